@@ -1,0 +1,2 @@
+/** Entry of the program; the commands are in `src/cli`. */
+export {};

@@ -1,0 +1,16 @@
+/** Time as the program sees it; injected, so that tests choose it. */
+export interface Clock {
+  /** Wall clock, milliseconds since 1970-01-01T00:00:00Z. May jump when the machine's clock is set. */
+  now(): number;
+  /** Milliseconds from an arbitrary start; never goes back. For durations and deadlines. */
+  monotonic(): number;
+}
+
+/** The machine's clock. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+};
+
+/** A number in [0, 1), as `Math.random`; injected, so that tests choose it. */
+export type Random = () => number;

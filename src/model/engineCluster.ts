@@ -1,0 +1,108 @@
+import { type Static, Type } from 'typebox';
+import type { Resource } from './resource.ts';
+
+/** Duration text as in configuration files: a number and `ms`, `s`, `m`, `h` or `d`. */
+const DurationText = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?(ms|s|m|h|d)$', maxLength: 32 });
+
+const HttpUrl = Type.String({ pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$', minLength: 8, maxLength: 256 });
+
+/** Kinds of health checks (contract.md §5). */
+export const MonitorType = Type.Union(
+  [
+    Type.Literal('INFO_API'),
+    Type.Literal('METRICS'),
+    Type.Literal('JDBC'),
+    Type.Literal('JMX'),
+    Type.Literal('UI_API'),
+    Type.Literal('NOOP'),
+  ],
+  { description: 'How the health of the cluster is found out; clusterStatsConfiguration.monitorType by default.' },
+);
+export type MonitorType = Static<typeof MonitorType>;
+
+/** `spec.healthCheck`: what differs from the gateway's configuration for this cluster. */
+export const HealthCheck = Type.Object(
+  {
+    type: Type.Optional(MonitorType),
+    path: Type.Optional(
+      Type.String({ pattern: '^/', maxLength: 256, description: 'Path asked, where the type asks a path of its own.' }),
+    ),
+    interval: Type.Optional({ ...DurationText, description: 'Time between checks; monitor.taskDelay by default.' }),
+    timeout: Type.Optional({ ...DurationText, description: 'Time after which a check counts as failed.' }),
+    failureThreshold: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 100, description: 'Failed checks in a row that make a cluster UNHEALTHY.' }),
+    ),
+    successThreshold: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 100, description: 'Good checks in a row that make a cluster HEALTHY.' }),
+    ),
+    credentialsSecretRef: Type.Optional(
+      Type.Object(
+        { name: Type.String({ minLength: 1, maxLength: 253, description: 'Name of the Secret.' }) },
+        {
+          additionalProperties: false,
+          description:
+            'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true.',
+        },
+      ),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'Health check of this cluster; what is left out comes from the configuration.',
+  },
+);
+export type HealthCheck = Static<typeof HealthCheck>;
+
+/** `spec.serviceRef`: a Kubernetes Service instead of a URL. */
+export const ServiceRef = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 63, description: 'Name of the Service.' }),
+    namespace: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 63,
+        description:
+          "The Service's namespace; the resource's own by default, others as resources.allowedServiceNamespaces allows.",
+      }),
+    ),
+    port: Type.Integer({ minimum: 1, maximum: 65535, description: 'Port of the Service.' }),
+    scheme: Type.Optional(
+      Type.Union([Type.Literal('http'), Type.Literal('https')], { default: 'http', description: 'http or https.' }),
+    ),
+  },
+  { additionalProperties: false, description: 'Service that requests are forwarded to, instead of proxyTo.' },
+);
+export type ServiceRef = Static<typeof ServiceRef>;
+
+/** `spec` of an EngineCluster (spec.md: Cluster (backend), and what only resources have). */
+export const EngineClusterSpec = Type.Object(
+  {
+    name: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        pattern: '^[^/\\u0000-\\u001f]+$',
+        description: 'Name in the registry where it is no Kubernetes name; metadata.name by default. Immutable.',
+      }),
+    ),
+    proxyTo: Type.Optional({ ...HttpUrl, description: 'URL that requests are forwarded to: scheme, host, port.' }),
+    serviceRef: Type.Optional(ServiceRef),
+    externalUrl: Type.Optional({ ...HttpUrl, description: 'URL of the link for people; proxyTo by default.' }),
+    active: Type.Optional(Type.Boolean({ default: true, description: 'Whether the cluster takes new queries.' })),
+    routingGroup: Type.String({ minLength: 1, maxLength: 256, description: 'Routing group the cluster belongs to.' }),
+    weight: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 10000,
+        default: 100,
+        description: 'Share of new queries in its group relative to the others, where the strategy looks at weights.',
+      }),
+    ),
+    healthCheck: Type.Optional(HealthCheck),
+  },
+  { additionalProperties: false, description: 'A query engine cluster behind the gateway.' },
+);
+export type EngineClusterSpec = Static<typeof EngineClusterSpec>;
+
+/** An EngineCluster whose spec is valid. */
+export type EngineCluster = Resource<EngineClusterSpec>;

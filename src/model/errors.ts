@@ -1,0 +1,76 @@
+/**
+ * Every error the API answers: its code, HTTP status and what it means. docs/errors.md lists the same table (a test
+ * compares them).
+ */
+export const errorCatalog = {
+  EG_MALFORMED: { status: 400, meaning: 'The request or one of its fields is not of the documented form.' },
+  EG_UNAUTHENTICATED: { status: 401, meaning: 'The call needs authentication.' },
+  EG_FORBIDDEN: { status: 403, meaning: 'The caller lacks the role that the call needs.' },
+  EG_API_WRITES_DISABLED: { status: 403, meaning: '`resources.apiWrites` does not allow this change by REST.' },
+  EG_NOT_FOUND: { status: 404, meaning: 'There is no such object or path.' },
+  EG_METHOD_NOT_ALLOWED: { status: 405, meaning: 'The path exists, but not with this method.' },
+  EG_CONFLICT: { status: 409, meaning: 'The change conflicts with what exists.' },
+  EG_FIELD_OWNED: {
+    status: 409,
+    meaning: 'Another manager owns a field that the change would set; `?force=true` takes it over.',
+  },
+  EG_READ_ONLY: { status: 409, meaning: 'The file or source that holds the object cannot be written.' },
+  EG_TOO_LARGE: { status: 413, meaning: 'The body is larger than the limit.' },
+  EG_MEDIA_TYPE: { status: 415, meaning: 'The Content-Type is not accepted here.' },
+  EG_IMPOSSIBLE: { status: 422, meaning: 'Well-formed, but it cannot be done.' },
+  EG_INTERNAL: { status: 500, meaning: 'A defect of the gateway; the log has the details under the same request id.' },
+  EG_CLUSTER_FAILED: { status: 502, meaning: 'The cluster did not answer properly.' },
+  EG_SOURCE_UNAVAILABLE: {
+    status: 503,
+    meaning: 'The resource source (API server, directory) is away; nothing was changed.',
+  },
+  EG_DATABASE_UNAVAILABLE: { status: 503, meaning: 'The database is away; nothing was changed.' },
+  EG_NO_CLUSTER: { status: 503, meaning: 'No cluster of the routing group can take requests now.' },
+} as const;
+
+/** Code of an error of the catalogue. */
+export type ErrorCode = keyof typeof errorCatalog;
+
+/** Details of a GatewayError beside its code and message. */
+export interface ErrorDetails {
+  /** Path of the field that is wrong, e.g. `proxyTo` or `spec.healthCheck.interval`. */
+  readonly field?: string;
+  /** Seconds after which a retry makes sense (Retry-After). */
+  readonly retryAfterSeconds?: number;
+  readonly cause?: unknown;
+}
+
+/** An error with a stable code whose message is meant for the caller: it names what is wrong and the mend. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError';
+  readonly code: ErrorCode;
+  readonly field: string | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.field = details.field;
+    this.retryAfterSeconds = details.retryAfterSeconds;
+  }
+
+  /** HTTP status of the code. */
+  get status(): number {
+    return errorCatalog[this.code].status;
+  }
+
+  /** The JSON body of the API's errors (design.md, fixed point 12). */
+  toBody(): { error: { code: ErrorCode; message: string; field?: string } } {
+    return {
+      error: { code: this.code, message: this.message, ...(this.field === undefined ? {} : { field: this.field }) },
+    };
+  }
+}
+
+/** A mistake found in user input: a value, not an exception. */
+export interface Problem {
+  /** Path of the field, e.g. `spec.proxyTo`; empty for the whole. */
+  readonly field: string;
+  /** What is wrong and how to mend it. */
+  readonly message: string;
+}

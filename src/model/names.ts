@@ -1,0 +1,52 @@
+/**
+ * All names that carry the product's name, made in one place from `protocol.productName` (spec.md writes them with
+ * "Engine"; with "Trino" the same program serves real Trino clients and clusters).
+ */
+export interface ProductNames {
+  /** The configured product name, e.g. `Engine` or `Trino`. */
+  readonly product: string;
+  /** `X-<Product>-<suffix>`, e.g. `header('Routing-Group')` is `X-Engine-Routing-Group`. */
+  header(suffix: string): string;
+  /** The same in lower case, as Node gives incoming header names. */
+  headerKey(suffix: string): string;
+  /** First path segment of the resource group API: `engine`. */
+  readonly pathSegment: string;
+  /** Cookie of the engine's web interface that may hold a JWT: `Engine-UI-Token`. */
+  readonly uiTokenCookie: string;
+  /** The engine's identity token cookie: `__Secure-Engine-ID-Token`. */
+  readonly idTokenCookie: string;
+  /** Name of the extracted user in rules: `engineRequestUser`. */
+  readonly requestUserObject: string;
+  /** Name of the analysed query in rules: `engineQueryProperties`. */
+  readonly queryPropertiesObject: string;
+  /** The gateway's own name in `Via`: `EngineGateway`. */
+  readonly gateway: string;
+  /** Cookie naming the cluster's host (`includeClusterHostInResponse`): `engineClusterHost`. */
+  readonly clusterHostCookie: string;
+  /** Prefix of the gateway's sticky cookies: the product's initials and a dot. The reference's is `TG.`. */
+  readonly stickyCookiePrefix: string;
+}
+
+/**
+ * Makes the product's names.
+ * @param productName letters and digits, starting with an upper-case letter, e.g. `Engine`, `Trino`
+ */
+export function productNames(productName: string): ProductNames {
+  const lower = productName.toLowerCase();
+  const headerPrefix = `X-${productName}-`;
+  const headerKeyPrefix = headerPrefix.toLowerCase();
+  const camel = productName.charAt(0).toLowerCase() + productName.slice(1);
+  return {
+    product: productName,
+    header: (suffix) => headerPrefix + suffix,
+    headerKey: (suffix) => headerKeyPrefix + suffix.toLowerCase(),
+    pathSegment: lower,
+    uiTokenCookie: `${productName}-UI-Token`,
+    idTokenCookie: `__Secure-${productName}-ID-Token`,
+    requestUserObject: `${camel}RequestUser`,
+    queryPropertiesObject: `${camel}QueryProperties`,
+    gateway: `${productName}Gateway`,
+    clusterHostCookie: `${camel}ClusterHost`,
+    stickyCookiePrefix: `${productName.charAt(0).toUpperCase()}G.`,
+  };
+}

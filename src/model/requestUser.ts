@@ -1,0 +1,10 @@
+/** The user of a request as rules, history and log see it (spec.md: Request user extraction). */
+export interface RequestUser {
+  /** The user's name; null when extraction failed. */
+  readonly user: string | null;
+  /** OpenID Connect user info; only after a token was exchanged. */
+  readonly userInfo: Readonly<Record<string, unknown>> | null;
+}
+
+/** Nobody was recognised. */
+export const noUser: RequestUser = { user: null, userInfo: null };

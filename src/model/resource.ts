@@ -1,0 +1,68 @@
+import type { Condition } from './condition.ts';
+
+/** API group of the gateway's resources. */
+export const API_GROUP = 'enginegateway.dev';
+/** Version of the API group. */
+export const API_VERSION = 'v1';
+/** `apiVersion` of every resource. */
+export const API_GROUP_VERSION = `${API_GROUP}/${API_VERSION}`;
+/** Field manager of changes made by REST (server-side apply). */
+export const API_FIELD_MANAGER = 'engine-gateway-api';
+
+/** Annotation holding a run-time override of `spec.active`: JSON `{active, by, at, overrode}` (design.md, fixed point 5). */
+export const ACTIVE_ANNOTATION = `${API_GROUP}/active`;
+/** Annotation that pauses reconciling of a resource while its value is `true`. */
+export const PAUSED_ANNOTATION = `${API_GROUP}/paused`;
+
+/** Kinds of the API group. */
+export type Kind = 'EngineCluster' | 'RoutingRule';
+
+/** Metadata of a resource; the part of Kubernetes' ObjectMeta that the gateway uses. */
+export interface ObjectMeta {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  /** Opaque but for sources that say otherwise; decimal digits that grow, in every source of ours. */
+  readonly resourceVersion: string;
+  /** Grows with each change of `spec`. */
+  readonly generation: number;
+  /** RFC 3339. */
+  readonly creationTimestamp: string;
+  readonly deletionTimestamp?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** A resource of the API group as a source holds it. Its spec is whatever was written: not yet validated. */
+export interface Resource<Spec = Readonly<Record<string, unknown>>> {
+  readonly apiVersion: typeof API_GROUP_VERSION;
+  readonly kind: Kind;
+  readonly metadata: ObjectMeta;
+  readonly spec: Spec;
+  readonly status?: ResourceStatus;
+}
+
+/** Status that the gateway writes. */
+export interface ResourceStatus {
+  readonly observedGeneration?: number;
+  readonly conditions?: readonly Condition[];
+  /** Effective value of `active` (EngineCluster only). */
+  readonly active?: boolean;
+}
+
+/** Identity of a resource within its source. */
+export interface ResourceKey {
+  readonly kind: Kind;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** `Kind/namespace/name`: the key of queues and maps. */
+export function keyText(key: ResourceKey): string {
+  return `${key.kind}/${key.namespace}/${key.name}`;
+}
+
+/** The key of a resource. */
+export function keyOf(resource: Resource): ResourceKey {
+  return { kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name };
+}

@@ -1,0 +1,31 @@
+import type { RegistryCluster } from '../model/registryCluster.ts';
+
+/** Answer of a registry write: the stored cluster; `pending` when the database is away and catches up later. */
+export interface RegistryWrite {
+  readonly cluster: RegistryCluster;
+  readonly pending: boolean;
+}
+
+/** Who asks for a change, and whether fields of other managers may be taken over. */
+export interface WriteContext {
+  /** Name for the audit and for override annotations, e.g. `api` or a user. */
+  readonly by: string;
+  readonly force: boolean;
+}
+
+/**
+ * The registry behind the REST API (spec.md: Cluster registry; contract.md §1.2; design.md, fixed points 4 and 5).
+ * Writes go to the resource source, are projected, and resolve when the routing table holds them. They reject with a
+ * GatewayError: EG_CONFLICT (add of an existing name), EG_FIELD_OWNED, EG_NOT_FOUND ((de)activate), EG_READ_ONLY,
+ * EG_API_WRITES_DISABLED, EG_SOURCE_UNAVAILABLE.
+ */
+export interface ClusterRegistry {
+  /** Every registered cluster in order of names, unmanaged rows included. */
+  all(): readonly RegistryCluster[];
+  get(name: string): RegistryCluster | null;
+  add(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
+  update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
+  /** Deleting an unknown name is no error. */
+  delete(name: string, context: WriteContext): Promise<{ readonly pending: boolean }>;
+  setActive(name: string, active: boolean, context: WriteContext): Promise<RegistryWrite>;
+}

@@ -1,0 +1,67 @@
+import type { HealthCheck } from '../model/engineCluster.ts';
+import type { ClusterHealth } from '../model/registryCluster.ts';
+import type { RuleSet } from '../rules/decision.ts';
+
+/** Verdict of the last health check of a cluster. */
+export interface HealthVerdict {
+  readonly status: ClusterHealth;
+  /** Sentence for people, e.g. `GET http://a:8080/v1/info: connection refused`. */
+  readonly reason: string;
+  /** Wall clock of the last check in milliseconds; null before the first. */
+  readonly checkedAt: number | null;
+  /** Counts as the monitor knows them; null where its kind gives none. */
+  readonly queued: number | null;
+  readonly running: number | null;
+  readonly workers: number | null;
+  /** Queued queries by user, where the monitor knows them. */
+  readonly queuedByUser: Readonly<Record<string, number>> | null;
+}
+
+/** The verdict of a cluster that was never checked. */
+export const neverChecked: HealthVerdict = {
+  status: 'PENDING',
+  reason: 'not checked yet',
+  checkedAt: null,
+  queued: null,
+  running: null,
+  workers: null,
+  queuedByUser: null,
+};
+
+/** A registered cluster as routing sees it. */
+export interface RoutableCluster {
+  /** Registry name. */
+  readonly name: string;
+  /** URL without trailing slash. */
+  readonly proxyTo: string;
+  readonly externalUrl: string;
+  readonly routingGroup: string;
+  /** Effective value: `spec.active`, unless an override says otherwise. */
+  readonly active: boolean;
+  readonly weight: number;
+  readonly healthCheck: HealthCheck | null;
+  /** `resource`: has a resource; `row`: a row of a gateway that ran before (unmanaged). */
+  readonly origin: 'resource' | 'row';
+}
+
+/** What a source of clusters and rules gives to the table. */
+export interface RoutingInputs {
+  readonly clusters: readonly RoutableCluster[];
+  /** Null: no rules at all, the header decides. */
+  readonly rules: RuleSet | null;
+}
+
+/** A cluster of the table with its verdict. */
+export interface ClusterEntry extends RoutableCluster {
+  readonly health: HealthVerdict;
+}
+
+/** Everything a decision reads, immutable; replaced whole. */
+export interface RoutingTable {
+  /** Grows with each replacement. */
+  readonly version: number;
+  readonly clusters: ReadonlyMap<string, ClusterEntry>;
+  /** Clusters by routing group, in order of registry names. */
+  readonly groups: ReadonlyMap<string, readonly ClusterEntry[]>;
+  readonly rules: RuleSet | null;
+}

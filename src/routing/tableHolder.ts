@@ -1,0 +1,78 @@
+import {
+  type ClusterEntry,
+  type HealthVerdict,
+  neverChecked,
+  type RoutableCluster,
+  type RoutingInputs,
+  type RoutingTable,
+} from './routingTable.ts';
+
+/** Called after a replacement, with the new table and the one before. Must not throw. */
+export type TableListener = (table: RoutingTable, before: RoutingTable) => void;
+
+/**
+ * Holds the current routing table. Readers take `current` once a request and keep it; writers replace it whole
+ * (design.md: the way of the data).
+ */
+export class RoutingTableHolder {
+  #inputs: RoutingInputs = { clusters: [], rules: null };
+  readonly #verdicts = new Map<string, { readonly proxyTo: string; readonly verdict: HealthVerdict }>();
+  readonly #listeners = new Set<TableListener>();
+  #table: RoutingTable = { version: 0, clusters: new Map(), groups: new Map(), rules: null };
+
+  /** The table as it is now. */
+  get current(): RoutingTable {
+    return this.#table;
+  }
+
+  /** Replaces clusters, rules or both. Verdicts of clusters that kept name and address stay; others start anew. */
+  setInputs(inputs: Partial<RoutingInputs>): void {
+    this.#inputs = { ...this.#inputs, ...inputs };
+    for (const [name, known] of this.#verdicts) {
+      const cluster = this.#inputs.clusters.find((candidate) => candidate.name === name);
+      if (cluster?.proxyTo !== known.proxyTo) this.#verdicts.delete(name);
+    }
+    this.#replace();
+  }
+
+  /**
+   * Notes the verdict of a check. Ignored when the cluster is gone or has another address by now, so that a late
+   * answer never speaks for a changed cluster.
+   */
+  setHealth(name: string, proxyTo: string, verdict: HealthVerdict): void {
+    const cluster = this.#table.clusters.get(name);
+    if (cluster === undefined || cluster.proxyTo !== proxyTo) return;
+    this.#verdicts.set(name, { proxyTo, verdict });
+    this.#replace();
+  }
+
+  /** Registers a listener; the answer removes it again. */
+  onChange(listener: TableListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #replace(): void {
+    const before = this.#table;
+    const entries = this.#inputs.clusters
+      .map((cluster) => this.#entry(cluster))
+      .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+    const groups = new Map<string, ClusterEntry[]>();
+    for (const entry of entries) {
+      const members = groups.get(entry.routingGroup);
+      if (members === undefined) groups.set(entry.routingGroup, [entry]);
+      else members.push(entry);
+    }
+    this.#table = {
+      version: before.version + 1,
+      clusters: new Map(entries.map((entry) => [entry.name, entry])),
+      groups,
+      rules: this.#inputs.rules,
+    };
+    for (const listener of this.#listeners) listener(this.#table, before);
+  }
+
+  #entry(cluster: RoutableCluster): ClusterEntry {
+    return { ...cluster, health: this.#verdicts.get(cluster.name)?.verdict ?? neverChecked };
+  }
+}

@@ -1,0 +1,64 @@
+import type { RequestUser } from '../model/requestUser.ts';
+import type { QueryProperties } from '../sql/queryProperties.ts';
+
+/** A request as rules see it: plain values, no I/O. Header names in lower case, as Node gives them. */
+export interface RuleRequest {
+  readonly method: string;
+  /** Path as sent, without the query string. */
+  readonly path: string;
+  /** Query string as sent, without `?`; null when there is none. */
+  readonly query: string | null;
+  /** All header lines in order: name as sent, value. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly scheme: 'http' | 'https';
+  /** Host the client named, without port. */
+  readonly serverName: string;
+  readonly serverPort: number;
+  /** Address of the client, after trusted proxies. */
+  readonly remoteAddr: string;
+  readonly remoteUser: string | null;
+  /** Form parameters in the body count as parameters, as in a servlet; null when there is no such body. */
+  readonly formBody: string | null;
+  /** True for POSTs to a statement path: only these can be denied. */
+  readonly isSubmission: boolean;
+  /** Null while request analysis is off. */
+  readonly user: RequestUser | null;
+  /** Null while request analysis is off. */
+  readonly queryProperties: QueryProperties | null;
+}
+
+/** What one rule did to a request, for the trace. */
+export interface RuleTrace {
+  readonly rule: string;
+  /** `file` or `resource`. */
+  readonly origin: 'file' | 'resource';
+  readonly priority: number;
+  readonly outcome: 'fired' | 'not-matched' | 'failed' | 'denied' | 'skipped';
+  /** What it put into `result`; absent when nothing. */
+  readonly put?: Readonly<Record<string, string | null>>;
+  /** The error text of a failed rule. */
+  readonly error?: string;
+}
+
+/** What the rules decided for a request. */
+export interface RuleDecision {
+  /** Group that the rules set; null when none did (the default group is used then). */
+  readonly routingGroup: string | null;
+  /** Cluster that a rule pinned the request to (registry name); null for none. */
+  readonly cluster: string | null;
+  /** Name of the rule that set group or cluster; null when none did. */
+  readonly rule: string | null;
+  /** Set when a rule denies the submission: final. */
+  readonly denied: { readonly rule: string; readonly message: string } | null;
+  readonly onUnavailable: 'fallback' | 'reject';
+  /** True where the header decides, as no rules could be loaded (spec.md: Common outcome rules 2). */
+  readonly useHeader: boolean;
+  readonly trace: readonly RuleTrace[];
+}
+
+/** A set of rules, compiled and immutable; swapped whole. */
+export interface RuleSet {
+  /** True when at least one rule reads user or query properties, so that the request has to be analysed. */
+  readonly needsAnalysis: boolean;
+  decide(request: RuleRequest): RuleDecision;
+}

@@ -1,0 +1,28 @@
+/** A name as its parts, lower-case: `[catalog, schema, table]` for a table. Parts may hold dots. */
+export type QualifiedName = readonly string[];
+
+/** What is known of a request's query (spec.md: Query analysis; verdict fields of contract.md §9). */
+export interface QueryProperties {
+  /** `line L:C: …` of a syntax error, or the text of a name or header error; null when there is none. */
+  readonly errorMessage: string | null;
+  /** True when the request is a POST to a statement path. */
+  readonly isNewQuerySubmission: boolean;
+  /** Class name of the statement, e.g. `ShowCreate`; "" when nothing was parsed. */
+  readonly queryType: string;
+  /** `SELECT`, `DATA_DEFINITION`, …; "" when nothing was parsed. */
+  readonly resourceGroupQueryType: string;
+  /** As the header sent it; null when absent. */
+  readonly defaultCatalog: string | null;
+  readonly defaultSchema: string | null;
+  /** Tables as three parts each, in the order of their joined text, each once. */
+  readonly tables: readonly QualifiedName[];
+  /** Sorted, each once. */
+  readonly catalogs: readonly string[];
+  readonly schemas: readonly string[];
+  /** `catalog.schema`, sorted, each once. */
+  readonly catalogSchemas: readonly string[];
+  /** The SQL text that was analysed ("" when none was). */
+  readonly body: string;
+  /** The query id of `CALL system.runtime.kill_query('id')`; null for anything else. */
+  readonly queryId: string | null;
+}

@@ -1,0 +1,194 @@
+import type { ResourceKey } from '../model/resource.ts';
+
+/** Database families. MariaDB is `mysql`. */
+export type Dialect = 'sqlite' | 'mysql' | 'postgresql';
+
+/** A row of `gateway_backend` (contract.md §7). */
+export interface BackendRow {
+  readonly name: string;
+  readonly routingGroup: string;
+  readonly backendUrl: string;
+  readonly externalUrl: string;
+  /** Effective value. */
+  readonly active: boolean;
+}
+
+/** `gateway_backend`: reading. Writing happens in `ResourceRepository.project`. */
+export interface BackendRepository {
+  /** All rows, by name; `managed` says whether a live EngineCluster resource of that registry name is stored. */
+  all(): Promise<readonly (BackendRow & { readonly managed: boolean })[]>;
+}
+
+/** Which back end of the resource source a stored resource came from. */
+export type SourceName = 'kubernetes' | 'directory' | 'database';
+
+/** A row of `eg_resources`: a resource whole. */
+export interface StoredResource extends ResourceKey {
+  /** Name in the registry (or of the rule). */
+  readonly registryName: string;
+  readonly uid: string;
+  /** Decimal digits; compared as a number. */
+  readonly resourceVersion: string;
+  readonly generation: number;
+  /** RFC 3339. */
+  readonly creationTimestamp: string;
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly status: Readonly<Record<string, unknown>> | null;
+  readonly source: SourceName;
+}
+
+/** Proof of leadership, checked inside the transaction; null: no fence (a REST write's own projection). */
+export interface Fence {
+  readonly holder: string;
+  readonly epoch: number;
+}
+
+/** What a projection did: `stale` when a newer version of the same uid was there; `fenced` when leadership was lost. */
+export type ProjectionResult = 'applied' | 'unchanged' | 'stale' | 'fenced';
+
+/** `eg_resources` and the rows derived from it. */
+export interface ResourceRepository {
+  all(kind?: ResourceKey['kind']): Promise<readonly StoredResource[]>;
+  get(key: ResourceKey): Promise<StoredResource | null>;
+  /**
+   * Stores a resource and its derived row in one guarded transaction (design.md, fixed point 4).
+   * @param backend row to derive; null when the resource gives none (a rule, or a cluster that is not accepted)
+   */
+  project(resource: StoredResource, backend: BackendRow | null, fence: Fence | null): Promise<ProjectionResult>;
+  /** Removes a resource and the row derived from it; only if the stored uid is this one. A late older projection of that uid does not bring it back. */
+  remove(key: ResourceKey, uid: string, fence: Fence | null): Promise<ProjectionResult>;
+  /**
+   * Writes as the source (`source: database`): compares `expectedVersion` (null: must not exist), assigns the next
+   * resourceVersion (and generation where spec differs) and derives the row.
+   * @returns the stored resource, or null when the comparison failed
+   */
+  write(
+    resource: StoredResource,
+    backend: BackendRow | null,
+    expectedVersion: string | null,
+  ): Promise<StoredResource | null>;
+  /** Deletes as the source; false when it is not there (or not with that version). */
+  delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
+  /** Grows with every change of the table; cheap to ask, so that replicas poll it. */
+  changeMark(): Promise<string>;
+}
+
+/** A query of the history (table `query_history`) with what only we keep of it (`eg_query_decisions`). */
+export interface QueryRecord {
+  readonly queryId: string;
+  readonly queryText: string;
+  readonly user: string | null;
+  readonly source: string | null;
+  readonly backendUrl: string;
+  /** Milliseconds since 1970. */
+  readonly created: number;
+  readonly routingGroup: string | null;
+  readonly externalUrl: string | null;
+  /** Registry name of the cluster. */
+  readonly cluster: string;
+  /** The decision's trace as JSON text; null when none is kept. */
+  readonly decision: string | null;
+}
+
+/** Filters of the history; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
+export interface HistoryFilter {
+  readonly user?: string;
+  readonly backendUrl?: string;
+  readonly externalUrl?: string;
+  readonly routingGroup?: string;
+  readonly queryId?: string;
+  readonly source?: string;
+  readonly cluster?: string;
+  readonly from?: number;
+  readonly to?: number;
+}
+
+/** `query_history`. */
+export interface QueryHistoryRepository {
+  /** Inserts a batch; rows whose id exists are left as they are. */
+  insert(records: readonly QueryRecord[]): Promise<void>;
+  get(queryId: string): Promise<QueryRecord | null>;
+  /** Newest first. */
+  find(
+    filter: HistoryFilter,
+    page: { offset: number; limit: number },
+  ): Promise<{ total: number; records: readonly QueryRecord[] }>;
+  /** Deletes rows older than `before` in batches; answers how many. */
+  deleteBefore(before: number): Promise<number>;
+}
+
+/** A row of `eg_coordinators` (design.md, fixed point 7). */
+export interface CoordinatorRow {
+  /** The last five characters of its query ids. */
+  readonly suffix: string;
+  readonly cluster: string;
+  /** Base URL when it was learned. */
+  readonly baseUrl: string;
+  /** Milliseconds since 1970. */
+  readonly lastSeen: number;
+}
+
+/** `eg_coordinators`. */
+export interface CoordinatorRepository {
+  all(): Promise<readonly CoordinatorRow[]>;
+  get(suffix: string): Promise<CoordinatorRow | null>;
+  /** Stores a new suffix; answers the row that is there afterwards (another replica's, when it was first). */
+  learn(row: CoordinatorRow): Promise<CoordinatorRow>;
+  touch(suffixes: readonly string[], lastSeen: number): Promise<void>;
+  deleteBefore(before: number): Promise<number>;
+}
+
+/** A row of `eg_queries`: the owner of one query by its full id. */
+export interface QueryOwnerRow {
+  readonly queryId: string;
+  readonly cluster: string;
+  readonly baseUrl: string;
+  readonly created: number;
+}
+
+/** `eg_queries`. */
+export interface QueryOwnerRepository {
+  get(queryId: string): Promise<QueryOwnerRow | null>;
+  put(row: QueryOwnerRow): Promise<void>;
+  deleteBefore(before: number): Promise<number>;
+}
+
+/** `eg_leader`: the fenced epoch row, which is the lease itself where there is no Kubernetes. */
+export interface LeaderRepository {
+  /**
+   * Takes or renews the row; answers the fence held, or null when another holder's row has not expired.
+   * @param ttlMs after this time without renewal others may take it (by the database's clock)
+   */
+  acquire(holder: string, ttlMs: number): Promise<Fence | null>;
+  release(fence: Fence): Promise<void>;
+}
+
+/** The gateway's database. Every method rejects with a GatewayError EG_DATABASE_UNAVAILABLE when it is away. */
+export interface Store {
+  readonly dialect: Dialect;
+  readonly backends: BackendRepository;
+  readonly resources: ResourceRepository;
+  readonly history: QueryHistoryRepository;
+  readonly coordinators: CoordinatorRepository;
+  readonly queries: QueryOwnerRepository;
+  readonly leader: LeaderRepository;
+  /** Resolves when the database answers within the time. */
+  ping(timeoutMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Takes records off the request path and writes them in batches. */
+export interface HistoryWriter {
+  /** Never throws, never waits. */
+  add(record: QueryRecord): void;
+  /** A record that may not be in the database yet; null when not buffered. */
+  buffered(queryId: string): QueryRecord | null;
+  /** Records in memory and spilled to disk, not yet in the database. */
+  depth(): { readonly memory: number; readonly spilled: number };
+  /** Writes what is there; resolves when all is written, rejects after the time (what is left is spilled). */
+  flush(timeoutMs: number): Promise<void>;
+  /** Flushes and stops. */
+  close(timeoutMs: number): Promise<void>;
+}

@@ -1,0 +1,18 @@
+import { defineConfig } from 'vitest/config';
+
+/** One project a kind of suite; `npm test` runs unit and integration, the others have a script each. */
+const suite = (name: string, timeoutSeconds: number, serial = false) => ({
+  test: {
+    name,
+    include: [`test/${name}/**/*.test.ts`],
+    testTimeout: timeoutSeconds * 1000,
+    hookTimeout: Math.max(timeoutSeconds, 60) * 1000,
+    ...(serial ? { fileParallelism: false } : {}),
+  },
+});
+
+export default defineConfig({
+  test: {
+    projects: [suite('unit', 10), suite('integration', 30), suite('operator', 120, true), suite('engine', 600, true)],
+  },
+});
