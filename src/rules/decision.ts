@@ -50,6 +50,11 @@ export interface RuleDecision {
   readonly rule: string | null;
   /** Set when a rule denies the submission: final. */
   readonly denied: { readonly rule: string; readonly message: string } | null;
+  /**
+   * Set when a rule failed at evaluation and `routingRules.onRuleError` is `reject`: the client gets an error naming
+   * the rule. Always null with `skip`.
+   */
+  readonly rejected: { readonly rule: string; readonly message: string } | null;
   readonly onUnavailable: 'fallback' | 'reject';
   /** True where the header decides, as no rules could be loaded (spec.md: Common outcome rules 2). */
   readonly useHeader: boolean;

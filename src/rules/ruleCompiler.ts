@@ -1,0 +1,116 @@
+import type { ProductNames } from '../model/names.ts';
+import type { RoutingRule } from '../model/routingRule.ts';
+import type { RuleSet } from './decision.ts';
+
+/** The rules file as it was last read. */
+export interface RulesFile {
+  /** Path for messages. */
+  readonly path: string;
+  /** Its text; null when it is missing or cannot be read. */
+  readonly text: string | null;
+  /** Why it cannot be read, for messages; only with `text: null`. */
+  readonly error?: string;
+}
+
+/** A mistake in the rules file, with its place. */
+export interface RulesFileProblem {
+  readonly path: string;
+  /** Document of the file, counted from 1; null when the mistake is not within one. */
+  readonly document: number | null;
+  /** Line and column of the file, counted from 1. */
+  readonly line: number;
+  readonly column: number;
+  /** Name of the rule, where it is known. */
+  readonly rule: string | null;
+  readonly message: string;
+}
+
+/** What became of one RoutingRule resource: the text of its conditions `Accepted` and `Programmed`. */
+export interface RuleVerdict {
+  /** Name of the rule: `spec.name`, or `metadata.name`. */
+  readonly rule: string;
+  /** False: the rule as it is now is not used. */
+  readonly accepted: boolean;
+  /** CamelCase reason of `Accepted`. */
+  readonly acceptedReason: 'Accepted' | 'InvalidSpec' | 'CompileError' | 'AnalysisDisabled' | 'NameConflict';
+  /** Sentence for people; for a compile error with field, line and column. */
+  readonly message: string;
+  /** Version that decides requests: `previous` is the last one that compiled, `none` nothing. */
+  readonly inForce: 'current' | 'previous' | 'none';
+  /** Whether it takes part in decisions. */
+  readonly programmed: boolean;
+  readonly programmedReason:
+    | 'Programmed'
+    | 'PreviousVersion'
+    | 'NotAccepted'
+    | 'Suspended'
+    | 'RulesEngineDisabled'
+    | 'ExternalRules';
+  readonly programmedMessage: string;
+}
+
+/** All rules of the moment, compiled: swapped into the routing table whole. */
+export interface CompiledRules {
+  /** Null: no rules engine, the header decides (`RoutingInputs.rules`). */
+  readonly ruleSet: RuleSet | null;
+  /** One verdict a resource, by `keyText(keyOf(resource))`. */
+  readonly verdicts: ReadonlyMap<string, RuleVerdict>;
+  /** Mistakes of the rules file; with any, none of its rules is in force (or the last good ones: `onFileError`). */
+  readonly fileProblems: readonly RulesFileProblem[];
+  /** Whether the file's rules in force are those of its current text. */
+  readonly fileState: 'absent' | 'loaded' | 'failed' | 'keptLast';
+  /** Rules in the order in which they are asked. */
+  readonly order: readonly { readonly rule: string; readonly origin: 'file' | 'resource'; readonly priority: number }[];
+}
+
+/** A failure of a rule at evaluation; at most one a rule and interval is reported. */
+export interface RuleFailure {
+  readonly rule: string;
+  readonly origin: 'file' | 'resource';
+  /** Error text with field, line and column. */
+  readonly message: string;
+  /** Failures of this rule since the last report, this one included. */
+  readonly count: number;
+}
+
+/** Budgets of one request's evaluation: a rule that exceeds one fails. */
+export interface RuleLimits {
+  /** Steps (calls, loop rounds, elements) that all rules of a request may take together. */
+  readonly steps: number;
+  /** Longest string in UTF-16 units. */
+  readonly stringLength: number;
+  /** Most elements of one list, set, map or array. */
+  readonly elements: number;
+  /** UTF-16 units of strings plus elements that all rules of a request may make together. */
+  readonly memory: number;
+}
+
+/** Settings of the rules engine (spec.md: Configuration keys; design.md: what the specification leaves open). */
+export interface RuleCompilerOptions {
+  readonly names: ProductNames;
+  /** Undefined: on as soon as there is a rules file or a RoutingRule. */
+  readonly rulesEngineEnabled: boolean | undefined;
+  readonly rulesType: 'FILE' | 'EXTERNAL';
+  readonly analyzeRequest: boolean;
+  readonly onRuleError: 'skip' | 'reject';
+  readonly onFileError: 'header' | 'keepLast';
+  /** Defaults: see `defaultRuleLimits` in limits.ts. */
+  readonly limits?: Partial<RuleLimits>;
+  /** Called at most once a rule and `failureIntervalMs` (10 s by default). Must not throw. */
+  readonly onRuleFailure?: (failure: RuleFailure) => void;
+  readonly failureIntervalMs?: number;
+  /** Monotonic milliseconds, for that interval. */
+  readonly monotonic: () => number;
+}
+
+/**
+ * Compiles rules of resources and of the rules file into one rule set. Holds what compiled last, so that a resource
+ * that does not compile keeps its last good version in force, and so that unchanged rules are not compiled again.
+ */
+export interface RuleCompiler {
+  /**
+   * @param resources every RoutingRule there is, valid or not; order does not matter
+   * @param file the rules file as last read; null when none is configured
+   */
+  compile(resources: readonly RoutingRule[], file: RulesFile | null): CompiledRules;
+}
