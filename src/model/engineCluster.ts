@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { cel, httpUrl, immutableName } from './cel.ts';
 import type { Resource } from './resource.ts';
 
 /** Duration text as in configuration files: a number and `ms`, `s`, `m`, `h` or `d`. */
@@ -81,13 +82,21 @@ export const EngineClusterSpec = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 256,
-        pattern: '^[^/\\u0000-\\u001f]+$',
+        pattern: '^[^/\\x00-\\x1f]+$',
         description: 'Name in the registry where it is no Kubernetes name; metadata.name by default. Immutable.',
       }),
     ),
-    proxyTo: Type.Optional({ ...HttpUrl, description: 'URL that requests are forwarded to: scheme, host, port.' }),
+    proxyTo: Type.Optional({
+      ...HttpUrl,
+      ...cel(httpUrl('proxyTo')),
+      description: 'URL that requests are forwarded to: scheme, host, port.',
+    }),
     serviceRef: Type.Optional(ServiceRef),
-    externalUrl: Type.Optional({ ...HttpUrl, description: 'URL of the link for people; proxyTo by default.' }),
+    externalUrl: Type.Optional({
+      ...HttpUrl,
+      ...cel(httpUrl('externalUrl')),
+      description: 'URL of the link for people; proxyTo by default.',
+    }),
     active: Type.Optional(Type.Boolean({ default: true, description: 'Whether the cluster takes new queries.' })),
     routingGroup: Type.String({ minLength: 1, maxLength: 256, description: 'Routing group the cluster belongs to.' }),
     weight: Type.Optional(
@@ -100,7 +109,14 @@ export const EngineClusterSpec = Type.Object(
     ),
     healthCheck: Type.Optional(HealthCheck),
   },
-  { additionalProperties: false, description: 'A query engine cluster behind the gateway.' },
+  {
+    additionalProperties: false,
+    description: 'A query engine cluster behind the gateway.',
+    ...cel(
+      ['has(self.proxyTo) != has(self.serviceRef)', 'exactly one of proxyTo and serviceRef must be set'],
+      immutableName('EngineCluster'),
+    ),
+  },
 );
 export type EngineClusterSpec = Static<typeof EngineClusterSpec>;
 

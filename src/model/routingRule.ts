@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { cel, immutableName } from './cel.ts';
 import type { Resource } from './resource.ts';
 
 /** Priority of a rule that has none: it fires last (spec.md: Routing rule). */
@@ -12,7 +13,14 @@ export const RouteTo = Type.Object(
       Type.String({ minLength: 1, maxLength: 256, description: 'Registry name of the one cluster to choose.' }),
     ),
   },
-  { additionalProperties: false, description: 'Where matching requests go: exactly one of routingGroup and cluster.' },
+  {
+    additionalProperties: false,
+    description: 'Where matching requests go: exactly one of routingGroup and cluster.',
+    ...cel([
+      'has(self.routingGroup) != has(self.cluster)',
+      'routeTo must name exactly one of routingGroup and cluster',
+    ]),
+  },
 );
 export type RouteTo = Static<typeof RouteTo>;
 
@@ -73,7 +81,17 @@ export const RoutingRuleSpec = Type.Object(
     stop: Type.Optional(Type.Boolean({ default: false, description: 'No later rule is asked once this one fired.' })),
     suspended: Type.Optional(Type.Boolean({ default: false, description: 'The rule is kept but never asked.' })),
   },
-  { additionalProperties: false, description: 'A rule that chooses the routing group of requests.' },
+  {
+    additionalProperties: false,
+    description: 'A rule that chooses the routing group of requests.',
+    ...cel(
+      [
+        '[has(self.actions), has(self.routeTo), has(self.deny)].filter(present, present).size() == 1',
+        'exactly one of actions, routeTo and deny must be set',
+      ],
+      immutableName('RoutingRule'),
+    ),
+  },
 );
 export type RoutingRuleSpec = Static<typeof RoutingRuleSpec>;
 
