@@ -1,0 +1,72 @@
+import type { Static } from 'typebox';
+import { listOf, schemaData, section, text } from './fields.ts';
+import {
+  authentication,
+  authorization,
+  gatewayCookieConfiguration,
+  oauth2GatewayCookieConfiguration,
+  pagePermissions,
+  presetUsers,
+  uiConfiguration,
+} from './schema/access.ts';
+import { databaseCache, dataStore, queryHistory, resourceGroups } from './schema/data.ts';
+import {
+  backendState,
+  clusterStatsConfiguration,
+  logging,
+  monitor,
+  protocol,
+  resources,
+  server,
+} from './schema/operations.ts';
+import { proxiedPaths, requestAnalyzerConfig, routing, routingRules } from './schema/routing.ts';
+import { serverConfig } from './schema/serverConfig.ts';
+
+/** The whole configuration file: spec.md's keys, contract.md §6 and design.md's own. */
+export const configSchema = section(
+  {
+    protocol,
+    resources,
+    server,
+    serverConfig,
+    dataStore,
+    databaseCache,
+    queryHistory,
+    routing,
+    routingRules,
+    requestAnalyzerConfig,
+    monitor,
+    clusterStatsConfiguration,
+    backendState,
+    ...proxiedPaths,
+    gatewayCookieConfiguration,
+    oauth2GatewayCookieConfiguration,
+    resourceGroups,
+    authentication,
+    authorization,
+    presetUsers,
+    pagePermissions,
+    uiConfiguration,
+    logging,
+    modules: listOf(text({ description: 'Class name.' }), {
+      description:
+        'Classes that the reference loads; its query-count router stands for routing.strategy leastLoaded, others change nothing.',
+      default: [],
+    }),
+    managedApps: listOf(text({ description: 'Class name.' }), {
+      description: 'Classes that the reference starts.',
+      default: [],
+      withoutEffect: 'classes cannot be loaded here',
+    }),
+  },
+  { description: 'The configuration of Engine Gateway.' },
+);
+
+/**
+ * The configuration with every default filled in: durations in milliseconds, sizes in bytes, null where a key is not
+ * set. Frozen; a change of the file gives a new one.
+ */
+export type GatewayConfig = Static<typeof configSchema>;
+
+/** The schema as data. */
+export const configFields = schemaData(configSchema);

@@ -1,0 +1,105 @@
+import { duration, flag, integer, listOf, section, size, text } from '../fields.ts';
+
+/** `dataStore`: the database (contract.md §6, §7). */
+export const dataStore = section(
+  {
+    jdbcUrl: text({
+      description: 'Database: `jdbc:postgresql://…`, `jdbc:mysql://…`, `jdbc:mariadb://…` or `jdbc:sqlite:FILE`.',
+      default: 'jdbc:sqlite:data/gateway.db',
+      format: 'jdbcUrl',
+    }),
+    user: text({ description: 'User of the database.', default: null }),
+    password: text({ description: 'Password of that user.', default: null, secret: true }),
+    driver: text({
+      description: 'Class of a database driver.',
+      default: null,
+      withoutEffect: 'the driver follows from jdbcUrl',
+    }),
+    queryHistoryEnabled: flag({ description: 'Whether queries are written to the history.', default: true }),
+    queryHistoryHoursRetention: integer({
+      description: 'Hours after which rows of the history are deleted.',
+      default: 4,
+      minimum: 1,
+      maximum: 1_000_000,
+      live: true,
+    }),
+    runMigrationsEnabled: flag({
+      description: 'Whether missing tables and columns are made at start.',
+      default: true,
+    }),
+  },
+  { description: 'The database that holds the registry, the query history and the resource groups.' },
+);
+
+const inMemory = 'routing reads its table from memory, whatever the database does';
+
+/** `databaseCache` (contract.md §6). */
+export const databaseCache = section(
+  {
+    enabled: flag({ description: 'Cache of the cluster list.', default: false, withoutEffect: inMemory }),
+    expireAfterWrite: duration({
+      description: 'Age at which it is dropped.',
+      default: 3_600_000,
+      withoutEffect: inMemory,
+    }),
+    refreshAfterWrite: duration({
+      description: 'Age at which it is read anew.',
+      default: 5000,
+      withoutEffect: inMemory,
+    }),
+  },
+  { description: 'Cache of the cluster list in front of the database.' },
+);
+
+/** `queryHistory`: how queries are written to the history (design.md: history). */
+export const queryHistory = section(
+  {
+    maxTextSize: size({
+      description: 'Longest query text that is kept; more is cut.',
+      default: 1024 ** 2,
+      minimum: 0,
+      maximum: 64 * 1024 ** 2,
+      live: true,
+    }),
+    redact: listOf(text({ description: 'Regular expression.', format: 'regex' }), {
+      description: 'Regular expressions; what they match in a query text is replaced by `***` before it is kept.',
+      default: [],
+      live: true,
+    }),
+    bufferSize: integer({
+      description: 'Queries held in memory while the database is away or slow; more go to spillDirectory.',
+      default: 10_000,
+      minimum: 1,
+      maximum: 10_000_000,
+      live: true,
+    }),
+    spillDirectory: text({
+      description: 'Directory for the history that does not fit into the buffer.',
+      default: 'data/history-spill',
+      format: 'path',
+    }),
+    flushInterval: duration({
+      description: 'Longest time a query waits before it is written; what a killed process may lose.',
+      default: 200,
+      minimum: 1,
+      maximum: 60_000,
+      live: true,
+    }),
+  },
+  { description: 'How queries get into the history, off the path of requests.' },
+);
+
+/** `resourceGroups`: the resource group API (design.md). */
+export const resourceGroups = section(
+  {
+    enabled: flag({
+      description: 'Whether resource groups, selectors and global properties are served.',
+      default: true,
+    }),
+    allowedSchemas: listOf(text({ description: 'Database name.', format: 'databaseName' }), {
+      description: 'Databases that the query parameter `useSchema` may name; unset allows all but system databases.',
+      default: null,
+    }),
+  },
+  { description: 'The REST API of resource groups, selectors and global properties.' },
+);

@@ -1,0 +1,254 @@
+import {
+  choice,
+  decimal,
+  duration,
+  flag,
+  integer,
+  listOf,
+  mapOf,
+  optionalSection,
+  section,
+  size,
+  text,
+} from '../fields.ts';
+
+/** `protocol`: the product's name in headers, paths and cookies (design.md, fixed point 3). */
+export const protocol = section(
+  {
+    productName: text({
+      description:
+        'Product name in headers, paths, cookies and rule objects: `Engine` gives X-Engine-User, `Trino` X-Trino-User.',
+      default: 'Engine',
+      format: 'productName',
+    }),
+  },
+  { description: 'Names on the wire.' },
+);
+
+/** `resources`: where clusters and rules are declared (design.md, fixed points 4 and 5). */
+export const resources = section(
+  {
+    source: choice(['kubernetes', 'directory', 'database'], {
+      description: 'Where resources live: the Kubernetes API server, a directory of manifests, or the database alone.',
+      default: 'database',
+    }),
+    directory: text({
+      description: 'Directory of manifests, where source is directory.',
+      default: null,
+      format: 'path',
+    }),
+    namespace: text({
+      description: "Namespace that is watched; unset, the pod's own (`default` outside a cluster); `*` for all.",
+      default: null,
+    }),
+    kubeconfig: text({
+      description: 'Kubeconfig file; unset, the service account of the pod, else the usual kubeconfig.',
+      default: null,
+      format: 'path',
+    }),
+    unmanagedRows: choice(['serve', 'ignore'], {
+      description: 'Whether clusters that are only rows of the database, left by a gateway before, take requests.',
+      default: 'serve',
+    }),
+    apiWrites: choice(['enabled', 'activation-only', 'off'], {
+      description: 'What REST and user interface may change.',
+      default: 'enabled',
+      live: true,
+    }),
+    writeNamespace: text({
+      description: 'Namespace of clusters that are created by REST while all namespaces are watched.',
+      default: null,
+    }),
+    allowedServiceNamespaces: listOf(text({ description: 'Namespace.' }), {
+      description: "Namespaces beside the resource's own that serviceRef may point to.",
+      default: [],
+      live: true,
+    }),
+  },
+  { description: 'Where EngineCluster and RoutingRule resources come from.' },
+);
+
+/** `server`: listeners and limits (design.md, fixed point 13; forwarded headers). */
+export const server = section(
+  {
+    address: text({ description: 'Address that is listened on.', default: '0.0.0.0', format: 'host' }),
+    adminPort: integer({
+      description: 'Port of a listener of its own for API and user interface; unset, they share the one of the proxy.',
+      default: null,
+      minimum: 0,
+      maximum: 65535,
+    }),
+    trustedProxies: listOf(text({ description: 'Address or network.', format: 'cidr' }), {
+      description: 'Addresses and networks (CIDR) of proxies whose X-Forwarded-* and Forwarded are believed.',
+      default: [],
+    }),
+    drainTimeout: duration({
+      description: 'Time that running answers get to finish at a clean stop.',
+      default: 30_000,
+      minimum: 0,
+      maximum: 3_600_000,
+    }),
+    maxBodySize: size({
+      description: 'Largest body of a proxied request; more is answered 413.',
+      default: 100 * 1024 ** 2,
+      minimum: 1024,
+    }),
+    maxApiBodySize: size({
+      description: 'Largest body of a REST call; more is answered 413.',
+      default: 1024 ** 2,
+      minimum: 1024,
+      maximum: 1024 ** 3,
+    }),
+    maxConnections: integer({
+      description: 'Client connections open at once; further ones are closed.',
+      default: 20_000,
+      minimum: 1,
+      maximum: 1_000_000,
+    }),
+    headersTimeout: duration({
+      description: "Time for a client to send a request's head.",
+      default: 60_000,
+      minimum: 100,
+      maximum: 3_600_000,
+    }),
+    requestTimeout: duration({
+      description: 'Time for a client to send a whole request.',
+      default: 300_000,
+      minimum: 100,
+      maximum: 86_400_000,
+    }),
+  },
+  { description: 'Listeners and their limits; the port is serverConfig `http-server.http.port`.' },
+);
+
+/** `{product}` stands for the product's name in lower case (`derived.ts`). */
+const ofProduct = (name: string) => `{product}_${name}`;
+
+/** `monitor`: health checks (contract.md §5, §6; design.md: health). */
+export const monitor = section(
+  {
+    taskDelay: duration({
+      description: 'Time between two checks of a cluster.',
+      default: 60_000,
+      minimum: 100,
+      maximum: 86_400_000,
+      live: true,
+    }),
+    timeout: duration({
+      description: 'Time after which a check counts as failed.',
+      default: 10_000,
+      minimum: 10,
+      maximum: 600_000,
+      live: true,
+    }),
+    failureThreshold: integer({
+      description: 'Failed checks in a row that make a cluster UNHEALTHY.',
+      default: 1,
+      minimum: 1,
+      maximum: 100,
+      live: true,
+    }),
+    successThreshold: integer({
+      description: 'Good checks in a row that make a cluster HEALTHY.',
+      default: 1,
+      minimum: 1,
+      maximum: 100,
+      live: true,
+    }),
+    retries: integer({
+      description: 'How often a check that was answered 502, 503 or 504 is repeated at once.',
+      default: 0,
+      minimum: 0,
+      maximum: 100,
+      live: true,
+    }),
+    queryTimeout: duration({
+      description: 'Time for the query of a JDBC check.',
+      default: 10_000,
+      minimum: 10,
+      maximum: 600_000,
+      live: true,
+    }),
+    explicitPrepare: flag({
+      description: 'Prepared statements by PREPARE, for old clusters (JDBC checks).',
+      default: false,
+      withoutEffect: 'the JDBC check uses no prepared statement',
+    }),
+    metricsEndpoint: text({
+      description: 'Path of METRICS checks.',
+      default: '/metrics',
+      format: 'urlPath',
+      live: true,
+    }),
+    runningQueriesMetricName: text({
+      description:
+        'Metric that counts running queries (METRICS checks); `{product}` is the product name in lower case.',
+      default: ofProduct('execution_name_QueryManager_RunningQueries'),
+      live: true,
+    }),
+    queuedQueriesMetricName: text({
+      description: 'Metric that counts queued queries (METRICS checks); `{product}` as above.',
+      default: ofProduct('execution_name_QueryManager_QueuedQueries'),
+      live: true,
+    }),
+    metricMinimumValues: mapOf(decimal({ description: 'Least value, inclusive.' }), {
+      description: 'Least values of metrics of a healthy cluster, inclusive (METRICS checks).',
+      default: { [ofProduct('metadata_name_DiscoveryNodeManager_ActiveNodeCount')]: 1 },
+      live: true,
+    }),
+    metricMaximumValues: mapOf(decimal({ description: 'Greatest value, inclusive.' }), {
+      description: 'Greatest values of metrics of a healthy cluster, inclusive (METRICS checks).',
+      default: {},
+      live: true,
+    }),
+    clusterMetricsRegistryRefreshPeriod: duration({
+      description: 'Time after which metrics of clusters followed the registry.',
+      default: 30_000,
+      withoutEffect: 'metrics of clusters follow the registry at once',
+    }),
+  },
+  { description: 'Health checks of clusters; a cluster may differ by its healthCheck.' },
+);
+
+/** `clusterStatsConfiguration` (contract.md §5). */
+export const clusterStatsConfiguration = section(
+  {
+    monitorType: choice(['INFO_API', 'METRICS', 'JDBC', 'JMX', 'UI_API', 'NOOP'], {
+      description: 'How health is found out.',
+      default: 'INFO_API',
+      live: true,
+    }),
+  },
+  { description: 'Kind of health checks.' },
+);
+
+/** `backendState`: credentials of health checks (contract.md §5, §6). */
+export const backendState = optionalSection(
+  {
+    username: text({ description: 'User of health checks; needed by METRICS, JDBC, JMX and UI_API.' }),
+    password: text({ description: 'Password of health checks.', default: '', secret: true }),
+    ssl: flag({ description: 'TLS of JDBC checks; the scheme of the URL wins.', default: false }),
+    xForwardedProtoHeader: flag({
+      description: 'Whether checks send X-Forwarded-Proto: https (UI_API, JMX, METRICS).',
+      default: false,
+    }),
+  },
+  { description: 'Credentials and manner of health checks, the same for all clusters.' },
+);
+
+/** `logging` (design.md, fixed point 12). */
+export const logging = section(
+  {
+    level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
+      description: 'Least level that is logged.',
+      default: 'info',
+      live: true,
+    }),
+    queryText: flag({
+      description: 'Whether the line of a query holds its text; otherwise it is logged at debug only.',
+      default: false,
+      live: true,
+    }),
+  },
+  { description: 'The log: JSON lines on standard output.' },
+);

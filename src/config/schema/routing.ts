@@ -1,0 +1,217 @@
+import { choice, duration, flag, integer, listOf, mapOf, section, size, text } from '../fields.ts';
+
+const strategies = ['weightedRandom', 'leastLoaded'] as const;
+
+/** `routing` (spec.md: Configuration keys; contract.md §2, §4; design.md). */
+export const routing = section(
+  {
+    defaultRoutingGroup: text({
+      description: 'Routing group of requests for which no group is determined.',
+      default: 'adhoc',
+      live: true,
+    }),
+    asyncTimeout: duration({
+      description: 'Time until a cluster must have begun its answer; then 502.',
+      default: 120_000,
+      minimum: 1,
+      maximum: 86_400_000,
+      live: true,
+    }),
+    forwardedHeadersEnabled: flag({
+      description: 'Whether clusters are told the client by X-Forwarded-* and Forwarded.',
+      default: true,
+      aliases: ['addXForwardedHeaders'],
+      live: true,
+    }),
+    retrySubmissions: choice(['untilAnswered', 'untilSent'], {
+      description:
+        'How far a submission may have come to be repeated on another cluster: until the first byte of an answer, or, for engines that start a query at once, until the request was sent.',
+      default: 'untilAnswered',
+      live: true,
+    }),
+    statementErrors: choice(['protocol', 'http'], {
+      description:
+        "How refusals on statement paths are told: in the engine's protocol, which clients show as the query's error, or as HTTP 403, 404 and 503.",
+      default: 'protocol',
+      live: true,
+    }),
+    explainHeader: flag({
+      description: 'Whether a response header names rule, routing group and cluster.',
+      default: false,
+      live: true,
+    }),
+    prefixSticky: flag({
+      description: 'Whether follow-up URLs carry their cluster by X-Forwarded-Prefix.',
+      default: false,
+    }),
+    cancelQueryOnDisconnect: flag({
+      description: 'Whether a query is cancelled when its client goes away in the middle of an answer.',
+      default: false,
+      live: true,
+    }),
+    strategy: choice(strategies, {
+      description:
+        "How a cluster of the group is chosen: at random by weight, or the one with the fewest queued and running queries, the user's own queue first.",
+      default: 'weightedRandom',
+      live: true,
+    }),
+    groups: mapOf(
+      section(
+        {
+          strategy: choice(strategies, {
+            description: 'Strategy of this group; routing.strategy by default.',
+            default: null,
+            live: true,
+          }),
+        },
+        { description: 'Settings of one routing group.' },
+      ),
+      { description: 'Settings of single routing groups, by name.', default: {}, live: true },
+    ),
+  },
+  { description: 'Which cluster takes a request, and how.' },
+);
+
+/** `routingRules` (spec.md: Routing rules engine; design.md). */
+export const routingRules = section(
+  {
+    rulesEngineEnabled: flag({
+      description:
+        'Turns the rules engine on or off; unset, it is on as soon as there is a rules file or a RoutingRule.',
+      default: null,
+    }),
+    rulesType: choice(['FILE', 'EXTERNAL'], {
+      description: 'Where the rules come from: a file (and RoutingRule resources), or an external service.',
+      default: 'FILE',
+    }),
+    rulesConfigPath: text({
+      description: 'The rules file, where rulesType is FILE.',
+      default: null,
+      format: 'path',
+    }),
+    rulesRefreshPeriod: duration({
+      description: 'Time after which the rules file is read again at the latest.',
+      default: 60_000,
+      minimum: 100,
+      maximum: 86_400_000,
+      live: true,
+    }),
+    onFileError: choice(['header', 'keepLast'], {
+      description:
+        'What a rules file that does not load means: its rules are absent and the header decides, or the last good ones stay.',
+      default: 'header',
+      live: true,
+    }),
+    onRuleError: choice(['skip', 'reject'], {
+      description:
+        'What a rule that fails while it runs means: the rule is skipped, or the client gets an error naming it.',
+      default: 'skip',
+      live: true,
+    }),
+    maxSteps: integer({
+      description: 'Steps that the rules may take for one request.',
+      default: 100_000,
+      minimum: 100,
+      maximum: 100_000_000,
+      live: true,
+    }),
+    rulesExternalConfiguration: section(
+      {
+        urlPath: text({
+          description: 'Address of the external rules service, where rulesType is EXTERNAL.',
+          default: null,
+          format: 'url',
+        }),
+        excludeHeaders: listOf(text({ description: 'Header name.' }), {
+          description: 'Request headers that are not sent to the external service, in any letter case.',
+          default: [],
+          live: true,
+        }),
+        propagateErrors: flag({
+          description: 'Whether errors answered by the external service are forwarded to clients.',
+          default: false,
+          live: true,
+        }),
+        sendHttpHeaders: flag({
+          description: "Whether the client's headers also go as HTTP headers, for services that read them there.",
+          default: true,
+          live: true,
+        }),
+        emptyErrors: choice(['defaultGroup', 'ignore'], {
+          description: 'What an empty list of errors in the answer means: the default group, or no error at all.',
+          default: 'defaultGroup',
+          live: true,
+        }),
+      },
+      { description: 'The external rules service.' },
+    ),
+  },
+  { description: 'The rules that choose a routing group.' },
+);
+
+/** `requestAnalyzerConfig` (spec.md: Configuration keys; design.md). */
+export const requestAnalyzerConfig = section(
+  {
+    analyzeRequest: flag({ description: 'Makes user and query properties available to rules.', default: false }),
+    maxBodySize: integer({
+      description: 'Bodies of this many characters and more are not analysed.',
+      default: 1_000_000,
+      minimum: 0,
+      maximum: 2 ** 31 - 1,
+      live: true,
+    }),
+    isClientsUseV2Format: flag({
+      description: 'Whether bodies may be JSON with `query` and `preparedStatements`.',
+      default: false,
+      aliases: ['clientsUseV2Format'],
+    }),
+    tokenUserField: text({ description: 'Claim of a JWT that holds the user name.', default: 'email' }),
+    oauthTokenInfoUrl: text({
+      description: 'Address at which a bearer token is exchanged for user information.',
+      default: null,
+      format: 'url',
+    }),
+    jwksUrl: text({
+      description: 'Keys that JWTs are verified with; a JWT that fails yields no user. Unset, claims are believed.',
+      default: null,
+      format: 'url',
+    }),
+    issuer: text({ description: 'Issuer that verified JWTs must name.', default: null }),
+    audience: text({ description: 'Audience that verified JWTs must name.', default: null }),
+    trustedUserSources: listOf(
+      choice(['header', 'basic', 'bearer', 'cookie'], { description: 'Source of the user name.' }),
+      {
+        description: 'Sources that the user is taken from; their order is always this one.',
+        default: ['header', 'basic', 'bearer', 'cookie'],
+      },
+    ),
+  },
+  { description: 'Who asks, and what is asked.' },
+);
+
+/** Paths and cookies of proxied requests (contract.md §1.9, §2). */
+export const proxiedPaths = {
+  extraWhitelistPaths: listOf(text({ description: 'Regular expression.', format: 'regex' }), {
+    description: 'Regular expressions of further paths that are proxied; they match the whole path.',
+    default: [],
+  }),
+  additionalStatementPaths: listOf(text({ description: 'Path.', format: 'urlPath' }), {
+    description: 'Further paths that take statements as /v1/statement does.',
+    default: [],
+  }),
+  includeClusterHostInResponse: flag({
+    description: "Whether a cookie of each submission's answer names the cluster's host.",
+    default: false,
+    live: true,
+  }),
+  proxyResponseConfiguration: section(
+    {
+      responseSize: size({
+        description: 'Size at which answers were cut.',
+        default: 32 * 1024 ** 2,
+        withoutEffect: 'responses are streamed, of any size',
+      }),
+    },
+    { description: 'Limits of proxied answers.' },
+  ),
+};

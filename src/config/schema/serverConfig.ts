@@ -1,0 +1,305 @@
+import type { TUnsafe } from 'typebox';
+import { duration, flag, integer, section, size, text } from '../fields.ts';
+import { unlessBuilt } from './pendingFeatures.ts';
+
+/** HTTP clients of the gateway: toward clusters, for health checks, toward the external rules service. */
+export type HttpClient = 'proxy' | 'monitor' | 'router';
+
+type Prefixed<C extends HttpClient, F> = { [K in keyof F & string as `${C}.http-client.${K}`]: F[K] };
+
+function clientKeys<C extends HttpClient>(client: C, toward: string) {
+  const fields = {
+    'connect-timeout': duration({
+      description: `Time to connect ${toward}.`,
+      default: 5000,
+      minimum: 1,
+      maximum: 600_000,
+    }),
+    'request-timeout': duration({
+      description: `Time for a whole request ${toward}.`,
+      default: client === 'monitor' ? null : 300_000,
+      minimum: 1,
+      maximum: 86_400_000,
+    }) as TUnsafe<C extends 'monitor' ? number | null : number>,
+    'idle-timeout': duration({
+      description: `Time without any byte after which a request ${toward} fails.`,
+      default: 60_000,
+      minimum: 1,
+      maximum: 86_400_000,
+    }),
+    'max-connections-per-server': integer({
+      description: `Connections kept open to one address ${toward}; further requests wait.`,
+      default: 1000,
+      minimum: 1,
+      maximum: 100_000,
+    }),
+    'max-requests-queued-per-destination': integer({
+      description: `Requests that may wait for a connection to one address ${toward}.`,
+      default: 1024,
+      minimum: 0,
+      maximum: 1_000_000,
+    }),
+    'max-response-content-length': size({
+      description: `Largest response body ${toward} that is read whole.`,
+      default: 16 * 1024 ** 2,
+      minimum: 1,
+      ...(client === 'proxy' ? { withoutEffect: 'responses are streamed, of any size' } : {}),
+    }),
+    'https.hostname-verification': flag({
+      description: `Whether the certificate must name the host ${toward}.`,
+      default: true,
+      ...unlessBuilt('tls'),
+    }),
+    'trust-store-path': text({
+      description: `PEM file of certificate authorities trusted ${toward}.`,
+      default: null,
+      format: 'path',
+      ...unlessBuilt('tls'),
+    }),
+    'http-proxy': text({
+      description: `HTTP proxy used ${toward}, as host:port.`,
+      default: null,
+      withoutEffect: 'connections go straight to their address',
+    }),
+  };
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, schema]) => [`${client}.http-client.${key}`, schema]),
+  ) as unknown as Prefixed<C, typeof fields>;
+}
+
+/** Properties of the reference's server and its libraries that mean nothing here; an existing file may hold them. */
+const serverProperties = [
+  'node.environment',
+  'node.id',
+  'node.pool',
+  'node.location',
+  'node.data-dir',
+  'node.internal-address',
+  'node.internal-address-source',
+  'node.external-address',
+  'node.bind-ip',
+  'node.annotation-file',
+  'node.binary-spec',
+  'node.config-spec',
+  'discovery.uri',
+  'service-inventory.uri',
+  'jmx.rmiregistry.port',
+  'jmx.rmiserver.port',
+  'jmx.enabled',
+  'log.levels-file',
+  'log.path',
+  'log.format',
+  'log.max-size',
+  'log.max-total-size',
+  'log.max-history',
+  'log.compression',
+  'log.enable-console',
+  'log.console-format',
+  'log.queue-size',
+  'log.annotation-file',
+  'openmetrics.jmx-object-names',
+  'http-server.accept-queue-size',
+  'http-server.http.acceptor-threads',
+  'http-server.http.selector-threads',
+  'http-server.https.acceptor-threads',
+  'http-server.https.selector-threads',
+  'http-server.threads.min',
+  'http-server.threads.max',
+  'http-server.threads.max-idle-time',
+  'http-server.virtual-threads.enabled',
+  'http-server.compression.enabled',
+  'http-server.log.enabled',
+  'http-server.log.path',
+  'http-server.log.max-size',
+  'http-server.log.max-history',
+  'http-server.log.queue-size',
+  'http-server.log.compression.enabled',
+  'http-server.log.compression',
+  'http-server.log.immediate-flush',
+  'http-server.max-response-header-size',
+  'http-server.http2.max-concurrent-streams',
+  'http-server.http2.session-receive-window-size',
+  'http-server.http2.stream-receive-window-size',
+  'http-server.http2.input-buffer-size',
+  'http-server.http2.stream-idle-timeout',
+  'http-server.show-stack-trace',
+  'http-server.legacy-uri-compliance.enabled',
+  'http-server.admin.enabled',
+  'http-server.admin.threads.min',
+  'http-server.admin.threads.max',
+  'http-server.https.ssl-session-timeout',
+  'http-server.https.ssl-session-cache-size',
+  'http-server.https.ssl-context.refresh-time',
+  'http-server.https.secure-random-algorithm',
+  'http-server.https.included-cipher',
+  'http-server.https.excluded-cipher',
+  'http-server.https.automatic-shared-secret',
+];
+
+/** The same of each HTTP client. */
+const clientProperties = [
+  'http2.enabled',
+  'http2.session-receive-window-size',
+  'http2.stream-receive-window-size',
+  'http2.input-buffer-size',
+  'http2.idle-timeout',
+  'keep-alive-interval',
+  'max-connections',
+  'max-content-length',
+  'request-buffer-size',
+  'response-buffer-size',
+  'socks-proxy',
+  'secure-random-algorithm',
+  'https.included-cipher',
+  'https.excluded-cipher',
+  'authentication.enabled',
+  'authentication.krb5.service-principal-pattern',
+  'authentication.krb5.principal',
+  'authentication.krb5.remote-service-name',
+  'authentication.krb5.name-type',
+  'selector-count',
+  'record-request-complete',
+  'use-blocking-connect',
+  'max-threads',
+  'min-threads',
+  'timeout-threads',
+  'timeout-concurrency',
+  'follow-redirects',
+  'log.enabled',
+  'log.path',
+  'log.max-size',
+  'log.max-history',
+  'log.queue-size',
+  'log.buffer-size',
+  'log.flush-interval',
+  'log.compression.enabled',
+  'tcp-keep-alive-idle-time',
+  'strict-event-ordering',
+  'use-virtual-threads',
+];
+
+const clients: readonly HttpClient[] = ['proxy', 'monitor', 'router'];
+const elsewhere: Readonly<Record<string, string>> = {
+  'http-server.stop-timeout': 'server.drainTimeout says how long a clean stop waits',
+  'http-server.admin.port': 'server.adminPort gives API and user interface a listener of their own',
+};
+
+/** `serverConfig`: one flat map of dotted names (contract.md §6). */
+export const serverConfig = section(
+  {
+    'http-server.http.enabled': flag({
+      description: 'Whether clear-text HTTP is served.',
+      default: true,
+      ...unlessBuilt('tls'),
+    }),
+    'http-server.http.port': integer({
+      description: 'Port of API and proxied traffic; 0 takes any free one.',
+      default: 8080,
+      minimum: 0,
+      maximum: 65535,
+    }),
+    'http-server.https.enabled': flag({
+      description: 'Whether HTTPS is served.',
+      default: false,
+      ...unlessBuilt('tls'),
+    }),
+    'http-server.https.port': integer({
+      description: 'Port of HTTPS.',
+      default: 8443,
+      minimum: 0,
+      maximum: 65535,
+      ...unlessBuilt('tls'),
+    }),
+    'http-server.https.keystore.path': text({
+      description: 'PEM file with the certificate chain and its private key.',
+      default: null,
+      format: 'path',
+      ...unlessBuilt('tls'),
+    }),
+    'http-server.https.keystore.key': text({
+      description: 'Password of the key store.',
+      default: null,
+      secret: true,
+      ...unlessBuilt('tls'),
+    }),
+    'http-server.https.keymanager.password': text({
+      description: 'Password of the private key.',
+      default: null,
+      secret: true,
+      ...unlessBuilt('tls'),
+    }),
+    'http-server.https.truststore.path': text({
+      description: 'PEM file of certificate authorities of client certificates.',
+      default: null,
+      format: 'path',
+      ...unlessBuilt('tls'),
+    }),
+    'http-server.https.truststore.key': text({
+      description: 'Password of the trust store.',
+      default: null,
+      secret: true,
+      ...unlessBuilt('tls'),
+    }),
+    'http-server.process-forwarded': flag({
+      description:
+        'Whether every peer is believed when it sends X-Forwarded-* and Forwarded; otherwise only server.trustedProxies are.',
+      default: false,
+      words: { accept: true, reject: false, ignore: false },
+    }),
+    'http-server.max-request-header-size': size({
+      description: 'Largest request head (request line and headers); more is answered 431.',
+      default: 64 * 1024,
+      minimum: 1024,
+      maximum: 16 * 1024 ** 2,
+    }),
+    'http-server.net.max-idle-time': duration({
+      description: 'Time after which an idle client connection is closed.',
+      default: 200_000,
+      minimum: 1000,
+      maximum: 86_400_000,
+    }),
+    'tracing.enabled': flag({
+      description: 'Whether traces are sent.',
+      default: false,
+      ...unlessBuilt('tracing'),
+    }),
+    'otel.exporter.endpoint': text({
+      description: 'URL that traces are sent to (OTLP).',
+      default: null,
+      format: 'url',
+      ...unlessBuilt('tracing'),
+    }),
+    ...clientKeys('proxy', 'to a cluster'),
+    ...clientKeys('monitor', 'of a health check'),
+    ...clientKeys('router', 'to the external rules service'),
+    'proxy.http-client.key-store-path': storePath('client certificate toward clusters'),
+    'proxy.http-client.key-store-password': storePassword(),
+    'proxy.http-client.trust-store-password': storePassword(),
+    'monitor.http-client.key-store-path': storePath('client certificate of health checks'),
+    'monitor.http-client.key-store-password': storePassword(),
+    'monitor.http-client.trust-store-password': storePassword(),
+    'router.http-client.key-store-path': storePath('client certificate toward the external rules service'),
+    'router.http-client.key-store-password': storePassword(),
+    'router.http-client.trust-store-password': storePassword(),
+  },
+  {
+    description: 'Server properties under their dotted names, each one key of this map.',
+    ignored: {
+      ...Object.fromEntries(serverProperties.map((key) => [key, 'it has no meaning in this server'])),
+      ...Object.fromEntries(
+        clients.flatMap((client) =>
+          clientProperties.map((key) => [`${client}.http-client.${key}`, 'it has no meaning in this HTTP client']),
+        ),
+      ),
+      ...elsewhere,
+    },
+  },
+);
+
+function storePath(what: string) {
+  return text({ description: `PEM file of the ${what}.`, default: null, format: 'path', ...unlessBuilt('tls') });
+}
+
+function storePassword() {
+  return text({ description: 'Password of that file.', default: null, secret: true, ...unlessBuilt('tls') });
+}

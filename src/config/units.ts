@@ -1,0 +1,116 @@
+/** Milliseconds of one unit of a duration (contract.md §6; the units of Airlift's Duration). */
+const durationUnits: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** Bytes of one unit of a size; steps of 1024 (contract.md §6). */
+const sizeUnits: Readonly<Record<string, number>> = { B: 1, kB: 1024, MB: 1024 ** 2, GB: 1024 ** 3 };
+
+/** Units that people write, and what they are called here. */
+const otherNames: Readonly<Record<string, string>> = {
+  sec: 's',
+  secs: 's',
+  second: 's',
+  seconds: 's',
+  min: 'm',
+  mins: 'm',
+  minute: 'm',
+  minutes: 'm',
+  hour: 'h',
+  hours: 'h',
+  hr: 'h',
+  day: 'd',
+  days: 'd',
+  msec: 'ms',
+  millis: 'ms',
+  µs: 'us',
+  b: 'B',
+  k: 'kB',
+  K: 'kB',
+  kb: 'kB',
+  KB: 'kB',
+  KiB: 'kB',
+  M: 'MB',
+  mb: 'MB',
+  Mb: 'MB',
+  MiB: 'MB',
+  G: 'GB',
+  g: 'GB',
+  gb: 'GB',
+  Gb: 'GB',
+  GiB: 'GB',
+};
+
+/** A number read from text with a unit, or what is wrong with the text. */
+export type UnitResult = { readonly value: number } | { readonly wrong: string };
+
+/**
+ * Reads a duration such as `30s` or `1.5h`.
+ * @returns milliseconds; fractions stay for units below a millisecond
+ */
+export function parseDuration(text: string): UnitResult {
+  return parse(text, durationUnits, 'duration', '30s', 's');
+}
+
+/**
+ * Reads a size such as `16MB`.
+ * @returns whole bytes
+ */
+export function parseSize(text: string): UnitResult {
+  const result = parse(text, sizeUnits, 'size', '16MB', 'B');
+  return 'value' in result ? { value: Math.round(result.value) } : result;
+}
+
+function parse(
+  text: string,
+  units: Readonly<Record<string, number>>,
+  noun: string,
+  example: string,
+  likelyUnit: string,
+): UnitResult {
+  const match = /^\s*(\d+(?:\.\d+)?)\s*([\p{L}µ]*)\s*$/u.exec(text);
+  const number = match?.[1];
+  const unit = match?.[2];
+  const known = Object.keys(units).join(', ');
+  if (number === undefined || unit === undefined) {
+    return { wrong: `must be a ${noun} such as ${example} (units ${known}), not "${text}"` };
+  }
+  if (unit === '') return { wrong: `needs a unit: write ${number}${likelyUnit} (units ${known})` };
+  const factor = Object.hasOwn(units, unit) ? units[unit] : undefined;
+  if (factor === undefined) {
+    const meant = Object.hasOwn(otherNames, unit) ? otherNames[unit] : undefined;
+    const hint = meant !== undefined && Object.hasOwn(units, meant) ? `; write ${number}${meant}` : '';
+    return { wrong: `has the unknown unit "${unit}" (units ${known})${hint}` };
+  }
+  const value = Number(number) * factor;
+  if (!Number.isFinite(value)) return { wrong: `is too large a ${noun}` };
+  return { value };
+}
+
+/** Writes milliseconds as a duration in the largest unit that keeps it whole, e.g. `1m`, `1500ms`. */
+export function formatDuration(milliseconds: number): string {
+  return format(milliseconds, durationUnits, 'ms');
+}
+
+/** Writes bytes as a size in the largest unit that keeps it whole, e.g. `16MB`, `1500B`. */
+export function formatSize(bytes: number): string {
+  return format(bytes, sizeUnits, 'B');
+}
+
+function format(value: number, units: Readonly<Record<string, number>>, zeroUnit: string): string {
+  if (value === 0) return `0${zeroUnit}`;
+  const largestFirst = Object.entries(units).reverse();
+  for (const [unit, factor] of largestFirst) {
+    const count = value / factor;
+    if (Number.isInteger(count) && count * factor === value && count < 1e21) return `${count}${unit}`;
+  }
+  // Below the smallest unit's precision: plain decimals, as the parser takes no exponent.
+  const [smallest, factor] = largestFirst.at(-1) as [string, number];
+  return `${(value / factor).toFixed(6).replace(/\.?0+$/, '')}${smallest}`;
+}
