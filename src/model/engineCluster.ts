@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { cel, httpUrl, immutableName } from './cel.ts';
+import { clusterNameRules, routingGroupRules } from './registryCluster.ts';
 import type { Resource } from './resource.ts';
 
 /** Duration text as in configuration files: a number and `ms`, `s`, `m`, `h` or `d`. */
@@ -80,9 +81,7 @@ export const EngineClusterSpec = Type.Object(
   {
     name: Type.Optional(
       Type.String({
-        minLength: 1,
-        maxLength: 256,
-        pattern: '^[^/\\x00-\\x1f]+$',
+        ...clusterNameRules,
         description: 'Name in the registry where it is no Kubernetes name; metadata.name by default. Immutable.',
       }),
     ),
@@ -98,7 +97,7 @@ export const EngineClusterSpec = Type.Object(
       description: 'URL of the link for people; proxyTo by default.',
     }),
     active: Type.Optional(Type.Boolean({ default: true, description: 'Whether the cluster takes new queries.' })),
-    routingGroup: Type.String({ minLength: 1, maxLength: 256, description: 'Routing group the cluster belongs to.' }),
+    routingGroup: Type.String({ ...routingGroupRules, description: 'Routing group the cluster belongs to.' }),
     weight: Type.Optional(
       Type.Integer({
         minimum: 0,

@@ -11,6 +11,10 @@ export interface ProductNames {
   headerKey(suffix: string): string;
   /** First path segment of the resource group API: `engine`. */
   readonly pathSegment: string;
+  /** Path of the gateway's own pages and probes: `/engine-gateway`. */
+  readonly gatewayPath: string;
+  /** Field of a cluster's status in the public reads: `engineStatus`. */
+  readonly statusField: string;
   /** Cookie of the engine's web interface that may hold a JWT: `Engine-UI-Token`. */
   readonly uiTokenCookie: string;
   /** The engine's identity token cookie: `__Secure-Engine-ID-Token`. */
@@ -41,6 +45,8 @@ export function productNames(productName: string): ProductNames {
     header: (suffix) => headerPrefix + suffix,
     headerKey: (suffix) => headerKeyPrefix + suffix.toLowerCase(),
     pathSegment: lower,
+    gatewayPath: `/${lower}-gateway`,
+    statusField: `${camel}Status`,
     uiTokenCookie: `${productName}-UI-Token`,
     idTokenCookie: `__Secure-${productName}-ID-Token`,
     requestUserObject: `${camel}RequestUser`,

@@ -1,4 +1,23 @@
 import { type Static, Type } from 'typebox';
+import { clusterUrlProblem, MAX_CLUSTER_URL_LENGTH, storedClusterUrl } from './clusterUrl.ts';
+import type { Problem } from './errors.ts';
+import { type Checked, compileCheck } from './validation.ts';
+
+/**
+ * Schema rules of a cluster's registry name: 1 to 256 characters, no slash (it is a path segment), no control
+ * characters, no space at either end (MySQL compares without them). The pattern is valid in RE2 too, as the API
+ * server compiles it.
+ */
+export const clusterNameRules = {
+  minLength: 1,
+  maxLength: 256,
+  pattern: '^[^/\\s\\x00-\\x1f\\x7f]([^/\\x00-\\x1f\\x7f]*[^/\\s\\x00-\\x1f\\x7f])?$',
+} as const;
+
+/** Schema rules of a routing group's name: 1 to 255 characters (the width of the history's column), none of control. */
+export const routingGroupRules = { minLength: 1, maxLength: 255, pattern: '^[^\\x00-\\x1f\\x7f]+$' } as const;
+
+const urlText = { minLength: 1, maxLength: MAX_CLUSTER_URL_LENGTH, format: 'uri' } as const;
 
 /** A cluster as the registry's REST API shows it (spec.md: Cluster (backend)). */
 export const RegistryCluster = Type.Object(
@@ -13,5 +32,63 @@ export const RegistryCluster = Type.Object(
 );
 export type RegistryCluster = Static<typeof RegistryCluster>;
 
+/** A cluster as callers send it: name, proxyTo, active and routingGroup are required (spec.md: Cluster (backend)). */
+export const RegistryClusterInput = Type.Object(
+  {
+    name: Type.String({ ...clusterNameRules, description: 'Identifier of the cluster.' }),
+    proxyTo: Type.String({
+      ...urlText,
+      description: 'URL that requests are forwarded to: scheme, host, port; one trailing slash is cut.',
+    }),
+    active: Type.Boolean({ description: 'Whether the cluster takes new queries.' }),
+    routingGroup: Type.String({ ...routingGroupRules, description: 'Group the cluster belongs to.' }),
+    externalUrl: Type.Optional(
+      Type.Union([Type.String(urlText), Type.Null()], {
+        description: 'URL of the link for people; proxyTo when absent or null.',
+      }),
+    ),
+  },
+  { $id: 'RegistryClusterInput', description: 'Fields beyond these are ignored.' },
+);
+
+const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T) => Type.Union([type, Type.Null()]);
+/** The input without the rules for URLs, which have better messages of their own. */
+const checkInput = compileCheck(
+  Type.Object({
+    ...RegistryClusterInput.properties,
+    proxyTo: Type.String(),
+    externalUrl: Type.Optional(nullable(Type.String())),
+  }),
+);
+
 /** Status of a cluster (spec.md: Cluster status values). */
 export type ClusterHealth = 'PENDING' | 'HEALTHY' | 'UNHEALTHY';
+
+/**
+ * Checks a cluster that a caller sent and puts it into the form that is stored: URLs without one trailing slash,
+ * `externalUrl` filled in. Unknown fields are ignored (contract §1.1).
+ */
+export function parseRegistryCluster(value: unknown): Checked<RegistryCluster> {
+  const checked = checkInput(value);
+  const problems: Problem[] = checked.ok ? [] : checked.problems.map(better);
+  for (const field of ['proxyTo', 'externalUrl'] as const) {
+    const text = (value as Record<string, unknown> | null)?.[field];
+    const message = typeof text === 'string' ? clusterUrlProblem(text) : null;
+    if (message !== null) problems.push({ field, message });
+  }
+  if (!checked.ok || problems.length > 0) return { ok: false, problems };
+  const { name, active, routingGroup } = checked.value;
+  const proxyTo = storedClusterUrl(checked.value.proxyTo);
+  const externalUrl = storedClusterUrl(checked.value.externalUrl ?? proxyTo);
+  return { ok: true, value: { name, proxyTo, active, routingGroup, externalUrl } };
+}
+
+/** Messages of patterns in words. */
+function better(problem: Problem): Problem {
+  if (!problem.message.startsWith('must match')) return problem;
+  const message =
+    problem.field === 'name'
+      ? 'must not hold a slash or control characters, nor start or end with a space'
+      : 'must not hold control characters';
+  return { field: problem.field, message };
+}

@@ -2,9 +2,27 @@ import { expect, test } from 'vitest';
 import { productNames } from '../../../src/model/names.ts';
 
 test.each([
-  ['Engine', 'X-Engine-Routing-Group', 'engine', 'engineRequestUser', 'Engine-UI-Token', 'EG.'],
-  ['Trino', 'X-Trino-Routing-Group', 'trino', 'trinoRequestUser', 'Trino-UI-Token', 'TG.'],
-])('names of %s', (product, header, segment, userObject, cookie, prefix) => {
+  [
+    'Engine',
+    'X-Engine-Routing-Group',
+    'engine',
+    'engineRequestUser',
+    'Engine-UI-Token',
+    'EG.',
+    '/engine-gateway',
+    'engineStatus',
+  ],
+  [
+    'Trino',
+    'X-Trino-Routing-Group',
+    'trino',
+    'trinoRequestUser',
+    'Trino-UI-Token',
+    'TG.',
+    '/trino-gateway',
+    'trinoStatus',
+  ],
+])('names of %s', (product, header, segment, userObject, cookie, prefix, path, status) => {
   const names = productNames(product);
   expect([
     names.header('Routing-Group'),
@@ -13,5 +31,7 @@ test.each([
     names.requestUserObject,
     names.uiTokenCookie,
     names.stickyCookiePrefix,
-  ]).toEqual([header, header.toLowerCase(), segment, userObject, cookie, prefix]);
+    names.gatewayPath,
+    names.statusField,
+  ]).toEqual([header, header.toLowerCase(), segment, userObject, cookie, prefix, path, status]);
 });
