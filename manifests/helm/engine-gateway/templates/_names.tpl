@@ -1,0 +1,49 @@
+{{- define "engine-gateway.fullname" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 63 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "engine-gateway.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "engine-gateway.labels" -}}
+{{ include "engine-gateway.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{/* The gateway's configuration: what the chart decides, then the user's own keys over it. */}}
+{{- define "engine-gateway.config" -}}
+{{- $resources := dict "source" "kubernetes" -}}
+{{- if .Values.allNamespaces }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
+{{- $dataStore := dict "jdbcUrl" .Values.database.jdbcUrl "user" "${ENV:DATABASE_USER}" "password" "${ENV:DATABASE_PASSWORD}" -}}
+{{- mergeOverwrite (dict "resources" $resources "dataStore" $dataStore) (deepCopy .Values.config) | toYaml -}}
+{{- end }}
+
+{{/* What the gateway may do with the resources it watches. */}}
+{{- define "engine-gateway.watchRules" -}}
+# The controller lists and watches the resources; REST writes create, apply (patch) and delete them.
+- apiGroups: [enginegateway.dev]
+  resources: [engineclusters, routingrules]
+  verbs: [get, list, watch, create, patch, delete]
+# Conditions are written to the status subresource, so that nobody's spec is touched.
+- apiGroups: [enginegateway.dev]
+  resources: [engineclusters/status, routingrules/status]
+  verbs: [patch]
+# Transitions of conditions and changes by REST are told as events.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+# spec.serviceRef is resolved to the Service's address and followed when it changes.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch]
+{{- if .Values.rbac.readSecrets }}
+# Credentials for health checks; the gateway refuses Secrets that lack enginegateway.dev/health-credentials=true.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+{{- end }}
+{{- end }}
