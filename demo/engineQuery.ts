@@ -1,0 +1,259 @@
+import { randomBytes } from 'node:crypto';
+import { type Column, type Row, wireValue } from './sqlExpressions.ts';
+import type { StatementResult } from './sqlStatements.ts';
+import { errorCodes, QueryError, type Value } from './sqlSyntax.ts';
+
+/** Longest time that one GET of a running query waits for news, in milliseconds (the engine's default). */
+const MAX_WAIT_MILLIS = 1000;
+
+export interface EngineQueryOptions {
+  readonly id: string;
+  readonly text: string;
+  readonly user: string;
+  readonly source: string;
+  readonly pageRows: number;
+  /** GETs that are answered QUEUED before the statement is run. */
+  readonly queuedPolls: number;
+  /** Runs the statement. Throws QueryError. */
+  readonly run: () => StatementResult;
+}
+
+/** One page of a result, before it is put into the protocol's JSON. */
+interface Page {
+  readonly token: number;
+  readonly data?: readonly (readonly Value[])[];
+}
+
+export type QueryState = 'QUEUED' | 'RUNNING' | 'FINISHED' | 'FAILED';
+
+/** A statement in the engine: queued, running, giving pages, then finished, failed or cancelled. */
+export class EngineQuery {
+  readonly id: string;
+  readonly text: string;
+  readonly user: string;
+  readonly source: string;
+  readonly slug = `x${randomBytes(16).toString('hex')}`;
+  readonly created = Date.now();
+  readonly #options: EngineQueryOptions;
+  #state: QueryState = 'QUEUED';
+  #error: QueryError | undefined;
+  #result: StatementResult | undefined;
+  #rows: Iterator<Row> | undefined;
+  #readyAt = 0;
+  #page: Page = { token: -1 };
+  #ended: number | undefined;
+  #processed = 0;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(options: EngineQueryOptions) {
+    this.#options = options;
+    this.id = options.id;
+    this.text = options.text;
+    this.user = options.user;
+    this.source = options.source;
+  }
+
+  get state(): QueryState {
+    return this.#state;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return this.#result?.headers ?? {};
+  }
+
+  /** Whether a client has asked for it since it was submitted; before, the engine does not list it. */
+  get dispatched(): boolean {
+    return this.#state !== 'QUEUED';
+  }
+
+  /** Ends the query with an error, unless it has ended. */
+  fail(error: QueryError): void {
+    if (this.#ended !== undefined) return;
+    this.#error = error;
+    this.#end('FAILED');
+  }
+
+  cancel(): void {
+    this.fail(new QueryError('USER_CANCELED', 'Query was canceled'));
+  }
+
+  #end(state: QueryState): void {
+    this.#state = state;
+    this.#ended = Date.now();
+    for (const wake of this.#waiting) wake();
+  }
+
+  /**
+   * QueryResults of the submission itself (token 0) and of each GET of a queued URI.
+   * @param base scheme and authority of the URIs, as the client sees them
+   */
+  queued(base: string, token: number): object {
+    if (token > this.#options.queuedPolls && this.#state === 'QUEUED') this.#start();
+    if (this.#state === 'FAILED') return this.#results(base, undefined);
+    const next =
+      this.#state === 'QUEUED'
+        ? `/v1/statement/queued/${this.id}/${this.slug}/${token + 1}`
+        : `/v1/statement/executing/${this.id}/${this.slug}/0`;
+    return this.#results(base, next);
+  }
+
+  #start(): void {
+    this.#state = 'RUNNING';
+    try {
+      this.#result = this.#options.run();
+      this.#rows = this.#result.rows[Symbol.iterator]();
+      this.#readyAt = Date.now() + (this.#result.runMillis ?? 0);
+    } catch (error) {
+      if (!(error instanceof QueryError)) throw error;
+      this.fail(error);
+    }
+  }
+
+  /**
+   * QueryResults of a GET of an executing URI. The same token gives the same page again; undefined for a token that
+   * is over or not yet due.
+   */
+  async executing(base: string, token: number): Promise<object | undefined> {
+    await this.#settle();
+    if (this.#state !== 'FAILED') {
+      if (token !== this.#page.token && token !== this.#page.token + 1) return undefined;
+      if (token !== this.#page.token) this.#advance(token);
+    }
+    const done = this.#state !== 'RUNNING';
+    const next = done ? undefined : `/v1/statement/executing/${this.id}/${this.slug}/${token + 1}`;
+    return this.#results(base, next);
+  }
+
+  /** Waits until there are rows, the query has ended, or the longest wait of a GET is over. */
+  async #settle(): Promise<void> {
+    const wait = Math.min(this.#readyAt - Date.now(), MAX_WAIT_MILLIS);
+    if (wait <= 0 || this.#ended !== undefined) return;
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, wait);
+      this.#waiting.add(wake);
+    });
+  }
+
+  #advance(token: number): void {
+    if (Date.now() < this.#readyAt || this.#rows === undefined || this.#ended !== undefined) {
+      this.#page = { token };
+      return;
+    }
+    const columns = this.#result?.columns ?? [];
+    const data: Value[][] = [];
+    try {
+      while (data.length < this.#options.pageRows) {
+        const { done, value } = this.#rows.next();
+        if (done === true) {
+          this.#end('FINISHED');
+          break;
+        }
+        data.push(columns.map((column, i) => wireValue(value[i] ?? null, column.type)));
+      }
+    } catch (error) {
+      if (!(error instanceof QueryError)) throw error;
+      this.fail(error);
+      this.#page = { token };
+      return;
+    }
+    this.#processed += data.length;
+    this.#page = data.length === 0 || columns.length === 0 ? { token } : { token, data };
+  }
+
+  #results(base: string, next: string | undefined): object {
+    const result = this.#result;
+    const started = this.#state !== 'QUEUED' && this.#error === undefined;
+    return {
+      id: this.id,
+      infoUri: `${base}/ui/query.html?${this.id}`,
+      ...(next === undefined ? {} : { nextUri: `${base}${next}` }),
+      ...(started && result?.columns !== undefined && this.#page.token >= 0
+        ? { columns: result.columns.map(protocolColumn), ...(this.#page.data ? { data: this.#page.data } : {}) }
+        : {}),
+      stats: this.stats(),
+      ...(this.#error === undefined ? {} : { error: protocolError(this.#error) }),
+      warnings: [],
+      ...(started && result?.updateType !== undefined ? { updateType: result.updateType } : {}),
+      ...(started && result?.updateCount !== undefined ? { updateCount: result.updateCount } : {}),
+    };
+  }
+
+  /** `stats` of the protocol's answers. */
+  stats(): Readonly<Record<string, string | number | boolean>> {
+    const elapsed = (this.#ended ?? Date.now()) - this.created;
+    const queued = this.#state === 'QUEUED';
+    return {
+      state: this.#state,
+      queued,
+      scheduled: !queued,
+      progressPercentage: this.#state === 'FINISHED' ? 100 : 0,
+      runningPercentage: 0,
+      nodes: queued ? 0 : 1,
+      totalSplits: queued ? 0 : 1,
+      queuedSplits: 0,
+      runningSplits: this.#state === 'RUNNING' ? 1 : 0,
+      completedSplits: this.#state === 'FINISHED' ? 1 : 0,
+      cpuTimeMillis: queued ? 0 : 1,
+      wallTimeMillis: elapsed,
+      queuedTimeMillis: queued ? elapsed : 0,
+      elapsedTimeMillis: elapsed,
+      processedRows: this.#processed,
+      processedBytes: this.#processed * 8,
+      physicalInputBytes: 0,
+      peakMemoryBytes: 0,
+      spilledBytes: 0,
+    };
+  }
+
+  /** The answer of `GET /v1/query/{id}`: the fields that clients and people look at. */
+  info(self: string): object {
+    return {
+      queryId: this.id,
+      session: { user: this.user, source: this.source },
+      state: this.#state,
+      self,
+      query: this.text,
+      queryStats: {
+        createTime: new Date(this.created).toISOString(),
+        elapsedTime: `${((this.#ended ?? Date.now()) - this.created).toFixed(2)}ms`,
+      },
+      ...(this.#error === undefined
+        ? {}
+        : { errorType: errorCodes[this.#error.errorName].type, errorCode: protocolErrorCode(this.#error) }),
+    };
+  }
+}
+
+function protocolColumn(column: Column): object {
+  const [, rawType = column.type, args] = /^([^(]+)\(([^)]*)\)(?!\s*with)/.exec(column.type) ?? [];
+  const numbers = args === undefined ? [] : args.split(',').map(Number);
+  if (rawType === 'varchar' && numbers.length === 0) numbers.push(2_147_483_647);
+  return {
+    name: column.name,
+    type: column.type,
+    typeSignature: { rawType, arguments: numbers.map((value) => ({ kind: 'LONG', value })) },
+  };
+}
+
+function protocolErrorCode(error: QueryError): object {
+  const { code, type } = errorCodes[error.errorName];
+  return { code, name: error.errorName, type };
+}
+
+/** `error` of the protocol's answers. */
+export function protocolError(error: QueryError): object {
+  const { code, type } = errorCodes[error.errorName];
+  return {
+    message: error.message,
+    errorCode: code,
+    errorName: error.errorName,
+    errorType: type,
+    ...(error.location === undefined ? {} : { errorLocation: error.location }),
+    failureInfo: { type: 'simulated.QueryError', message: error.message, suppressed: [], stack: [] },
+  };
+}
