@@ -1,0 +1,62 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { type ErrorCode, GatewayError, type Problem } from '../model/errors.ts';
+
+/** Seconds told to callers where the error itself knows no better. */
+const DEFAULT_RETRY_SECONDS = 5;
+
+const codeOfStatus = new Map<number, ErrorCode>([
+  [404, 'EG_NOT_FOUND'],
+  [405, 'EG_METHOD_NOT_ALLOWED'],
+  [413, 'EG_TOO_LARGE'],
+  [415, 'EG_MEDIA_TYPE'],
+]);
+
+/** The error of a body whose fields are wrong: names the first field, tells of all. */
+export function malformed(problems: readonly Problem[]): GatewayError {
+  const text = problems.map(({ field, message }) => `${field === '' ? 'The body' : field} ${message}`).join('; ');
+  const field = problems[0]?.field;
+  return new GatewayError('EG_MALFORMED', `${text}.`, field === undefined || field === '' ? {} : { field });
+}
+
+/** Answers every error of the API in its one form; what is no GatewayError is logged and told as EG_INTERNAL. */
+export function errorHandler(logger: Logger) {
+  return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    const told = toGatewayError(error);
+    if (told === null) {
+      logger.error(
+        { err: error, requestId: request.id, method: request.method, path: pathOf(request) },
+        'api call failed',
+      );
+      const hidden = new GatewayError(
+        'EG_INTERNAL',
+        `A defect of the gateway; its log has the details under request id ${request.id}.`,
+      );
+      reply.code(hidden.status).send(hidden.toBody());
+      return;
+    }
+    if (told.status >= 500) {
+      logger.warn(
+        { err: told, requestId: request.id, method: request.method, path: pathOf(request) },
+        'api call failed',
+      );
+    }
+    const retry = told.retryAfterSeconds ?? (told.status === 503 ? DEFAULT_RETRY_SECONDS : undefined);
+    if (retry !== undefined) reply.header('Retry-After', String(Math.max(1, Math.ceil(retry))));
+    reply.code(told.status).type('application/json; charset=utf-8').send(told.toBody());
+  };
+}
+
+/** Path without the query, which may hold anything. */
+export function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] ?? '';
+}
+
+function toGatewayError(error: unknown): GatewayError | null {
+  if (error instanceof GatewayError) return error;
+  const { statusCode, message } = error as Partial<FastifyError>;
+  if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return null;
+  return new GatewayError(codeOfStatus.get(statusCode) ?? 'EG_MALFORMED', `${message ?? 'The request is malformed'}.`, {
+    cause: error,
+  });
+}

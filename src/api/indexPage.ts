@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import type { ProductNames } from '../model/names.ts';
+import { answer } from './schemas.ts';
+
+/** Needs of the index page. */
+export interface IndexPage {
+  readonly names: ProductNames;
+  readonly version: string;
+}
+
+const style = `
+:root { color-scheme: light dark; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } dt { margin-top: 0.75rem; } dd { margin: 0; opacity: 0.8; } footer { margin-top: 2rem; opacity: 0.7; }
+`;
+const styleHash = createHash('sha256').update(style).digest('base64');
+
+/** `/`: a plain page for people, without scripts or anything from elsewhere. */
+export async function indexPage(app: FastifyInstance, { names, version }: IndexPage): Promise<void> {
+  const links: readonly (readonly [string, string, string])[] = [
+    ['/gateway/backend/all', 'Clusters', 'all registered clusters as JSON'],
+    ['/readyz?verbose', 'Health', 'whether the gateway takes requests, and what is away'],
+    ['/metrics', 'Metrics', 'for Prometheus'],
+    ['/openapi.json', 'OpenAPI', 'the description of the REST API'],
+  ];
+  const list = links.map(([path, name, text]) => `<dt><a href="${path}">${name}</a></dt><dd>${text}</dd>`).join('\n');
+  const page = `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${names.product} Gateway</title><style>${style}</style></head>
+<body>
+<h1>${names.product} Gateway</h1>
+<p>Send queries to <code>POST /v1/statement</code> of this address; they run on a healthy cluster of their routing group.</p>
+<dl>
+${list}
+</dl>
+<footer>engine-gateway ${version}</footer>
+</body>
+</html>
+`;
+  app.get(
+    '/',
+    {
+      schema: {
+        tags: ['pages'],
+        summary: 'Index page',
+        response: { 200: answer('HTML page.', Type.String(), 'text/html') },
+      },
+    },
+    (_request, reply) =>
+      reply
+        .header(
+          'Content-Security-Policy',
+          `default-src 'none'; style-src 'sha256-${styleHash}'; frame-ancestors 'none'`,
+        )
+        .type('text/html; charset=utf-8')
+        .send(page),
+  );
+}

@@ -1,0 +1,161 @@
+import type { FastifyInstance } from 'fastify';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry, type RegistryContentType } from 'prom-client';
+import { Type } from 'typebox';
+import type { ClusterHealth } from '../model/registryCluster.ts';
+import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import { errorAnswers } from './schemas.ts';
+
+/** Needs of the metrics. */
+export interface MetricsRoutes {
+  /** All metrics of the process; every module registers its own. */
+  readonly metrics: Registry;
+  readonly table: RoutingTableHolder;
+  /** Version of the program. */
+  readonly version: string;
+}
+
+const states: readonly ClusterHealth[] = ['PENDING', 'HEALTHY', 'UNHEALTHY'];
+const openMetrics = Registry.OPENMETRICS_CONTENT_TYPE;
+const Filter = Type.Object({
+  'name[]': Type.Optional(
+    Type.Union([Type.String(), Type.Array(Type.String())], { description: 'Only metrics of these names; repeatable.' }),
+  ),
+});
+
+/** `/metrics`: Prometheus text, or OpenMetrics 1.0.0 where `Accept` asks for it (contract §1.8). */
+export async function metricsRoutes(app: FastifyInstance, { metrics }: MetricsRoutes): Promise<void> {
+  const text = { schema: Type.String() };
+  app.get<{ Querystring: { 'name[]'?: string | string[] } }>(
+    '/metrics',
+    {
+      schema: {
+        tags: ['probes'],
+        summary: 'Metrics',
+        querystring: Filter,
+        response: {
+          200: {
+            description: 'Metrics of the process, its API and its clusters.',
+            content: { 'text/plain': text, 'application/openmetrics-text': text },
+          },
+          ...errorAnswers(400),
+        },
+      },
+    },
+    async (request, reply) => {
+      const accept = request.headers.accept ?? '';
+      const open = accept
+        .split(',')
+        .some((range) => /^\s*application\/openmetrics-text\b(?!.*;\s*q=0(\.0*)?\s*$)/i.test(range));
+      const wanted = [request.query['name[]'] ?? []].flat();
+      const shown = exposition(metrics, open ? openMetrics : Registry.PROMETHEUS_CONTENT_TYPE, wanted);
+      return reply
+        .header('Vary', 'Accept')
+        .type(shown.contentType)
+        .send(await shown.metrics());
+    },
+  );
+}
+
+/**
+ * A registry that shows the metrics in one of the two formats. It holds views with names of their own, as prom-client
+ * renames the counters themselves when it writes OpenMetrics.
+ */
+function exposition(
+  metrics: Registry,
+  contentType: RegistryContentType,
+  wanted: readonly string[],
+): Registry<RegistryContentType> {
+  const shown: Registry<RegistryContentType> = new Registry();
+  shown.setContentType(contentType);
+  for (const metric of metrics.getMetricsAsArray()) {
+    const { name } = metric;
+    const matches = (asked: string) => asked === name || asked.replace(/_(total|bucket|sum|count)$/, '') === name;
+    if (wanted.length > 0 && !wanted.some(matches)) continue;
+    shown.registerMetric(Object.create(metric, { name: { value: name, writable: true, enumerable: true } }));
+  }
+  return shown;
+}
+
+/** Registers what is known without asking other modules: process, build, and every cluster of the table at scrape time. */
+export function registerMetrics({ metrics, table, version }: MetricsRoutes): void {
+  collectDefaultMetrics({ register: metrics });
+  new Gauge({
+    name: 'engine_gateway_build_info',
+    help: 'Always 1; the label tells the version.',
+    labelNames: ['version'],
+    registers: [metrics],
+  }).set({ version }, 1);
+  new Gauge({
+    name: 'engine_gateway_cluster_status',
+    help: '1 for the status of the last health check, 0 for the others.',
+    labelNames: ['cluster', 'routing_group', 'status'],
+    registers: [metrics],
+    collect() {
+      this.reset();
+      for (const { name, routingGroup, health } of table.current.clusters.values()) {
+        for (const status of states) {
+          this.set({ cluster: name, routing_group: routingGroup, status }, health.status === status ? 1 : 0);
+        }
+      }
+    },
+  });
+  new Gauge({
+    name: 'engine_gateway_cluster_active',
+    help: '1 when the cluster takes new queries, 0 when it is deactivated.',
+    labelNames: ['cluster', 'routing_group'],
+    registers: [metrics],
+    collect() {
+      this.reset();
+      for (const { name, routingGroup, active } of table.current.clusters.values()) {
+        this.set({ cluster: name, routing_group: routingGroup }, active ? 1 : 0);
+      }
+    },
+  });
+  new Gauge({
+    name: 'engine_gateway_cluster_queries',
+    help: 'Queries of the cluster as the last health check counted them; absent where the check counts none.',
+    labelNames: ['cluster', 'state'],
+    registers: [metrics],
+    collect() {
+      this.reset();
+      for (const { name, health } of table.current.clusters.values()) {
+        if (health.queued !== null) this.set({ cluster: name, state: 'queued' }, health.queued);
+        if (health.running !== null) this.set({ cluster: name, state: 'running' }, health.running);
+      }
+    },
+  });
+  new Gauge({
+    name: 'engine_gateway_cluster_workers',
+    help: 'Worker nodes of the cluster at the last health check; absent where the check counts none.',
+    labelNames: ['cluster'],
+    registers: [metrics],
+    collect() {
+      this.reset();
+      for (const { name, health } of table.current.clusters.values()) {
+        if (health.workers !== null) this.set({ cluster: name }, health.workers);
+      }
+    },
+  });
+}
+
+/** Counts and times every call of the API by its route's pattern, never by the path itself. */
+export function measureCalls(app: FastifyInstance, metrics: Registry): void {
+  const calls = new Counter({
+    name: 'engine_gateway_api_requests_total',
+    help: 'Calls of the API.',
+    labelNames: ['method', 'route', 'status'],
+    registers: [metrics],
+  });
+  const seconds = new Histogram({
+    name: 'engine_gateway_api_request_duration_seconds',
+    help: 'Time of calls of the API in seconds.',
+    labelNames: ['method', 'route'],
+    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
+    registers: [metrics],
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? 'none';
+    calls.inc({ method: request.method, route, status: String(reply.statusCode) });
+    seconds.observe({ method: request.method, route }, reply.elapsedTime / 1000);
+  });
+}

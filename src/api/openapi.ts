@@ -1,0 +1,38 @@
+import swagger from '@fastify/swagger';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
+import { answer, ErrorBody } from './schemas.ts';
+
+/** Prepares the OpenAPI document; to be called before any route, as it collects them. */
+export async function collectOpenapi(app: FastifyInstance, product: string, version: string): Promise<void> {
+  for (const schema of [ErrorBody, RegistryCluster, RegistryClusterInput]) app.addSchema(schema);
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: `${product} Gateway`,
+        version,
+        description: 'REST API of the gateway. Errors are JSON of the form Error; docs/errors.md lists the codes.',
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
+      servers: [{ url: '/' }],
+    },
+    refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `schema${index}`) },
+  });
+}
+
+/** `/openapi.json`, generated from the schemas the routes are checked with. */
+export async function openapiRoute(app: FastifyInstance): Promise<void> {
+  app.get(
+    '/openapi.json',
+    {
+      schema: {
+        tags: ['pages'],
+        summary: 'This document',
+        response: { 200: answer('OpenAPI 3.1 document.', Type.Object({}, { additionalProperties: true })) },
+      },
+    },
+    (_request, reply) => reply.send(app.swagger()),
+  );
+}

@@ -1,0 +1,19 @@
+/** State of something the gateway uses, as `/readyz?verbose` tells it. */
+export interface ComponentState {
+  /** e.g. `database`, `resource source`, `history buffer`. */
+  readonly name: string;
+  readonly ok: boolean;
+  /** Sentence for people; of a component that is away: since when and why. */
+  readonly message: string;
+}
+
+/**
+ * Whether the process takes traffic (design.md, fixed point 6): a snapshot is loaded and every cluster has a verdict, or
+ * the grace time has passed. Never unready because of database, API server or clusters.
+ */
+export interface Readiness {
+  /** Null when ready, otherwise what is still missing. */
+  notReadyBecause(): string | null;
+  /** Everything worth telling; must not take longer than about a second and must not reject. */
+  components(): Promise<readonly ComponentState[]>;
+}

@@ -1,0 +1,198 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { GatewayError } from '../model/errors.ts';
+import type { ProductNames } from '../model/names.ts';
+import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
+import type { ClusterRegistry, WriteContext } from '../operator/clusterRegistry.ts';
+import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
+import { malformed } from './errors.ts';
+import { jsonBody, utf8 } from './jsonBody.ts';
+import { answer, ErrorBody, emptyAnswer, errorAnswers, reference } from './schemas.ts';
+
+/** Needs of the registry's routes. */
+export interface RegistryRoutes {
+  readonly registry: ClusterRegistry;
+  readonly names: ProductNames;
+}
+
+const tags = ['cluster registry'];
+const clusters = Type.Array(reference(RegistryCluster));
+const Force = Type.Object({
+  force: Type.Optional(
+    Type.Union([Type.Literal('true'), Type.Literal('false'), Type.Literal('')], {
+      description: 'Takes over fields that another manager (kubectl, a GitOps controller) owns.',
+    }),
+  ),
+});
+
+/** 404 of a path without a name is the usual one, as everywhere. */
+const unknownCluster = {
+  description: 'There is no cluster of that name: a plain text.',
+  content: { 'text/plain': { schema: Type.String() }, 'application/json': { schema: reference(ErrorBody) } },
+};
+
+/** The cluster registry (spec.md: Cluster registry; contract §1.2; design.md, fixed points 4 and 5). */
+export async function registryRoutes(app: FastifyInstance, { registry, names }: RegistryRoutes): Promise<void> {
+  const pendingHeader = names.header('Gateway-Pending');
+  const accepted = `As 200, but the database is away: the change is safe in the resource source and follows by itself (header ${pendingHeader}).`;
+
+  /** 200, or 202 with the header that says what is pending. */
+  const send = (reply: FastifyReply, pending: boolean, body?: unknown) => {
+    if (pending) reply.header(pendingHeader, 'database');
+    return reply.code(pending ? 202 : 200).send(body);
+  };
+
+  app.get(
+    '/gateway',
+    {
+      schema: {
+        tags,
+        summary: 'Answers ok',
+        response: {
+          200: {
+            description: 'The text ok (typed as JSON, as callers know it).',
+            content: { 'application/json': { schema: {} } },
+          },
+        },
+      },
+    },
+    (_request, reply) => reply.type('application/json; charset=utf-8').send('ok'),
+  );
+
+  app.get(
+    '/gateway/backend/all',
+    { schema: { tags, summary: 'Lists all clusters', response: { 200: answer('All clusters.', clusters) } } },
+    (_request, reply) => reply.send(registry.all()),
+  );
+
+  app.get(
+    '/gateway/backend/active',
+    {
+      schema: {
+        tags,
+        summary: 'Lists active clusters',
+        response: { 200: answer('Clusters whose active is true, whatever their health.', clusters) },
+      },
+    },
+    (_request, reply) => reply.send(registry.all().filter((cluster) => cluster.active)),
+  );
+
+  const writes = [
+    ['add', 'Adds a cluster', 'A cluster of that name is an error (409).'],
+    ['update', 'Replaces a cluster', 'A cluster of that name that does not exist is added.'],
+  ] as const;
+  for (const [operation, summary, description] of writes) {
+    app.post(
+      `/gateway/backend/modify/${operation}`,
+      {
+        schema: {
+          tags,
+          summary,
+          description,
+          querystring: Force,
+          body: reference(RegistryClusterInput),
+          response: {
+            200: answer('The cluster as it is stored.', reference(RegistryCluster)),
+            202: answer(accepted, reference(RegistryCluster)),
+            ...errorAnswers(400, 403, 409, 413, 415, 422, 503),
+          },
+        },
+      },
+      async (request, reply) => {
+        const checked = parseRegistryCluster(jsonBody(request));
+        if (!checked.ok) throw malformed(checked.problems);
+        const written = await registry[operation](checked.value, contextOf(request));
+        return send(reply, written.pending, written.cluster);
+      },
+    );
+  }
+
+  app.post(
+    '/gateway/backend/modify/delete',
+    {
+      schema: {
+        tags,
+        summary: 'Deletes a cluster',
+        description: 'Body: the name as text of any content type, or {"name": "…"}. An unknown name is no error.',
+        querystring: Force,
+        body: { content: { 'text/plain': { schema: Type.String({ minLength: 1 }) } } },
+        response: {
+          200: emptyAnswer('Deleted, or it was not there.'),
+          202: emptyAnswer(accepted),
+          ...errorAnswers(400, 403, 409, 413, 422, 503),
+        },
+      },
+      // The name is taken whatever type the caller declares, well-formed or not.
+      onRequest: async (request) => {
+        delete request.raw.headers['content-type'];
+      },
+    },
+    async (request, reply) => {
+      const name = nameToDelete(request.body as Buffer | undefined, registry);
+      const { pending } = await registry.delete(name, contextOf(request));
+      return send(reply, pending);
+    },
+  );
+
+  for (const active of [true, false]) {
+    app.post(
+      `/gateway/backend/${active ? 'activate' : 'deactivate'}/:name`,
+      {
+        schema: {
+          tags,
+          summary: active ? 'Lets a cluster take new queries' : 'Keeps new queries away from a cluster',
+          description: active ? 'Idempotent.' : 'Idempotent. Running queries go on.',
+          params: ClusterInPath,
+          querystring: Force,
+          response: {
+            200: emptyAnswer('Done.'),
+            202: emptyAnswer(accepted),
+            404: unknownCluster,
+            ...errorAnswers(400, 403, 409, 413, 422, 503),
+          },
+        },
+      },
+      async (request, reply) => {
+        const name = clusterInPath(request);
+        try {
+          const { pending } = await registry.setActive(name, active, contextOf(request));
+          return send(reply, pending);
+        } catch (error) {
+          if (!(error instanceof GatewayError) || error.code !== 'EG_NOT_FOUND') throw error;
+          const text = `No cluster found with name: ${name}, could not (de)activate`;
+          return reply.code(404).type('text/plain; charset=utf-8').send(text);
+        }
+      },
+    );
+  }
+}
+
+/** Who asks. Callers are not told apart until authentication is configured. */
+function contextOf(request: FastifyRequest): WriteContext {
+  const { force } = request.query as { force?: string };
+  return { by: 'api', force: force === 'true' || force === '' };
+}
+
+/** The name as text, or of `{"name": "…"}`, which clients in the field send. One line end after it is not part of it. */
+function nameToDelete(body: Buffer | undefined, registry: ClusterRegistry): string {
+  const text = utf8(body);
+  if (text !== '' && registry.get(text) !== null) return text;
+  const name = text.replace(/\r?\n$/, '');
+  if (name.trim() === '') {
+    throw new GatewayError('EG_MALFORMED', 'The body is empty; send the name of the cluster as text.', {
+      field: 'name',
+    });
+  }
+  if (!name.trimStart().startsWith('{')) return name;
+  let value: unknown;
+  try {
+    value = JSON.parse(name);
+  } catch {
+    return name;
+  }
+  const inner = (value as { name?: unknown }).name;
+  if (typeof inner === 'string' && inner !== '') return inner;
+  throw new GatewayError('EG_MALFORMED', 'name is required: send {"name": "…"} or the name as text.', {
+    field: 'name',
+  });
+}

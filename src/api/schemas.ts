@@ -1,0 +1,49 @@
+import { type TSchema, Type } from 'typebox';
+import { type ErrorCode, errorCatalog } from '../model/errors.ts';
+
+const codes = Object.keys(errorCatalog) as ErrorCode[];
+
+/** Every error of the API (design.md, fixed point 12). */
+export const ErrorBody = Type.Object(
+  {
+    error: Type.Object({
+      code: Type.Unsafe<ErrorCode>({ type: 'string', enum: codes, description: 'Stable code, see docs/errors.md.' }),
+      message: Type.String({ description: 'What is wrong and how to mend it.' }),
+      field: Type.Optional(Type.String({ description: 'Path of the field that is wrong.' })),
+    }),
+  },
+  { $id: 'Error', description: 'An error.' },
+);
+
+/** Schemas that the OpenAPI document holds once under their `$id`. */
+export function reference(schema: TSchema & { $id?: string }): TSchema {
+  if (schema.$id === undefined) throw new TypeError('a shared schema needs an $id');
+  return Type.Unsafe({ $ref: `${schema.$id}#` });
+}
+
+/** Description of an answer with a body of that media type. */
+export function answer(description: string, schema: TSchema, mediaType = 'application/json'): TSchema {
+  return { description, content: { [mediaType]: { schema } } } as TSchema;
+}
+
+/** Description of an answer of plain text. */
+export function textAnswer(description: string): TSchema {
+  return answer(description, Type.String(), 'text/plain');
+}
+
+/** Description of an answer without body. */
+export function emptyAnswer(description: string): TSchema {
+  return Type.Null({ description });
+}
+
+/** Descriptions of the error answers of these statuses, each with the codes of the catalogue that have it. */
+export function errorAnswers(...statuses: readonly number[]): Record<string, TSchema> {
+  return Object.fromEntries(
+    statuses.map((status) => {
+      const meanings = codes
+        .filter((code) => errorCatalog[code].status === status)
+        .map((code) => `${code}: ${errorCatalog[code].meaning}`);
+      return [String(status), answer(meanings.join(' '), reference(ErrorBody))];
+    }),
+  );
+}

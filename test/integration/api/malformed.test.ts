@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ApiServer, type Call, startApi } from '../../support/apiServer.ts';
+
+const add = '/gateway/backend/modify/add';
+const update = '/gateway/backend/modify/update';
+const remove = '/gateway/backend/modify/delete';
+const good = { name: 'a', proxyTo: 'http://a:1', active: true, routingGroup: 'adhoc' };
+const json = { 'Content-Type': 'application/json' };
+
+let api: ApiServer;
+beforeAll(async () => {
+  api = await startApi({ bodyLimit: 4096 });
+});
+afterAll(() => api.close());
+
+/** A body that differs from a good one in these fields; undefined leaves one out. */
+const body = (change: Record<string, unknown>): Call => ({
+  headers: json,
+  body: JSON.stringify({ ...good, ...change }),
+});
+const raw = (text: string | Buffer, type = 'application/json'): Call => ({
+  headers: { 'Content-Type': type },
+  body: text,
+});
+
+type Row = [
+  why: string,
+  method: string,
+  path: string,
+  call: Call,
+  status: number,
+  field: string | undefined,
+  words: string,
+];
+
+const rows: Row[] = [
+  ['no body', 'POST', add, {}, 400, undefined, 'body is empty'],
+  ['no body but a type', 'POST', add, { headers: json }, 400, undefined, 'body is empty'],
+  ['white space', 'POST', add, raw(' \n'), 400, undefined, 'body is empty'],
+  ['broken JSON', 'POST', add, raw('{"name":'), 400, undefined, 'no JSON'],
+  ['a comment', 'POST', add, raw('{} // x'), 400, undefined, 'no JSON'],
+  ['YAML', 'POST', add, raw('name: a'), 400, undefined, 'no JSON'],
+  ['NaN', 'POST', add, raw('{"active": NaN}'), 400, undefined, 'no JSON'],
+  ['a control character in a text', 'POST', add, raw('{"name": "a\u0001"}'), 400, undefined, 'no JSON'],
+  ['null', 'POST', add, raw('null'), 400, undefined, 'must be an object, not null'],
+  ['a list', 'POST', add, raw('[]'), 400, undefined, 'must be an object, not a list'],
+  ['a text', 'POST', add, raw('"a"'), 400, undefined, 'must be an object, not a text'],
+  ['nothing in it', 'POST', add, raw('{}'), 400, 'name', 'name is required; proxyTo is required'],
+  ['bytes that are not UTF-8', 'POST', add, raw(Buffer.from('{"name":"\xff"}', 'latin1')), 400, undefined, 'not UTF-8'],
+  ['a key twice', 'POST', add, raw('{"name":"a","name":"b"}'), 400, 'name', 'given twice'],
+  ['half a surrogate pair', 'POST', add, raw(JSON.stringify({ ...good, name: 'a\ud800' })), 400, 'name', 'surrogate'],
+  ['deep nesting', 'POST', add, raw(`${'['.repeat(2000)}${']'.repeat(2000)}`), 400, undefined, 'must be an object'],
+  ['no name', 'POST', add, body({ name: undefined }), 400, 'name', 'is required'],
+  ['name null', 'POST', update, body({ name: null }), 400, 'name', 'must be a text, not null'],
+  ['name a number', 'POST', add, body({ name: 1 }), 400, 'name', 'must be a text, not 1'],
+  ['name an object', 'POST', add, body({ name: { a: 1 } }), 400, 'name', 'must be a text, not an object'],
+  ['name empty', 'POST', add, body({ name: '' }), 400, 'name', 'must not be empty'],
+  ['name too long', 'POST', add, body({ name: 'x'.repeat(257) }), 400, 'name', 'at most 256'],
+  ['slash in the name', 'POST', add, body({ name: 'a/b' }), 400, 'name', 'must not hold a slash'],
+  ['line end in the name', 'POST', add, body({ name: 'a\nb' }), 400, 'name', 'control characters'],
+  ['NUL in the name', 'POST', update, body({ name: 'a\u0000' }), 400, 'name', 'control characters'],
+  ['space after the name', 'POST', add, body({ name: 'a ' }), 400, 'name', 'space'],
+  ['no proxyTo', 'POST', add, body({ proxyTo: undefined }), 400, 'proxyTo', 'is required'],
+  ['proxyTo empty', 'POST', add, body({ proxyTo: '' }), 400, 'proxyTo', 'is empty'],
+  ['proxyTo null', 'POST', add, body({ proxyTo: null }), 400, 'proxyTo', 'must be a text'],
+  ['proxyTo a word', 'POST', add, body({ proxyTo: 'nohost' }), 400, 'proxyTo', 'must start with http'],
+  ['another scheme', 'POST', add, body({ proxyTo: 'ftp://a' }), 400, 'proxyTo', 'must start with http'],
+  ['credentials in the URL', 'POST', add, body({ proxyTo: 'http://u:secret@a' }), 400, 'proxyTo', 'credentials'],
+  ['a query in the URL', 'POST', update, body({ proxyTo: 'http://a?x=1' }), 400, 'proxyTo', 'query'],
+  ['a fragment in the URL', 'POST', add, body({ proxyTo: 'http://a#x' }), 400, 'proxyTo', 'fragment'],
+  ['no host', 'POST', add, body({ proxyTo: 'http://' }), 400, 'proxyTo', 'names no host'],
+  ['port 0', 'POST', add, body({ proxyTo: 'http://a:0' }), 400, 'proxyTo', 'port 0'],
+  ['port too high', 'POST', add, body({ proxyTo: 'http://a:70000' }), 400, 'proxyTo', 'port 70000'],
+  ['URL too long', 'POST', add, body({ proxyTo: `http://a/${'x'.repeat(256)}` }), 400, 'proxyTo', 'at most 256'],
+  ['white space in the URL', 'POST', add, body({ proxyTo: 'http://a b' }), 400, 'proxyTo', 'white space'],
+  ['line end in the URL', 'POST', add, body({ proxyTo: 'http://a\r\nX: y' }), 400, 'proxyTo', 'white space'],
+  [
+    'externalUrl of another scheme',
+    'POST',
+    add,
+    body({ externalUrl: 'javascript:alert(1)' }),
+    400,
+    'externalUrl',
+    'http',
+  ],
+  ['externalUrl a list', 'POST', add, body({ externalUrl: [] }), 400, 'externalUrl', 'must be a text'],
+  ['no active', 'POST', add, body({ active: undefined }), 400, 'active', 'is required'],
+  ['active a text', 'POST', add, body({ active: 'true' }), 400, 'active', 'must be true or false, not a text'],
+  ['active a number', 'POST', update, body({ active: 1 }), 400, 'active', 'must be true or false, not 1'],
+  ['active null', 'POST', add, body({ active: null }), 400, 'active', 'must be true or false, not null'],
+  ['no routingGroup', 'POST', add, body({ routingGroup: undefined }), 400, 'routingGroup', 'is required'],
+  ['routingGroup null', 'POST', add, body({ routingGroup: null }), 400, 'routingGroup', 'must be a text'],
+  ['routingGroup empty', 'POST', update, body({ routingGroup: '' }), 400, 'routingGroup', 'must not be empty'],
+  ['routingGroup too long', 'POST', add, body({ routingGroup: 'g'.repeat(256) }), 400, 'routingGroup', 'at most 255'],
+  ['routingGroup with a line end', 'POST', add, body({ routingGroup: 'a\r\nb' }), 400, 'routingGroup', 'control'],
+  ['two wrong fields', 'POST', add, body({ name: '', proxyTo: 'x' }), 400, 'name', 'proxyTo must start with'],
+  ['force of another value', 'POST', `${add}?force=yes`, body({}), 400, 'force', 'force'],
+  ['force twice', 'POST', `${add}?force=true&force=true`, body({}), 400, 'force', 'force'],
+  ['a form', 'POST', add, raw('name=a', 'application/x-www-form-urlencoded'), 415, undefined, 'send application/json'],
+  ['plain text', 'POST', update, raw(JSON.stringify(good), 'text/plain'), 415, undefined, 'send application/json'],
+  ['XML', 'POST', add, raw('<a/>', 'application/xml'), 415, undefined, 'send application/json'],
+  [
+    'another charset',
+    'POST',
+    add,
+    raw('{}', 'application/json; charset=utf-16'),
+    415,
+    undefined,
+    'send application/json',
+  ],
+  ['no media type at all', 'POST', add, raw('{}', ';;'), 415, undefined, ''],
+  ['a huge body', 'POST', add, body({ name: 'x'.repeat(5000) }), 413, undefined, 'too large'],
+  ['a huge name to delete', 'POST', remove, raw('x'.repeat(5000), 'text/plain'), 413, undefined, 'too large'],
+  ['nothing to delete', 'POST', remove, {}, 400, 'name', 'body is empty'],
+  ['a space to delete', 'POST', remove, raw(' ', 'text/plain'), 400, 'name', 'body is empty'],
+  ['an object without name to delete', 'POST', remove, raw('{"id":"a"}'), 400, 'name', 'name is required'],
+  ['a number as name to delete', 'POST', remove, raw('{"name":5}'), 400, 'name', 'name is required'],
+  ['a name to delete that is not UTF-8', 'POST', remove, raw(Buffer.from([0xff])), 400, undefined, 'not UTF-8'],
+  ['encoded slash in the path', 'POST', '/gateway/backend/activate/a%2Fb', {}, 400, 'name', 'slash'],
+  ['encoded slash in a public read', 'GET', '/api/public/backends/a%2fb', {}, 400, 'name', 'slash'],
+  ['broken percent-encoding', 'POST', '/gateway/backend/activate/%zz', {}, 400, undefined, 'not a valid url'],
+  ['percent-encoding that is no UTF-8', 'GET', '/api/public/backends/%ff', {}, 400, undefined, 'not a valid url'],
+  ['no name in the path', 'POST', '/gateway/backend/activate/', {}, 404, undefined, 'There is no'],
+  ['an unknown cluster', 'GET', '/api/public/backends/nobody', {}, 404, 'name', 'nobody'],
+  ["an unknown cluster's state", 'GET', '/api/public/backends/nobody/state', {}, 404, 'name', 'nobody'],
+  ['an unknown path', 'GET', '/gateway/backends', {}, 404, undefined, '/gateway/backends'],
+  ['an unknown path with a huge body', 'POST', '/nowhere', raw('x'.repeat(5000)), 404, undefined, '/nowhere'],
+  ['a path in capitals', 'GET', '/Gateway', {}, 404, undefined, '/Gateway'],
+  ['GET of a write', 'GET', add, {}, 405, undefined, 'POST'],
+  ['PUT of a write', 'PUT', add, body({}), 405, undefined, 'POST'],
+  ['DELETE of the list', 'DELETE', '/gateway/backend/all', {}, 405, undefined, 'GET, HEAD, OPTIONS'],
+  ['PATCH with a huge body', 'PATCH', '/gateway', raw('x'.repeat(5000)), 405, undefined, 'GET, HEAD, OPTIONS'],
+  ['TRACE', 'TRACE', '/gateway', {}, 405, undefined, 'GET, HEAD, OPTIONS'],
+  ['a method of WebDAV', 'PROPFIND', '/gateway', {}, 405, undefined, 'GET, HEAD, OPTIONS'],
+];
+
+test.each(rows)('%s', async (_why, method, path, call, status, field, words) => {
+  const before = api.registry.all();
+  const answer = await api.call(method, path, call);
+  expect(answer.status).toBe(status);
+  expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+  const { error, ...rest } = answer.json();
+  expect(rest).toEqual({});
+  expect(error.field).toBe(field);
+  expect(error.message).toContain(words);
+  expect(error.message).not.toMatch(/\bat .+:\d+:\d+|node_modules|\.ts\b/);
+  expect(answer.headers.allow !== undefined).toBe(status === 405);
+  expect(api.registry.all()).toEqual(before);
+  expect(api.registry.calls).toEqual([]);
+});

@@ -1,0 +1,102 @@
+import { createServer, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Logger, pino } from 'pino';
+import { Registry } from 'prom-client';
+import { type Api, type ApiOptions, createApi } from '../../src/api/api.ts';
+import type { Readiness } from '../../src/api/readiness.ts';
+import { productNames } from '../../src/model/names.ts';
+import type { ClusterRegistry } from '../../src/operator/clusterRegistry.ts';
+import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { openapiConformance } from './openapiConformance.ts';
+import { TableRegistry } from './tableRegistry.ts';
+
+/** A call of the API over a real connection. */
+export interface Call {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer;
+}
+
+/** Its answer. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  /** The body as JSON. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests compare it whole, or read a field of it
+  json(): any;
+}
+
+/** The API behind a real HTTP server, over a real routing table. */
+export interface ApiServer<R extends ClusterRegistry = TableRegistry> {
+  readonly url: string;
+  readonly table: RoutingTableHolder;
+  readonly registry: R;
+  readonly metrics: Registry;
+  /** Lines that were logged. */
+  readonly logged: readonly string[];
+  readiness: Readiness;
+  /** Calls `path` exactly as it is written; every answer must be one that the OpenAPI document describes. */
+  call(method: string, path: string, call?: Call): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+/** Starts the API; with `registry` over that one (made for the same table), otherwise over a TableRegistry. */
+export async function startApi(
+  options: Partial<ApiOptions> & { readonly product?: string; readonly logger?: Logger } = {},
+): Promise<ApiServer> {
+  const table = new RoutingTableHolder();
+  const registry = new TableRegistry(table);
+  const metrics = new Registry();
+  const logged: string[] = [];
+  const logger = options.logger ?? pino({ level: 'trace' }, { write: (line: string) => logged.push(line) });
+  const server: { readiness: Readiness } = {
+    readiness: { notReadyBecause: () => null, components: async () => [] },
+  };
+  const readiness: Readiness = {
+    notReadyBecause: () => server.readiness.notReadyBecause(),
+    components: () => server.readiness.components(),
+  };
+  const api: Api = await createApi(
+    { registry, table, readiness, metrics, logger },
+    { names: productNames(options.product ?? 'Engine'), version: '1.2.3', ...options },
+  );
+  const http = createServer((request, response) => api.handler(request, response));
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  const { port } = http.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  const documented = openapiConformance(JSON.parse((await send(url, 'GET', '/openapi.json')).text));
+  return Object.assign(server, {
+    url,
+    table,
+    registry,
+    metrics,
+    logged,
+    call: async (method: string, path: string, call: Call = {}) => {
+      const answer = await send(url, method, path, call);
+      documented(method, path, answer);
+      return answer;
+    },
+    close: async () => {
+      await api.close();
+      http.closeAllConnections();
+      await new Promise((resolve) => http.close(resolve));
+    },
+  });
+}
+
+function send(url: string, method: string, path: string, { headers = {}, body }: Call = {}): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const length = body === undefined ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
+    const request = httpRequest(url, { method, path, headers: { ...length, ...headers } }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString();
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json: () => JSON.parse(text) });
+      });
+    });
+    request.on('error', reject);
+    request.end(body);
+  });
+}
