@@ -17,7 +17,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The gateway's configuration: what the chart decides, then the user's own keys over it. */}}
 {{- define "engine-gateway.config" -}}
 {{- $resources := dict "source" "kubernetes" -}}
-{{- if .Values.allNamespaces }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
+{{- if .Values.allNamespaces }}{{ $_ := set $resources "namespace" "*" }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
 {{- $dataStore := dict "jdbcUrl" .Values.database.jdbcUrl "user" "${ENV:DATABASE_USER}" "password" "${ENV:DATABASE_PASSWORD}" -}}
 {{- mergeOverwrite (dict "resources" $resources "dataStore" $dataStore) (deepCopy .Values.config) | toYaml -}}
 {{- end }}
