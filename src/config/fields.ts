@@ -6,6 +6,7 @@ export type TextFormat =
   | 'databaseName'
   | 'host'
   | 'jdbcUrl'
+  | 'name'
   | 'path'
   | 'productName'
   | 'regex'
@@ -48,8 +49,8 @@ export interface FieldSchema extends FieldNotes, Bounds {
   readonly format?: TextFormat;
   /** Values of a choice. */
   readonly enum?: readonly string[];
-  /** Further words for a value of a choice or a flag. */
-  readonly words?: Readonly<Record<string, string | boolean>>;
+  /** Further words for the values of a flag. */
+  readonly words?: Readonly<Record<string, boolean>>;
   /** Schema of a list's elements or of a map's values. */
   readonly items?: FieldSchema;
   /** Keys of a section. */
@@ -106,7 +107,7 @@ export function size<const D extends number | null = number>(
 /** One of some words. */
 export function choice<const V extends readonly string[], const D extends V[number] | null = V[number]>(
   values: V,
-  notes: FieldNotes & Default<D> & { readonly words?: Readonly<Record<string, V[number]>> },
+  notes: FieldNotes & Default<D>,
 ): TUnsafe<D extends null ? V[number] | null : V[number]> {
   return field('choice', 'string', { enum: values, ...notes });
 }
@@ -124,7 +125,9 @@ export function mapOf<T>(
   values: TUnsafe<T>,
   notes: FieldNotes & Default<Readonly<Record<string, T>>>,
 ): TUnsafe<Readonly<Record<string, T>>> {
-  return field('map', 'object', { items: values, ...notes });
+  // Free keys: without prototype, so that a name such as "constructor" finds nothing that was not given.
+  const given = notes.default === undefined ? {} : { default: Object.assign(Object.create(null), notes.default) };
+  return field('map', 'object', { items: values, ...notes, ...given });
 }
 
 type Properties = Readonly<Record<string, TUnsafe<unknown>>>;

@@ -83,7 +83,7 @@ export const presetUsers = mapOf(
 );
 
 /** `pagePermissions`, `uiConfiguration`: what the user interface shows (contract.md §6, §8.7). */
-export const pagePermissions = mapOf(text({ description: 'Pages joined by `_`.' }), {
+export const pagePermissions = mapOf(text({ description: 'Pages joined by `_`; unset, all.', default: null }), {
   description: 'Pages that a role sees, by role; a role without entry sees all.',
   default: {},
   ...unlessBuilt('userInterface'),

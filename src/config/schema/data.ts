@@ -36,19 +36,17 @@ const inMemory = 'routing reads its table from memory, whatever the database doe
 /** `databaseCache` (contract.md §6). */
 export const databaseCache = section(
   {
-    enabled: flag({ description: 'Cache of the cluster list.', default: false, withoutEffect: inMemory }),
+    enabled: flag({ description: 'Cache of the cluster list.', default: false }),
     expireAfterWrite: duration({
       description: 'Age at which it is dropped.',
       default: 3_600_000,
-      withoutEffect: inMemory,
     }),
     refreshAfterWrite: duration({
       description: 'Age at which it is read anew.',
       default: 5000,
-      withoutEffect: inMemory,
     }),
   },
-  { description: 'Cache of the cluster list in front of the database.' },
+  { description: 'Cache of the cluster list in front of the database.', withoutEffect: inMemory },
 );
 
 /** `queryHistory`: how queries are written to the history (design.md: history). */

@@ -59,7 +59,7 @@ export const resources = section(
       description: 'Namespace of clusters that are created by REST while all namespaces are watched.',
       default: null,
     }),
-    allowedServiceNamespaces: listOf(text({ description: 'Namespace.' }), {
+    allowedServiceNamespaces: listOf(text({ description: 'Namespace.', format: 'name' }), {
       description: "Namespaces beside the resource's own that serviceRef may point to.",
       default: [],
       live: true,
@@ -184,11 +184,13 @@ export const monitor = section(
       description:
         'Metric that counts running queries (METRICS checks); `{product}` is the product name in lower case.',
       default: ofProduct('execution_name_QueryManager_RunningQueries'),
+      format: 'name',
       live: true,
     }),
     queuedQueriesMetricName: text({
       description: 'Metric that counts queued queries (METRICS checks); `{product}` as above.',
       default: ofProduct('execution_name_QueryManager_QueuedQueries'),
+      format: 'name',
       live: true,
     }),
     metricMinimumValues: mapOf(decimal({ description: 'Least value, inclusive.' }), {

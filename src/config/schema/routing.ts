@@ -8,6 +8,7 @@ export const routing = section(
     defaultRoutingGroup: text({
       description: 'Routing group of requests for which no group is determined.',
       default: 'adhoc',
+      format: 'name',
       live: true,
     }),
     asyncTimeout: duration({
@@ -122,7 +123,7 @@ export const routingRules = section(
           default: null,
           format: 'url',
         }),
-        excludeHeaders: listOf(text({ description: 'Header name.' }), {
+        excludeHeaders: listOf(text({ description: 'Header name.', format: 'name' }), {
           description: 'Request headers that are not sent to the external service, in any letter case.',
           default: [],
           live: true,
@@ -165,7 +166,7 @@ export const requestAnalyzerConfig = section(
       default: false,
       aliases: ['clientsUseV2Format'],
     }),
-    tokenUserField: text({ description: 'Claim of a JWT that holds the user name.', default: 'email' }),
+    tokenUserField: text({ description: 'Claim of a JWT that holds the user name.', default: 'email', format: 'name' }),
     oauthTokenInfoUrl: text({
       description: 'Address at which a bearer token is exchanged for user information.',
       default: null,
@@ -209,9 +210,8 @@ export const proxiedPaths = {
       responseSize: size({
         description: 'Size at which answers were cut.',
         default: 32 * 1024 ** 2,
-        withoutEffect: 'responses are streamed, of any size',
       }),
     },
-    { description: 'Limits of proxied answers.' },
+    { description: 'Limits of proxied answers.', withoutEffect: 'responses are streamed, of any size' },
   ),
 };

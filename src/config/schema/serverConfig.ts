@@ -15,9 +15,10 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       minimum: 1,
       maximum: 600_000,
     }),
+    // A rules service that hangs holds up every query, so its limit is far below the reference's five minutes.
     'request-timeout': duration({
-      description: `Time for a whole request ${toward}.`,
-      default: client === 'monitor' ? null : 300_000,
+      description: `Time for a whole request ${toward}.${client === 'monitor' ? ' Stands for monitor.timeout where that is not given.' : ''}`,
+      default: client === 'monitor' ? null : client === 'router' ? 10_000 : 300_000,
       minimum: 1,
       maximum: 86_400_000,
     }) as TUnsafe<C extends 'monitor' ? number | null : number>,

@@ -1,0 +1,116 @@
+import type { Problem } from '../model/errors.ts';
+import type { GatewayConfig } from './gatewayConfig.ts';
+
+/** A mistake at a key that another key brings about. */
+export interface CrossProblem extends Problem {
+  /** The key whose value asks for something; its line helps where the file lacks the field. */
+  readonly cause?: string;
+}
+
+/** Notes a mistake at a key. */
+type Report = (field: string, message: string, cause?: string) => void;
+
+/** Kinds of health checks that log in to the cluster (contract.md §5). */
+const monitorsWithUser = ['METRICS', 'JDBC', 'JMX', 'UI_API'];
+
+/** Mistakes that lie between keys: what one key needs of another. */
+export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
+  const problems: CrossProblem[] = [];
+  const report: Report = (field, message, cause) =>
+    problems.push({ field, message, ...(cause === undefined ? {} : { cause }) });
+  for (const check of checks) check(config, report);
+  return problems;
+}
+
+const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
+  checkResources,
+  checkPorts,
+  checkRules,
+  checkVerification,
+  checkMonitor,
+  checkStatementPaths,
+  checkCookies,
+  checkAuthentication,
+];
+
+function checkResources({ resources }: GatewayConfig, report: Report): void {
+  if (resources.source === 'directory' && resources.directory === null) {
+    report('resources.directory', 'must be given, as resources.source is directory', 'resources.source');
+  }
+}
+
+function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): void {
+  const port = serverConfig['http-server.http.port'];
+  if (server.adminPort !== null && server.adminPort !== 0 && server.adminPort === port) {
+    report('server.adminPort', `must differ from serverConfig.http-server.http.port, which is ${port} too`);
+  }
+}
+
+function checkRules({ routingRules }: GatewayConfig, report: Report): void {
+  const external = routingRules.rulesType === 'EXTERNAL' && routingRules.rulesEngineEnabled !== false;
+  if (external && routingRules.rulesExternalConfiguration.urlPath === null) {
+    report(
+      'routingRules.rulesExternalConfiguration.urlPath',
+      'must be given, as routingRules.rulesType is EXTERNAL (routingRules.rulesEngineEnabled: false turns rules off)',
+      'routingRules.rulesType',
+    );
+  }
+}
+
+function checkVerification({ requestAnalyzerConfig }: GatewayConfig, report: Report): void {
+  if (requestAnalyzerConfig.jwksUrl !== null) return;
+  for (const key of ['issuer', 'audience'] as const) {
+    if (requestAnalyzerConfig[key] === null) continue;
+    report(`requestAnalyzerConfig.${key}`, 'needs requestAnalyzerConfig.jwksUrl: without it no JWT is verified');
+  }
+}
+
+function checkMonitor({ monitor, clusterStatsConfiguration, backendState }: GatewayConfig, report: Report): void {
+  const { monitorType } = clusterStatsConfiguration;
+  if (monitorsWithUser.includes(monitorType) && backendState === null) {
+    const cause = 'clusterStatsConfiguration.monitorType';
+    report('backendState', `must be given with a username, as ${cause} is ${monitorType}`, cause);
+  }
+  for (const [metric, least] of Object.entries(monitor.metricMinimumValues)) {
+    const greatest = monitor.metricMaximumValues[metric];
+    if (greatest === undefined || greatest >= least) continue;
+    report(`monitor.metricMaximumValues.${metric}`, `must be at least ${least}, the metric's metricMinimumValues`);
+  }
+}
+
+/** Reference: statement paths are absolute and none is a prefix of another or under /v1/statement (contract.md §6). */
+function checkStatementPaths({ additionalStatementPaths }: GatewayConfig, report: Report): void {
+  const seen: string[] = ['/v1/statement'];
+  for (const [index, path] of additionalStatementPaths.entries()) {
+    const cut = path.replace(/\/+$/, '');
+    const field = `additionalStatementPaths[${index}]`;
+    const clash = seen.find((other) => `${cut}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${cut}/`));
+    if (cut === '') report(field, 'must name a path below "/"');
+    else if (clash !== undefined) report(field, `must not lie under or above the statement path ${clash}`);
+    seen.push(cut);
+  }
+}
+
+function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Report): void {
+  if (!gatewayCookieConfiguration.enabled) return;
+  const secret = gatewayCookieConfiguration.cookieSigningSecret;
+  if (secret === null || secret === '') {
+    report(
+      'gatewayCookieConfiguration.cookieSigningSecret',
+      'must be given, as gatewayCookieConfiguration.enabled is true',
+      'gatewayCookieConfiguration.enabled',
+    );
+  }
+}
+
+function checkAuthentication({ authentication }: GatewayConfig, report: Report): void {
+  if (authentication === null) return;
+  const { defaultType } = authentication;
+  if (authentication[defaultType] === null) {
+    report(
+      `authentication.${defaultType}`,
+      `must be given, as authentication.defaultType is ${defaultType}`,
+      'authentication.defaultType',
+    );
+  }
+}

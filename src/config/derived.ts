@@ -1,0 +1,54 @@
+import { productNames } from '../model/names.ts';
+import type { GatewayConfig } from './gatewayConfig.ts';
+import type { ConfigNote } from './problem.ts';
+
+/** The configuration after derived values, with notes about keys that could not be used. */
+export interface Derived {
+  readonly config: GatewayConfig;
+  readonly notes: readonly ConfigNote[];
+}
+
+/** Class of the reference that routes by query counts (contract.md §4). */
+const queryCountRouter = /(^|\.)QueryCountBasedRouterProvider$/;
+
+/**
+ * Fills in what follows from other keys: metric names under the product's name, the strategy that `modules` of the
+ * reference stand for, and the time limit of checks that an existing file sets at the HTTP client.
+ * @param lineOf line of a key, null where the file does not give it
+ */
+export function derive(config: GatewayConfig, lineOf: (field: string) => number | null): Derived {
+  const notes: ConfigNote[] = [];
+  const strategyGiven = lineOf('routing.strategy') !== null;
+  const byQueryCount = config.modules.some((module) => queryCountRouter.test(module));
+  config.modules.forEach((module, index) => {
+    if (queryCountRouter.test(module)) return;
+    const message = `accepted, without effect: classes cannot be loaded here ("${module}")`;
+    notes.push({ field: `modules[${index}]`, line: lineOf('modules'), message });
+  });
+  const routing =
+    byQueryCount && !strategyGiven ? { ...config.routing, strategy: 'leastLoaded' as const } : config.routing;
+  return { config: { ...config, routing, monitor: deriveMonitor(config, lineOf) }, notes };
+}
+
+function deriveMonitor(
+  { monitor, protocol, serverConfig }: GatewayConfig,
+  lineOf: (field: string) => number | null,
+): GatewayConfig['monitor'] {
+  const product = productNames(protocol.productName).pathSegment;
+  const named = (metric: string): string => metric.replaceAll('{product}', product);
+  const clientTimeout = serverConfig['monitor.http-client.request-timeout'];
+  return {
+    ...monitor,
+    timeout: lineOf('monitor.timeout') === null ? (clientTimeout ?? monitor.timeout) : monitor.timeout,
+    runningQueriesMetricName: named(monitor.runningQueriesMetricName),
+    queuedQueriesMetricName: named(monitor.queuedQueriesMetricName),
+    metricMinimumValues: renameKeys(monitor.metricMinimumValues, named),
+    metricMaximumValues: renameKeys(monitor.metricMaximumValues, named),
+  };
+}
+
+function renameKeys(map: Readonly<Record<string, number>>, rename: (key: string) => string): Record<string, number> {
+  const renamed: Record<string, number> = Object.create(null);
+  for (const [key, value] of Object.entries(map)) renamed[rename(key)] = value;
+  return renamed;
+}

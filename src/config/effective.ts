@@ -1,0 +1,48 @@
+import { stringify } from 'yaml';
+import type { FieldSchema } from './fields.ts';
+import { configFields, type GatewayConfig } from './gatewayConfig.ts';
+import { MASK, maskUrls } from './secrets.ts';
+import { formatDuration, formatSize } from './units.ts';
+
+/**
+ * The effective configuration as YAML in the file's own form: every key that has an effect, defaults included,
+ * secrets masked. Without the masks it reads back as the same configuration.
+ */
+export function effectiveYaml(config: GatewayConfig): string {
+  return stringify(shown(configFields, config), { lineWidth: 0 });
+}
+
+function shown(schema: FieldSchema, value: unknown): unknown {
+  if (value === null || value === undefined) return null;
+  if (schema.secret === true) return value === '' ? '' : MASK;
+  switch (schema.kind) {
+    case 'section':
+      return shownSection(schema, value as Readonly<Record<string, unknown>>);
+    case 'map':
+      return shownMap(schema.items, value as Readonly<Record<string, unknown>>);
+    case 'list':
+      return (value as readonly unknown[]).map((item) =>
+        schema.items === undefined ? item : shown(schema.items, item),
+      );
+    case 'duration':
+      return formatDuration(value as number);
+    case 'size':
+      return formatSize(value as number);
+    default:
+      return typeof value === 'string' ? maskUrls(value) : value;
+  }
+}
+
+function shownSection(schema: FieldSchema, values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const shownValues: Record<string, unknown> = {};
+  for (const [name, child] of Object.entries(schema.properties ?? {})) {
+    if (child.withoutEffect === undefined) shownValues[name] = shown(child, values[name]);
+  }
+  return shownValues;
+}
+
+function shownMap(items: FieldSchema | undefined, values: Readonly<Record<string, unknown>>): Map<string, unknown> {
+  return new Map(
+    Object.entries(values).map(([key, value]) => [key, items === undefined ? value : shown(items, value)]),
+  );
+}

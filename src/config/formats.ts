@@ -1,0 +1,73 @@
+import { isIP } from 'node:net';
+import { RE2JS } from 're2js';
+import type { TextFormat } from './fields.ts';
+
+/** Answers what is wrong with a text, or null. */
+type Check = (text: string) => string | null;
+
+const jdbcForms =
+  'jdbc:postgresql://HOST/DATABASE, jdbc:mysql://HOST/DATABASE, jdbc:mariadb://HOST/DATABASE or jdbc:sqlite:FILE';
+
+/** Checks of the forms of text, each with a message that says the mend. */
+export const formatChecks: Readonly<Record<TextFormat, Check>> = {
+  cidr: (text) => (isCidr(text) ? null : `must be an address or a network such as 10.0.0.0/8, not "${text}"`),
+  databaseName: (text) =>
+    /^[A-Za-z0-9_$-]{1,64}$/.test(text)
+      ? null
+      : `must be a database name of letters, digits, "_", "$" and "-", at most 64, not "${text}"`,
+  host: (text) =>
+    isIP(text) !== 0 || /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/.test(text)
+      ? null
+      : `must be an address or a host name, not "${text}"`,
+  jdbcUrl: checkJdbcUrl,
+  name: (text) =>
+    text.trim() === '' ? 'must not be empty' : text.length > 256 ? 'must have at most 256 characters' : null,
+  path: (text) => (text === '' ? 'must be a path, not empty' : text.includes('\0') ? 'must not hold NUL' : null),
+  productName: (text) =>
+    /^[A-Z][A-Za-z0-9]{0,31}$/.test(text)
+      ? null
+      : `must be letters and digits starting with an upper-case letter, such as Engine or Trino, not "${text}"`,
+  regex: checkRegex,
+  url: checkUrl,
+  urlPath: (text) => (/^\/[^\s?#]*$/.test(text) ? null : `must be a path that starts with "/", not "${text}"`),
+};
+
+function isCidr(text: string): boolean {
+  const [address = '', bits, ...rest] = text.split('/');
+  const version = isIP(address);
+  if (version === 0 || rest.length > 0) return false;
+  if (bits === undefined) return true;
+  return /^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128);
+}
+
+function checkUrl(text: string): string | null {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.hostname === '') {
+    return 'must be a URL that starts with http:// or https://';
+  }
+  return null;
+}
+
+function checkJdbcUrl(text: string): string | null {
+  const match = /^jdbc:([a-z]+):(.*)$/s.exec(text);
+  if (match === null) return `must be ${jdbcForms}`;
+  const [, family = '', rest = ''] = match;
+  if (family === 'sqlite') return rest === '' ? 'names no file: write jdbc:sqlite:FILE' : null;
+  if (!['postgresql', 'mysql', 'mariadb'].includes(family)) {
+    return `names the database "${family}", which is not supported; must be ${jdbcForms}`;
+  }
+  const url = URL.parse(`${family}:${rest}`);
+  if (url === null || url.hostname === '') return `names no host: write jdbc:${family}://HOST/DATABASE`;
+  return url.pathname.length > 1 ? null : `names no database: write jdbc:${family}://${url.host}/DATABASE`;
+}
+
+/** Regular expressions run in linear time here (re2js), so look-around and back references are not to be had. */
+function checkRegex(text: string): string | null {
+  try {
+    RE2JS.compile(text);
+    return null;
+  } catch (error) {
+    const why = error instanceof Error ? error.message.replace(/^error parsing regexp: /, '') : String(error);
+    return `is no regular expression that can be used here: ${why}`;
+  }
+}

@@ -1,0 +1,87 @@
+import { readFile } from 'node:fs/promises';
+import { type CrossProblem, crossChecks } from './consistency.ts';
+import { derive } from './derived.ts';
+import type { Environment } from './environment.ts';
+import { configFields, type GatewayConfig } from './gatewayConfig.ts';
+import type { ConfigNote, ConfigProblem } from './problem.ts';
+import { readBySchema } from './reader.ts';
+import { NOT_YAML, readSource } from './source.ts';
+
+/** A configuration that can be used, with what there is to know about it; or every mistake in the file. */
+export type LoadResult =
+  | { readonly config: GatewayConfig; readonly notes: readonly ConfigNote[] }
+  | { readonly problems: readonly ConfigProblem[] };
+
+/**
+ * Reads a configuration file (spec.md: Configuration keys; contract.md §6).
+ * @param path the YAML file; undefined for the defaults alone
+ * @param environment variables for `${ENV:NAME}`
+ */
+export async function loadConfig(path: string | undefined, environment: Environment): Promise<LoadResult> {
+  if (path === undefined) return parseConfig('', environment);
+  const text = await readText(path);
+  return 'problem' in text ? { problems: [text.problem] } : parseConfig(text.text, environment);
+}
+
+/** Reads the text of a configuration file. All mistakes are told at once, in the order of the file. */
+export function parseConfig(text: string, environment: Environment): LoadResult {
+  const source = readSource(text, environment);
+  // Text that is no YAML has no tree to speak about: what it would lack is not the mistake.
+  const malformed = source.problems.filter((problem) => problem.message.startsWith(NOT_YAML));
+  if (malformed.length > 0) return { problems: inOrder(malformed) };
+  const reading = readBySchema(configFields, source.root);
+  const lineOf = (field: string): number | null => reading.given.get(field.replace(/\[\d+\]$/, '')) ?? null;
+  const derived = derive(reading.value as GatewayConfig, lineOf);
+  const found = [...source.problems, ...reading.problems];
+  const between = crossChecks(derived.config).filter(({ field }) => !isTold(field, found));
+  const problems = [...found, ...between.map((problem) => placed(problem, lineOf))];
+  if (problems.length > 0) return { problems: inOrder(problems) };
+  return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]) };
+}
+
+/** True when a problem with the key, or with something in it, is known already. */
+function isTold(field: string, problems: readonly ConfigProblem[]): boolean {
+  return problems.some((known) => known.field === field || known.field.startsWith(`${field}.`));
+}
+
+/** A problem between keys at the line of its own key, of the key that brings it about, or of the section around. */
+function placed({ field, message, cause }: CrossProblem, lineOf: (field: string) => number | null): ConfigProblem {
+  const line = lineOf(field) ?? (cause === undefined ? null : lineOf(cause)) ?? nearestLine(field, lineOf);
+  return { field, line, message };
+}
+
+/** Line of a key, or of the nearest section around it that the file gives. */
+function nearestLine(field: string, lineOf: (field: string) => number | null): number | null {
+  const line = lineOf(field);
+  const dot = field.lastIndexOf('.');
+  return line !== null || dot < 0 ? line : nearestLine(field.slice(0, dot), lineOf);
+}
+
+/** Reads a file's text; a failure is a problem in words. */
+export async function readText(path: string): Promise<{ readonly text: string } | { readonly problem: ConfigProblem }> {
+  try {
+    return { text: await readFile(path, 'utf8') };
+  } catch (error) {
+    return { problem: { field: '', line: null, message: `cannot be read: ${reason(error)}` } };
+  }
+}
+
+function reason(error: unknown): string {
+  const code = (error as NodeJS.ErrnoException).code;
+  if (code === 'ENOENT') return 'there is no such file';
+  if (code === 'EACCES') return 'permission denied';
+  if (code === 'EISDIR') return 'it is a directory';
+  return error instanceof Error ? error.message : String(error);
+}
+
+function inOrder<T extends ConfigProblem | ConfigNote>(items: readonly T[]): readonly T[] {
+  return items.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0));
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const inner of Object.values(value)) deepFreeze(inner);
+  }
+  return value;
+}

@@ -1,0 +1,11 @@
+/** Keys of older documents and releases of the reference that it refuses itself, and what to write instead. */
+export const retiredKeys: ReadonlyMap<string, string> = new Map([
+  ['monitor.connectTimeoutSeconds', 'write monitor.timeout, e.g. 10s'],
+  ['monitor.requestTimeoutSeconds', 'write monitor.timeout, e.g. 10s'],
+  ['monitor.idleTimeoutSeconds', 'write monitor.timeout, e.g. 10s'],
+  ['monitor.taskDelaySeconds', 'write monitor.taskDelay, e.g. 1m'],
+  ['dataStore.queryHistoryHours', 'write dataStore.queryHistoryHoursRetention'],
+  ['httpConnectionPool', 'write serverConfig "proxy.http-client.max-connections-per-server" and its siblings'],
+  ['requestRouter', 'write serverConfig "http-server.http.port"'],
+  ['notifier', 'there are no notifications; watch /metrics'],
+]);

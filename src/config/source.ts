@@ -1,0 +1,183 @@
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type ParsedNode,
+  parseDocument,
+  type YAMLParseError,
+} from 'yaml';
+import { type Environment, expand, holdsMarks, markReferences } from './environment.ts';
+import type { ConfigProblem } from './problem.ts';
+
+/** How a message about text that is no YAML begins. */
+export const NOT_YAML = 'is not valid YAML';
+
+/** A scalar of the file with its references replaced. */
+export interface SourceScalar {
+  readonly kind: 'scalar';
+  readonly line: number;
+  /** What was written, without quotes; numbers and booleans as written. */
+  readonly text: string;
+  /** As it stands in the file where the environment gave (part of) the text, so that messages show no secret. */
+  readonly reference: string | null;
+  /** True when the text is one unquoted reference: it may hold a list or map in YAML of its own. */
+  readonly wholly: boolean;
+}
+
+/** A key of a map with its value. */
+export interface SourceEntry {
+  readonly key: string;
+  readonly line: number;
+  readonly node: SourceNode;
+}
+
+/** A node of the file with its line; what is left of YAML once scalars are text. */
+export type SourceNode =
+  | SourceScalar
+  | { readonly kind: 'null'; readonly line: number }
+  /** Something that a problem was already told about. */
+  | { readonly kind: 'unreadable'; readonly line: number }
+  | { readonly kind: 'list'; readonly line: number; readonly items: readonly SourceNode[] }
+  | { readonly kind: 'map'; readonly line: number; readonly entries: readonly SourceEntry[] };
+
+/** The file as a tree, as far as it could be read, and what is wrong with its form. */
+export interface Source {
+  readonly root: SourceNode;
+  readonly problems: readonly ConfigProblem[];
+}
+
+/**
+ * Reads YAML text with `${ENV:NAME}` references (contract.md §6).
+ * @param firstLine line of the text's first line, for a text that stands inside another
+ */
+export function readSource(text: string, environment: Environment, firstLine = 1): Source {
+  if (holdsMarks(text)) {
+    const message = 'holds the characters U+E000 or U+E001, which cannot be used here';
+    return { root: { kind: 'null', line: 1 }, problems: [{ field: '', line: null, message }] };
+  }
+  return new Converter(environment, firstLine).read(text);
+}
+
+/** The value of a reference as YAML of its own; references in it mean themselves. */
+export function readValue(scalar: SourceScalar): Source {
+  return new Converter({}, scalar.line, true).read(scalar.text);
+}
+
+class Converter {
+  readonly #environment: Environment;
+  readonly #firstLine: number;
+  /** Inside a variable's value: every node is at the reference's own line, and nothing is replaced again. */
+  readonly #inside: boolean;
+  readonly #lines = new LineCounter();
+  readonly #known = new Map<Node, SourceNode>();
+  readonly #problems: ConfigProblem[] = [];
+  #resolve: (node: Node) => Node | undefined = () => undefined;
+
+  constructor(environment: Environment, firstLine: number, inside = false) {
+    this.#environment = environment;
+    this.#firstLine = firstLine;
+    this.#inside = inside;
+  }
+
+  read(text: string): Source {
+    const document = parseDocument(this.#inside ? text : markReferences(text), {
+      lineCounter: this.#lines,
+      prettyErrors: false,
+      uniqueKeys: false,
+      stringKeys: false,
+    });
+    for (const error of document.errors) {
+      this.#problem(this.#lineAt(error.pos[0]), `${NOT_YAML}: ${sentence(error)}`);
+    }
+    this.#resolve = (node) => (isAlias(node) ? node.resolve(document) : undefined);
+    const root = this.#convert(document.contents as ParsedNode | null, this.#firstLine);
+    return { root, problems: this.#problems };
+  }
+
+  #convert(node: Node | null, lineBefore: number): SourceNode {
+    if (node === null) return { kind: 'null', line: lineBefore };
+    const known = this.#known.get(node);
+    if (known !== undefined) return known;
+    const line = this.#lineOf(node, lineBefore);
+    if (isAlias(node)) return this.#alias(node, line);
+    if (isScalar(node)) return this.#scalar(node, line);
+    if (isSeq(node)) return this.#list(node, line);
+    if (isMap(node)) return this.#map(node, line);
+    return { kind: 'unreadable', line };
+  }
+
+  #alias(node: Node, line: number): SourceNode {
+    const target = this.#resolve(node);
+    if (target !== undefined) return this.#convert(target, line);
+    this.#problem(line, `${NOT_YAML}: there is no anchor for the alias`);
+    return { kind: 'unreadable', line };
+  }
+
+  #scalar(node: { value: unknown; source?: string; type?: string }, line: number): SourceNode {
+    const plain = node.type === undefined || node.type === 'PLAIN';
+    const written = plain ? (node.source ?? '') : String(node.value);
+    if (plain && node.value === null) return { kind: 'null', line };
+    if (this.#inside) return { kind: 'scalar', line, text: written, reference: null, wholly: false };
+    const { text, wholly, unset } = expand(written, this.#environment);
+    for (const name of unset) {
+      this.#problem(line, `Configuration references unset environment variable '${name}'`);
+    }
+    const odd = /\$\{ENV:[^}]*\}?/.exec(written)?.[0];
+    if (odd !== undefined) {
+      this.#problem(line, `${odd} is no reference: names are letters, digits, "_" and "-", a letter first`);
+    }
+    if (unset.length > 0 || odd !== undefined) return { kind: 'unreadable', line };
+    if (plain && wholly && text === '') return { kind: 'null', line };
+    const reference = text === written ? null : unmark(written);
+    return { kind: 'scalar', line, text, reference, wholly: wholly && plain };
+  }
+
+  #list(node: { items: readonly unknown[] } & Node, line: number): SourceNode {
+    const items: SourceNode[] = [];
+    const list: SourceNode = { kind: 'list', line, items };
+    this.#known.set(node, list);
+    for (const item of node.items) items.push(this.#convert(item as Node | null, line));
+    return list;
+  }
+
+  #map(node: { items: readonly { key: unknown; value: unknown }[] } & Node, line: number): SourceNode {
+    const entries: SourceEntry[] = [];
+    const map: SourceNode = { kind: 'map', line, entries };
+    this.#known.set(node, map);
+    for (const pair of node.items) {
+      const key = this.#convert(pair.key as Node | null, line);
+      if (key.kind === 'unreadable') continue;
+      if (key.kind !== 'scalar') {
+        this.#problem(key.line, 'a key must be text');
+        continue;
+      }
+      entries.push({ key: key.text, line: key.line, node: this.#convert(pair.value as Node | null, key.line) });
+    }
+    return map;
+  }
+
+  #lineOf(node: Node, lineBefore: number): number {
+    return node.range === undefined || node.range === null ? lineBefore : this.#lineAt(node.range[0]);
+  }
+
+  #lineAt(offset: number): number {
+    return this.#inside ? this.#firstLine : this.#lines.linePos(offset).line;
+  }
+
+  #problem(line: number, message: string): void {
+    this.#problems.push({ field: '', line, message });
+  }
+}
+
+function sentence(error: YAMLParseError): string {
+  if (error.code === 'MULTIPLE_DOCS') return 'there is more than one document';
+  return unmark(error.message.split('\n', 1)[0] ?? error.message);
+}
+
+/** References in the form people write them. */
+function unmark(text: string): string {
+  return text.replace(/\uE000([^\uE001]*)\uE001/g, (_, name: string) => `\${ENV:${name}}`);
+}

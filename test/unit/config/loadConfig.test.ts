@@ -1,0 +1,219 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import type { GatewayConfig } from '../../../src/config/gatewayConfig.ts';
+import { httpClientSettings } from '../../../src/config/httpClient.ts';
+import { type LoadResult, loadConfig, parseConfig } from '../../../src/config/loadConfig.ts';
+
+function configOf(result: LoadResult): GatewayConfig {
+  if ('problems' in result) throw new Error(JSON.stringify(result.problems));
+  return result.config;
+}
+
+const read = (text: string, environment = {}) => configOf(parseConfig(text, environment));
+
+const referenceEnvironment = {
+  KEYSTORE_KEY: 'keystore-secret',
+  DB_HOST: 'db.example.com',
+  DB_PASSWORD: 'p"a: s#s\\w',
+  SECRET_HEADER: 'X-Secret',
+  MONITOR_PASSWORD: 'monitor-secret',
+  CLIENT_SECRET: 'client-secret',
+  ADMIN_PASSWORD: 'admin-secret',
+  COOKIE_SECRET: 'cookie-secret',
+};
+
+describe('defaults', () => {
+  test.each(['', '# nothing but a comment\n', '---\n', '{}', 'routing:\n'])('of %j', (text) => {
+    const config = read(text);
+    expect(config.routing.defaultRoutingGroup).toBe('adhoc');
+    expect(config.routingRules).toMatchObject({
+      rulesEngineEnabled: null,
+      rulesType: 'FILE',
+      rulesConfigPath: null,
+      rulesRefreshPeriod: 60_000,
+      rulesExternalConfiguration: { urlPath: null, excludeHeaders: [], propagateErrors: false },
+    });
+    expect(config.requestAnalyzerConfig).toMatchObject({
+      analyzeRequest: false,
+      maxBodySize: 1_000_000,
+      isClientsUseV2Format: false,
+      tokenUserField: 'email',
+      oauthTokenInfoUrl: null,
+    });
+    expect(config.dataStore.jdbcUrl).toBe('jdbc:sqlite:data/gateway.db');
+    expect(config.serverConfig['http-server.http.port']).toBe(8080);
+    expect(config.authentication).toBeNull();
+  });
+
+  test('need no file', async () => {
+    expect(configOf(await loadConfig(undefined, {})).protocol.productName).toBe('Engine');
+  });
+
+  test('cannot be changed', () => {
+    const { routing } = read('routing: {groups: {etl: {strategy: leastLoaded}}}');
+    expect(() => Object.assign(routing, { defaultRoutingGroup: 'b' })).toThrow(TypeError);
+    expect(() => Object.assign(routing.groups, { b: {} })).toThrow(TypeError);
+  });
+});
+
+describe("an existing gateway's file", () => {
+  const text = readFileSync('test/fixtures/config/reference.yaml', 'utf8');
+  const result = parseConfig(text, referenceEnvironment);
+  const config = configOf(result);
+
+  test('gives its values in the units of the program', () => {
+    expect(config.serverConfig['http-server.http.port']).toBe(8081);
+    expect(config.serverConfig['http-server.process-forwarded']).toBe(true);
+    expect(config.serverConfig['http-server.max-request-header-size']).toBe(32 * 1024);
+    expect(config.dataStore).toMatchObject({
+      jdbcUrl: 'jdbc:postgresql://db.example.com:5432/engine_gateway_db',
+      password: 'p"a: s#s\\w',
+      queryHistoryHoursRetention: 24,
+    });
+    expect(config.routing).toMatchObject({ asyncTimeout: 180_000, forwardedHeadersEnabled: true });
+    expect(config.routingRules.rulesExternalConfiguration.excludeHeaders).toEqual([
+      'Authorization',
+      'Accept-Encoding',
+      'X-Secret',
+    ]);
+    expect(config.requestAnalyzerConfig).toMatchObject({ isClientsUseV2Format: true, maxBodySize: 1_000_000 });
+    expect(config.monitor.metricMinimumValues).toEqual({
+      engine_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 2,
+    });
+    expect(config.monitor.metricMaximumValues).toEqual({ engine_execution_name_QueryManager_QueuedQueries: 150 });
+    expect(config.presetUsers.api1).toEqual({ password: '0123', privileges: 'API' });
+    expect(config.oauth2GatewayCookieConfiguration.lifetime).toBe(600_000);
+    expect(httpClientSettings(config, 'proxy')).toEqual({
+      connectTimeout: 3000,
+      requestTimeout: 420_000,
+      idleTimeout: 120_000,
+      maxConnectionsPerServer: 100,
+      maxRequestsQueuedPerDestination: 2048,
+      maxResponseContentLength: 64 * 1024 ** 2,
+    });
+  });
+
+  test("its modules and HTTP client's time limit keep their meaning", () => {
+    expect(config.routing.strategy).toBe('leastLoaded');
+    expect(config.monitor.timeout).toBe(20_000);
+  });
+
+  test('keys without effect are noted with their lines', () => {
+    const notes =
+      'notes' in result ? result.notes.map(({ field, line, message }) => `${line} ${field}: ${message}`) : [];
+    expect(notes).toContain(
+      '3 serverConfig.node.environment: accepted, without effect: it has no meaning in this server',
+    );
+    expect(notes).toContain('35 dataStore.driver: accepted, without effect: the driver follows from jdbcUrl');
+    expect(notes).toContain(
+      '39 databaseCache: accepted, without effect: routing reads its table from memory, whatever the database does',
+    );
+    expect(notes.some((note) => note.includes('modules[0]: accepted, without effect: classes cannot be loaded'))).toBe(
+      true,
+    );
+    expect(notes.some((note) => note.includes('modules[1]'))).toBe(false);
+    expect(notes.some((note) => note.includes('dataStore.jdbcUrl'))).toBe(false);
+  });
+});
+
+describe('references to the environment', () => {
+  test.each([
+    ['in quotes', 'dataStore: {password: "${ENV:P}"}', 'a"b'],
+    ['that would end the line', 'dataStore:\n  password: ${ENV:P}', 'a\nuser: root'],
+    ['that would start a comment', 'dataStore:\n  password: ${ENV:P}', 'a # b'],
+    ['that would be a map', 'dataStore:\n  password: ${ENV:P}', 'a: b'],
+    ['that would be a number', 'dataStore:\n  password: ${ENV:P}', '0012'],
+    ['that looks like a reference', 'dataStore:\n  password: ${ENV:P}', '${ENV:P}'],
+    ['in a flow map', 'dataStore: {user: a, password: ${ENV:P}}', '}, x: {'],
+    ['in a block scalar', 'dataStore:\n  password: |-\n    ${ENV:P}', "it's"],
+  ])('a value %s stays in its scalar', (_, text, value) => {
+    expect(read(text, { P: value }).dataStore).toMatchObject({ password: value });
+  });
+
+  test('stand within texts and keys, more than once', () => {
+    const config = read('routing:\n  defaultRoutingGroup: a-${ENV:A}-${ENV:B}\n  groups:\n    ${ENV:A}: {}', {
+      A: '1',
+      B: '2',
+    });
+    expect(config.routing.defaultRoutingGroup).toBe('a-1-2');
+    expect(Object.keys(config.routing.groups)).toEqual(['1']);
+  });
+
+  test('take numbers, truth values, durations and choices', () => {
+    const config = read(
+      'serverConfig: {http-server.http.port: ${ENV:PORT}}\nrouting: {asyncTimeout: "${ENV:T}", explainHeader: ${ENV:F}}\nlogging: {level: ${ENV:L}}',
+      { PORT: '0', T: '5s', F: 'TRUE', L: 'debug' },
+    );
+    expect(config.serverConfig['http-server.http.port']).toBe(0);
+    expect(config.routing).toMatchObject({ asyncTimeout: 5000, explainHeader: true });
+    expect(config.logging.level).toBe('debug');
+  });
+
+  test('unquoted and whole, hold a list or a group of keys', () => {
+    const config = read('server:\n  trustedProxies: ${ENV:LIST}\nrouting: ${ENV:GROUP}', {
+      LIST: '[10.0.0.0/8, "::1"]',
+      GROUP: 'defaultRoutingGroup: x\nasyncTimeout: 1s',
+    });
+    expect(config.server.trustedProxies).toEqual(['10.0.0.0/8', '::1']);
+    expect(config.routing).toMatchObject({ defaultRoutingGroup: 'x', asyncTimeout: 1000 });
+  });
+
+  test('set to nothing and unquoted, mean that the key is not set', () => {
+    expect(read('routingRules:\n  rulesConfigPath: ${ENV:NONE}', { NONE: '' }).routingRules.rulesConfigPath).toBeNull();
+  });
+
+  test('in comments need not be set', () => expect(() => read('# ${ENV:NOT_SET}\nrouting: {}')).not.toThrow());
+
+  test('any value of a password reads back as it is', () =>
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (password) => {
+        expect(read('dataStore:\n  password: "${ENV:P}"', { P: password }).dataStore.password).toBe(password);
+      }),
+    ));
+});
+
+test('YAML anchors stand for their value', () => {
+  const config = read('routing: {asyncTimeout: &time 5s}\nmonitor: {taskDelay: *time}');
+  expect(config.monitor.taskDelay).toBe(5000);
+});
+
+test('metric names follow the product name', () => {
+  const { monitor } = read('protocol: {productName: Trino}');
+  expect(monitor.runningQueriesMetricName).toBe('trino_execution_name_QueryManager_RunningQueries');
+  expect(monitor.metricMinimumValues).toEqual({ trino_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 1 });
+});
+
+test('names of free keys find nothing that the file does not hold', () => {
+  const { presetUsers, routing } = read('routing: {groups: {__proto__: {strategy: leastLoaded}}}');
+  expect('constructor' in presetUsers).toBe(false);
+  expect(Object.keys(routing.groups)).toEqual(['__proto__']);
+});
+
+test('no text makes it throw', () =>
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+      parseConfig(text, {});
+    }),
+  ));
+
+test('no tree of values makes it throw', () =>
+  fc.assert(
+    fc.property(
+      fc.dictionary(
+        fc.constantFrom('routing', 'serverConfig', 'presetUsers', 'authentication', 'modules'),
+        fc.jsonValue(),
+      ),
+      (tree) => {
+        parseConfig(stringify(tree), {});
+      },
+    ),
+  ));
+
+test.each([
+  ['/nonexistent/gateway.yaml', 'cannot be read: there is no such file'],
+  ['/', 'cannot be read: it is a directory'],
+])('%s %s', async (path, message) => {
+  expect(await loadConfig(path, {})).toEqual({ problems: [{ field: '', line: null, message }] });
+});
