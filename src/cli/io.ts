@@ -1,0 +1,26 @@
+import type { Command } from 'commander';
+
+/** What a command has of the process. */
+export interface CliIo {
+  /** For results. */
+  readonly stdout: NodeJS.WritableStream;
+  /** For errors, notes and help after a mistake. */
+  readonly stderr: NodeJS.WritableStream;
+  readonly stdin: NodeJS.ReadableStream;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+/** Exit codes of the program. */
+export const exitCodes = {
+  success: 0,
+  /** The command could not do what was asked; standard error says why. */
+  failure: 1,
+  /** The command line is wrong. */
+  usage: 2,
+} as const;
+
+/**
+ * Makes a command of the program. Its action calls `finish` with the exit code when it is done; an error it throws
+ * is a defect.
+ */
+export type CommandFactory = (io: CliIo, finish: (exitCode: number) => void) => Command;

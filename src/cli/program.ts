@@ -1,0 +1,38 @@
+import { Command, CommanderError } from 'commander';
+import manifest from '../../package.json' with { type: 'json' };
+import { configCommand } from './config.ts';
+import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { serveCommand } from './serve.ts';
+
+/** Every command; a new one is a file of its own and a line here. */
+const commands: readonly CommandFactory[] = [serveCommand, configCommand];
+
+/**
+ * Runs a command line.
+ * @param args arguments after the program's name
+ * @returns the exit code
+ */
+export async function runCli(args: readonly string[], io: CliIo): Promise<number> {
+  let exitCode: number = exitCodes.success;
+  const program = new Command('engine-gateway')
+    .description(manifest.description)
+    .version(manifest.version)
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+    })
+    .exitOverride();
+  for (const make of commands) {
+    const command = make(io, (code) => {
+      exitCode = code;
+    });
+    program.addCommand(command.copyInheritedSettings(program));
+  }
+  try {
+    await program.parseAsync([...args], { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    return error.exitCode === 0 ? exitCodes.success : exitCodes.usage;
+  }
+  return exitCode;
+}

@@ -1,0 +1,99 @@
+import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
+import { MASK, maskUrls } from './secrets.ts';
+
+/** Levels of the log, least first. */
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
+
+/** The program's log and the switch of its level. */
+export interface Logging {
+  readonly logger: Logger;
+  /** Sets the level of the logger and of every child that was made of it. */
+  setLevel(level: LogLevel): void;
+}
+
+/** Options of the log. */
+export interface LoggingOptions {
+  readonly level: LogLevel;
+  /** Where the lines go; standard output by default. */
+  readonly destination?: DestinationStream;
+}
+
+/** Fields whose values are secrets, wherever they are logged; headers among them. */
+const secretField =
+  /^(.*[-_.])?(authorization|cookie|set-cookie|cookies|credentials?|extra-credential)$|password|passwd|secret|token|private_?key|api_?key/i;
+
+/** Nesting to which fields are looked at; below it a value is replaced as a whole. */
+const DEPTH = 8;
+
+/** Children whose level follows; more than this many at once are not made but for short-lived uses. */
+const FOLLOWERS = 1000;
+
+/**
+ * Makes the program's log: JSON lines with level names and ISO times. The values of fields that hold secrets
+ * (authorization, cookie, password, secret, token …) are masked in this one place, at any depth, in bindings of
+ * children and in errors as well; so are passwords in URLs.
+ */
+export function createLogging({ level, destination }: LoggingOptions): Logging {
+  const followers = new Set<WeakRef<Logger>>();
+  const options = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: {
+      level: (label: string) => ({ level: label }),
+      log: (fields: Record<string, unknown>) => masked(fields),
+      bindings: (bindings: Record<string, unknown>) => masked(bindings),
+    },
+    onChild: (child: Logger) => follow(followers, child),
+  };
+  const logger: Logger = destination === undefined ? pino(options) : pino(options, destination);
+  return {
+    logger,
+    setLevel: (next) => {
+      logger.level = next;
+      for (const reference of followers) {
+        const child = reference.deref();
+        if (child !== undefined) child.level = next;
+      }
+    },
+  };
+}
+
+/** A child keeps the level it was made with (pino), so the living ones are remembered; dead ones are swept. */
+function follow(followers: Set<WeakRef<Logger>>, child: Logger): void {
+  if (followers.size >= FOLLOWERS) {
+    for (const reference of followers) if (reference.deref() === undefined) followers.delete(reference);
+  }
+  if (followers.size < FOLLOWERS) followers.add(new WeakRef(child));
+}
+
+function masked(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const result: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(fields)) result[name] = maskedField(name, value, DEPTH);
+  return result;
+}
+
+function maskedField(name: string, value: unknown, depth: number): unknown {
+  if (value === null || value === undefined || typeof value === 'boolean') return value;
+  return secretField.test(name) ? MASK : maskedValue(value, depth);
+}
+
+function maskedValue(value: unknown, depth: number): unknown {
+  if (typeof value === 'string') return maskUrls(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth === 0) return '[…]';
+  if (value instanceof Error) return maskedValue(plainError(value), depth - 1);
+  if (Array.isArray(value)) return value.map((item) => maskedValue(item, depth - 1));
+  if (value instanceof Map) return maskedValue(Object.fromEntries(value), depth);
+  if (value instanceof Set) return maskedValue([...value], depth);
+  // Objects with a form of their own in JSON (dates, URLs) keep it.
+  if ('toJSON' in value && typeof value.toJSON === 'function') return maskedValue(value.toJSON(), depth - 1);
+  const result: Record<string, unknown> = {};
+  for (const [name, inner] of Object.entries(value)) result[name] = maskedField(name, inner, depth - 1);
+  return result;
+}
+
+/** An error's type, message, stack and own fields: libraries hang requests with their headers on errors. */
+function plainError(error: Error): Record<string, unknown> {
+  return { ...(stdSerializers.err(error) as unknown as Record<string, unknown>) };
+}
