@@ -15,8 +15,13 @@ const queryCountRouter = /(^|\.)QueryCountBasedRouterProvider$/;
  * Fills in what follows from other keys: metric names under the product's name, the strategy that `modules` of the
  * reference stand for, and the time limit of checks that an existing file sets at the HTTP client.
  * @param lineOf line of a key, null where the file does not give it
+ * @param productName the product name that `{product}` stands for
  */
-export function derive(config: GatewayConfig, lineOf: (field: string) => number | null): Derived {
+export function derive(
+  config: GatewayConfig,
+  lineOf: (field: string) => number | null,
+  productName: string = config.protocol.productName,
+): Derived {
   const notes: ConfigNote[] = [];
   const strategyGiven = lineOf('routing.strategy') !== null;
   const byQueryCount = config.modules.some((module) => queryCountRouter.test(module));
@@ -27,14 +32,15 @@ export function derive(config: GatewayConfig, lineOf: (field: string) => number 
   });
   const routing =
     byQueryCount && !strategyGiven ? { ...config.routing, strategy: 'leastLoaded' as const } : config.routing;
-  return { config: { ...config, routing, monitor: deriveMonitor(config, lineOf) }, notes };
+  return { config: { ...config, routing, monitor: deriveMonitor(config, lineOf, productName) }, notes };
 }
 
 function deriveMonitor(
-  { monitor, protocol, serverConfig }: GatewayConfig,
+  { monitor, serverConfig }: GatewayConfig,
   lineOf: (field: string) => number | null,
+  productName: string,
 ): GatewayConfig['monitor'] {
-  const product = productNames(protocol.productName).pathSegment;
+  const product = productNames(productName).pathSegment;
   const named = (metric: string): string => metric.replaceAll('{product}', product);
   const clientTimeout = serverConfig['monitor.http-client.request-timeout'];
   return {

@@ -23,15 +23,19 @@ export async function loadConfig(path: string | undefined, environment: Environm
   return 'problem' in text ? { problems: [text.problem] } : parseConfig(text.text, environment);
 }
 
-/** Reads the text of a configuration file. All mistakes are told at once, in the order of the file. */
-export function parseConfig(text: string, environment: Environment): LoadResult {
+/**
+ * Reads the text of a configuration file. All mistakes are told at once, in the order of the file.
+ * @param productName product name of names derived from it, where it is not the file's own: a running gateway keeps
+ * its name until it is started anew
+ */
+export function parseConfig(text: string, environment: Environment, productName?: string): LoadResult {
   const source = readSource(text, environment);
   // Text that is no YAML has no tree to speak about: what it would lack is not the mistake.
   const malformed = source.problems.filter((problem) => problem.message.startsWith(NOT_YAML));
   if (malformed.length > 0) return { problems: inOrder(malformed) };
   const reading = readBySchema(configFields, source.root);
   const lineOf = (field: string): number | null => reading.given.get(field.replace(/\[\d+\]$/, '')) ?? null;
-  const derived = derive(reading.value as GatewayConfig, lineOf);
+  const derived = derive(reading.value as GatewayConfig, lineOf, productName);
   const found = [...source.problems, ...reading.problems];
   const between = crossChecks(derived.config).filter(({ field }) => !isTold(field, found));
   const problems = [...found, ...between.map((problem) => placed(problem, lineOf))];

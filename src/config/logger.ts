@@ -1,4 +1,11 @@
-import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
+import {
+  type Bindings,
+  type ChildLoggerOptions,
+  type DestinationStream,
+  type Logger,
+  pino,
+  stdSerializers,
+} from 'pino';
 import { MASK, maskUrls } from './secrets.ts';
 
 /** Levels of the log, least first. */
@@ -42,11 +49,12 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
     formatters: {
       level: (label: string) => ({ level: label }),
       log: (fields: Record<string, unknown>) => masked(fields),
-      bindings: (bindings: Record<string, unknown>) => masked(bindings),
     },
-    onChild: (child: Logger) => follow(followers, child),
+    // Errors are plain objects by then.
+    serializers: { err: (error: unknown) => error },
   };
   const logger: Logger = destination === undefined ? pino(options) : pino(options, destination);
+  watchChildren(logger, (child) => follow(followers, child));
   return {
     logger,
     setLevel: (next) => {
@@ -57,6 +65,16 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
       }
     },
   };
+}
+
+/** Children inherit this `child` from the root; pino formats neither their bindings nor tells of them twice. */
+function watchChildren(root: Logger, onChild: (child: Logger) => void): void {
+  const makeChild = root.child;
+  root.child = function child(this: Logger, bindings: Bindings, options?: ChildLoggerOptions) {
+    const made = makeChild.call(this, masked(bindings), options) as Logger;
+    onChild(made);
+    return made;
+  } as typeof root.child;
 }
 
 /** A child keeps the level it was made with (pino), so the living ones are remembered; dead ones are swept. */

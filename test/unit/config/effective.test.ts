@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { effectiveYaml } from '../../../src/config/effective.ts';
+import type { FieldSchema } from '../../../src/config/fields.ts';
+import { configFields, type GatewayConfig } from '../../../src/config/gatewayConfig.ts';
+import { parseConfig } from '../../../src/config/loadConfig.ts';
+import { maskUrls, secretKeys } from '../../../src/config/secrets.ts';
+
+function read(text: string, environment = {}): GatewayConfig {
+  const result = parseConfig(text, environment);
+  if ('problems' in result) throw new Error(JSON.stringify(result.problems));
+  return result.config;
+}
+
+test('the defaults', () => expect(effectiveYaml(read(''))).toMatchSnapshot());
+
+test.each([
+  ['defaults', ''],
+  [
+    'other values',
+    'protocol: {productName: Trino}\nrouting: {asyncTimeout: 1.5s, groups: {a: {strategy: leastLoaded}}}\nserverConfig: {http-server.max-request-header-size: 1536B}\nmonitor: {metricMaximumValues: {m: 1.5}}',
+  ],
+  ['texts that look like something else', 'dataStore: {user: "0012"}\nrouting: {defaultRoutingGroup: "true"}'],
+])('%s read back as they were', (_, text) => {
+  const config = read(text);
+  expect(read(effectiveYaml(config))).toEqual(config);
+});
+
+test('secrets are masked', () => {
+  const text = effectiveYaml(
+    read(
+      'dataStore: {password: "${ENV:P}", jdbcUrl: "jdbc:mysql://u:${ENV:P}@db/g?password=${ENV:P}"}\nbackendState: {username: u, password: "${ENV:P}"}',
+      {
+        P: 'hunter2',
+      },
+    ),
+  );
+  expect(text).not.toContain('hunter2');
+  expect(text).toContain('password: "***"');
+  expect(text).toContain('jdbc:mysql://u:***@db/g?password=***');
+});
+
+test('the list of secret keys', () => expect(secretKeys()).toMatchSnapshot());
+
+test('every key that sounds like a secret is one', () => {
+  const sounding = /password|secret|keystore\.key$|truststore\.key$/i;
+  const paths: string[] = [];
+  const visit = (schema: FieldSchema, path: string): void => {
+    if (sounding.test(path.split('.').slice(-2).join('.')) && schema.properties === undefined) paths.push(path);
+    for (const [name, child] of Object.entries(schema.properties ?? {})) visit(child, `${path}.${name}`);
+    if (schema.items !== undefined) visit(schema.items, `${path}.{name}`);
+  };
+  visit(configFields, '');
+  expect(paths.map((path) => path.slice(1)).sort()).toEqual([...secretKeys()].sort());
+});
+
+test('every key of an existing gateway is in the fixture that starts', () => {
+  const text = readFileSync('test/fixtures/config/reference.yaml', 'utf8');
+  for (const section of [
+    'databaseCache',
+    'authentication',
+    'presetUsers',
+    'pagePermissions',
+    'modules',
+    'managedApps',
+  ]) {
+    expect(text).toMatch(new RegExp(`^${section}:`, 'm'));
+  }
+});
+
+test.each([
+  ['jdbc:mysql://db/g', 'jdbc:mysql://db/g'],
+  ['https://user:pa:ss@host/x', 'https://user:***@host/x'],
+  ['https://user@host/x', 'https://user@host/x'],
+  ['https://host/x@y:z', 'https://host/x@y:z'],
+  ['jdbc:postgresql://h/d?sslpassword=a&user=b', 'jdbc:postgresql://h/d?sslpassword=***&user=b'],
+  ['no URL: password=a', 'no URL: password=a'],
+])('%s without its password', (text, shown) => expect(maskUrls(text)).toBe(shown));
