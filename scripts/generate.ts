@@ -1,8 +1,9 @@
-/** Writes the files that are derived from `src/model`; with `--check` it only says which of them are out of date. */
+/** Writes the files that are derived from `src/model` and `src/config`; with `--check` it only says which of them are out of date. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { crdPath, customResourceDefinition, kindDefinitions } from '../src/model/crd.ts';
+import { configurationPage } from './configurationPage.ts';
 
 /** A generated file: its path from the project's root, and what belongs in it. */
 export interface GeneratedFile {
@@ -22,7 +23,7 @@ const crds = kindDefinitions.flatMap((definition) => {
   ];
 });
 
-const files: readonly GeneratedFile[] = [...crds];
+const files: readonly GeneratedFile[] = [...crds, { path: 'docs/configuration.md', content: configurationPage }];
 
 const check = process.argv.includes('--check');
 let stale = 0;

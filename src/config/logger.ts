@@ -69,12 +69,14 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
 
 /** Children inherit this `child` from the root; pino formats neither their bindings nor tells of them twice. */
 function watchChildren(root: Logger, onChild: (child: Logger) => void): void {
-  const makeChild = root.child;
-  root.child = function child(this: Logger, bindings: Bindings, options?: ChildLoggerOptions) {
-    const made = makeChild.call(this, masked(bindings), options) as Logger;
+  type MakeChild = (this: Logger, bindings: Bindings, options?: ChildLoggerOptions) => Logger;
+  const makeChild = root.child as unknown as MakeChild;
+  const child: MakeChild = function child(bindings, options) {
+    const made = makeChild.call(this, masked(bindings), options);
     onChild(made);
     return made;
-  } as typeof root.child;
+  };
+  root.child = child as unknown as typeof root.child;
 }
 
 /** A child keeps the level it was made with (pino), so the living ones are remembered; dead ones are swept. */

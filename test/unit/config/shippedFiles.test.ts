@@ -1,0 +1,17 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { parseConfig } from '../../../src/config/loadConfig.ts';
+
+const environment = {
+  POD_NAMESPACE: 'engine-gateway',
+  DATABASE_URL: 'jdbc:postgresql://db/gateway',
+  DATABASE_USER: 'gateway',
+  DATABASE_PASSWORD: 'secret',
+  DEMO_HOST: '127.0.0.1',
+  DEMO_PORT: '8080',
+};
+
+test.each(['demo/gateway.yaml', 'manifests/base/gateway.yaml', 'manifests/overlays/all-namespaces/gateway.yaml'])(
+  '%s can be used as it is',
+  (path) => expect(parseConfig(readFileSync(path, 'utf8'), environment)).toMatchObject({ notes: [] }),
+);
