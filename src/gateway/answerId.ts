@@ -1,0 +1,128 @@
+import { brotliDecompressSync, gunzipSync, inflateSync, constants as zlib, zstdDecompressSync } from 'node:zlib';
+
+/** An answer to a submission holds its id within this many bytes. */
+export const MAX_HELD_BYTES = 65_536;
+
+/** What the first bytes of an answer say about the query's id. */
+export type FoundId = { readonly id: string } | 'absent' | 'incomplete';
+
+/**
+ * Finds the string `id` of a JSON object from its first bytes (contract.md §3, "Learning"). Looks at the object's own
+ * members only, and stops at the id: engines write it first.
+ * @param text bytes of the answer as latin1; ids are ASCII
+ */
+export function findId(text: string): FoundId {
+  if (text.startsWith('{"id":"')) {
+    const end = text.indexOf('"', 7);
+    if (end < 0) return 'incomplete';
+    const id = text.slice(7, end);
+    if (!id.includes('\\')) return { id };
+  }
+  return scan(text);
+}
+
+/**
+ * Decodes the first bytes of an encoded answer as far as they go; null when the encoding is unknown or broken.
+ * @param encoding value of Content-Encoding
+ */
+export function decodeStart(bytes: Buffer, encoding: string): Buffer | null {
+  const options = { finishFlush: zlib.Z_SYNC_FLUSH, maxOutputLength: 16 * MAX_HELD_BYTES };
+  try {
+    switch (encoding.trim().toLowerCase()) {
+      case 'gzip':
+      case 'x-gzip':
+        return gunzipSync(bytes, options);
+      case 'deflate':
+        return inflateSync(bytes, options);
+      case 'br':
+        return brotliDecompressSync(bytes, {
+          finishFlush: zlib.BROTLI_OPERATION_FLUSH,
+          maxOutputLength: options.maxOutputLength,
+        });
+      case 'zstd':
+        return zstdDecompressSync(bytes, { finishFlush: zlib.ZSTD_e_flush, maxOutputLength: options.maxOutputLength });
+      default:
+        return null;
+    }
+  } catch {
+    return null;
+  }
+}
+
+const string = /"(?:[^"\\]|\\.)*"/y;
+const space = /[\s]*/y;
+const scalar = /[^\s,{}[\]"]+/y;
+
+function scan(text: string): FoundId {
+  let position = skip(space, text, 0);
+  if (position >= text.length) return 'incomplete';
+  if (text[position] !== '{') return 'absent';
+  position++;
+  for (;;) {
+    position = skip(space, text, position);
+    if (text[position] === ',') position = skip(space, text, position + 1);
+    if (position >= text.length) return 'incomplete';
+    if (text[position] !== '"') return 'absent';
+    const keyEnd = skip(string, text, position);
+    if (keyEnd === position) return 'incomplete';
+    const key = text.slice(position + 1, keyEnd - 1);
+    position = skip(space, text, keyEnd);
+    if (position >= text.length) return 'incomplete';
+    if (text[position] !== ':') return 'absent';
+    position = skip(space, text, position + 1);
+    const valueEnd = skipValue(text, position);
+    if (valueEnd < 0) return 'incomplete';
+    if (key === 'id') {
+      const value = text.slice(position, valueEnd);
+      if (value[0] !== '"') return 'absent';
+      try {
+        return { id: JSON.parse(value) as string };
+      } catch {
+        return 'absent';
+      }
+    }
+    position = valueEnd;
+  }
+}
+
+/** Position after the value, or -1 when the text ends within it. */
+function skipValue(text: string, start: number): number {
+  let position = start;
+  let depth = 0;
+  while (position < text.length) {
+    const character = text[position];
+    if (character === '"') {
+      const end = skip(string, text, position);
+      if (end === position) return -1;
+      position = end;
+    } else if (character === '{' || character === '[') {
+      depth++;
+      position++;
+    } else if (character === '}' || character === ']') {
+      if (depth === 0) return position;
+      depth--;
+      position++;
+    } else if (character === ',' && depth === 0) return position;
+    else if (
+      character === ',' ||
+      character === ':' ||
+      character === ' ' ||
+      character === '\n' ||
+      character === '\r' ||
+      character === '\t'
+    ) {
+      position++;
+      continue;
+    } else {
+      position = Math.max(skip(scalar, text, position), position + 1);
+      if (position >= text.length) return -1;
+    }
+    if (depth === 0) return position;
+  }
+  return -1;
+}
+
+function skip(expression: RegExp, text: string, position: number): number {
+  expression.lastIndex = position;
+  return expression.test(text) ? expression.lastIndex : position;
+}

@@ -1,0 +1,232 @@
+import type { Dispatcher } from 'undici';
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { ClusterEntry } from '../routing/routingTable.ts';
+import { classify } from './clusterError.ts';
+import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
+import { Exchange, type ExchangeEnd } from './exchange.ts';
+import type { QueryOwner } from './stickiness.ts';
+import type { Upstream } from './upstreams.ts';
+
+/** Called once a client's question to all clusters is answered: the owner, or null when nobody knows the query. */
+export type AskedListener = (owner: QueryOwner | null) => void;
+
+/**
+ * Sends a client's own request for an unknown query id to all clusters at once. The first answer that is not 401, 403,
+ * 404 or 410 wins and is the client's answer; the others are cancelled (design.md, fixed point 7). Where nobody wins, an
+ * answer that asks for credentials is the client's: with them somebody may know the query.
+ */
+export class AskExchange extends Exchange {
+  readonly #context: DataPlaneContext;
+  readonly #proxied: ProxiedRequest;
+  readonly #queryId: string;
+  readonly #told: AskedListener;
+  #questions: Question[] = [];
+  #winner: Question | null = null;
+  #open = 0;
+  #anyAnswer = false;
+  #isTold = false;
+
+  constructor(context: DataPlaneContext, proxied: ProxiedRequest, queryId: string, told: AskedListener) {
+    super(proxied.request, proxied.response);
+    this.#context = context;
+    this.#proxied = proxied;
+    this.#queryId = queryId;
+    this.#told = told;
+  }
+
+  /** Asks the clusters. */
+  ask(clusters: Iterable<ClusterEntry>): void {
+    const { upstreams, headers, settings } = this.#context;
+    const lines = headers.forCluster(this.request, false, null);
+    const asked = new Set<Upstream>();
+    for (const cluster of clusters) {
+      const upstream = upstreams.get(cluster.proxyTo);
+      if (upstream === null || asked.has(upstream)) continue;
+      asked.add(upstream);
+      this.#questions.push(new Question(this, cluster, upstream));
+    }
+    this.#open = this.#questions.length;
+    if (this.#open === 0) {
+      this.#nobody();
+      return;
+    }
+    for (const question of this.#questions) {
+      question.ask({
+        path: question.upstream.basePath + this.#proxied.rawTarget,
+        method: this.#proxied.method as Dispatcher.HttpMethod,
+        headers: lines,
+        headersTimeout: settings().asyncTimeout,
+      });
+    }
+  }
+
+  /** A question found a cluster that knows the query; true when it is the first. */
+  won(question: Question): boolean {
+    if (this.#winner !== null || this.clientGone) return false;
+    this.#take(question);
+    const owner = { cluster: question.cluster.name, baseUrl: question.cluster.proxyTo };
+    void this.#context.stickiness.learn(this.#queryId, owner);
+    this.#tell(owner);
+    return true;
+  }
+
+  /** A question is over without a winner's answer. */
+  settled(failure: Error | null, question: Question): void {
+    if (failure === null) this.#anyAnswer = true;
+    else {
+      const { type } = classify(failure, question.sent);
+      this.#context.metrics.clusterError(question.cluster.name, type);
+    }
+    this.#open--;
+    if (this.#open > 0 || this.#winner !== null || this.clientGone) return;
+    const candidate = this.#questions.find((one) => one.kept !== null);
+    if (candidate?.kept == null) this.#nobody();
+    else {
+      const { controller, status, headers, statusText } = candidate.kept;
+      this.#take(candidate);
+      this.#tell(null);
+      this.adopt(candidate.upstream, controller);
+      this.onResponseStart(controller, status, headers, statusText);
+      controller.resume();
+    }
+  }
+
+  protected override failed(error: Error): void {
+    this.#context.answerFailure(this.#proxied, error, this.answered);
+  }
+
+  protected override finished(end: ExchangeEnd): void {
+    if (end === 'client_gone') for (const question of this.#questions) question.cancel();
+    this.#tell(null);
+    this.#context.noteEnd(this.#proxied, end === 'client_gone' ? 0 : this.response.statusCode);
+  }
+
+  #take(question: Question): void {
+    this.#winner = question;
+    for (const other of this.#questions) if (other !== question) other.cancel();
+    this.#questions = [question];
+  }
+
+  #nobody(): void {
+    this.#tell(null);
+    if (this.#questions.length > 0 && !this.#anyAnswer) {
+      // Nobody could be asked: whether the query exists is not known, so clients may try again.
+      this.#context.answerFailure(this.#proxied, new Error('no cluster could be asked'), false);
+      return;
+    }
+    this.#context.stickiness.noteMiss(this.#queryId);
+    this.#context.refuse(this.#proxied, unknownQuery(this.#queryId));
+  }
+
+  #tell(owner: QueryOwner | null): void {
+    if (this.#isTold) return;
+    this.#isTold = true;
+    this.#told(owner);
+  }
+}
+
+/** The refusal of a request for a query that nobody knows. */
+export function unknownQuery(queryId: string) {
+  return {
+    reason: 'unknown_query' as const,
+    message: `Query ${queryId.slice(0, 256)} is not known to any cluster behind this gateway.`,
+    queryId,
+  };
+}
+
+const noAnswer = new Error('Another cluster knows the query');
+
+interface Kept {
+  readonly controller: Dispatcher.DispatchController;
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly statusText: string | undefined;
+}
+
+/** The question to one cluster. */
+class Question implements Dispatcher.DispatchHandler {
+  readonly cluster: ClusterEntry;
+  readonly upstream: Upstream;
+  readonly #exchange: AskExchange;
+  /** An answer that asks for credentials, waiting for the others. */
+  kept: Kept | null = null;
+  sent = false;
+  #controller: Dispatcher.DispatchController | null = null;
+  #isWinner = false;
+  #isSettled = false;
+  #cancelled = false;
+
+  constructor(exchange: AskExchange, cluster: ClusterEntry, upstream: Upstream) {
+    this.#exchange = exchange;
+    this.cluster = cluster;
+    this.upstream = upstream;
+  }
+
+  ask(options: Dispatcher.DispatchOptions): void {
+    this.upstream.inFlight++;
+    this.upstream.pool.dispatch(options, this);
+  }
+
+  cancel(): void {
+    if (this.#cancelled) return;
+    this.#cancelled = true;
+    this.#controller?.abort(noAnswer);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    this.sent = true;
+    if (this.#cancelled) controller.abort(noAnswer);
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    statusText?: string,
+  ): void {
+    if (status < 200 || this.#cancelled) return;
+    if (status === 401 || status === 403) {
+      this.kept = { controller, status, headers, statusText };
+      this.#isWinner = true;
+      controller.pause();
+      this.#settle(null);
+      return;
+    }
+    if (status === 404 || status === 410) {
+      this.#settle(null);
+      this.cancel();
+      return;
+    }
+    if (!this.#exchange.won(this)) {
+      this.cancel();
+      return;
+    }
+    this.#isWinner = true;
+    this.#isSettled = true;
+    this.#exchange.adopt(this.upstream, controller);
+    this.#exchange.onResponseStart(controller, status, headers, statusText);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isWinner) this.#exchange.onResponseData(controller, chunk);
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.upstream.inFlight--;
+    if (this.#isWinner) this.#exchange.onResponseEnd(controller, trailers);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController | null, error: Error): void {
+    this.upstream.inFlight--;
+    if (!this.sent) this.upstream.noteReachable(false);
+    if (this.#isWinner && !this.#cancelled) this.#exchange.onResponseError(controller, error);
+    else this.#settle(error);
+  }
+
+  #settle(failure: Error | null): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#exchange.settled(failure, this);
+  }
+}

@@ -1,0 +1,550 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Clock, Random } from '../model/clock.ts';
+import type { ProductNames } from '../model/names.ts';
+import { chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
+import { decideGroup, type GroupDecision } from '../routing/groupDecision.ts';
+import { hasDotSegments, ProxiedPaths, splitTarget } from '../routing/proxiedPaths.ts';
+import { isAskable, isPlausible, recognizeQueryId } from '../routing/queryId.ts';
+import { ALLOWED_METHODS, type Refusal, renderRefusal } from '../routing/refusal.ts';
+import type { ClusterEntry, RoutingTable } from '../routing/routingTable.ts';
+import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
+import type { HistoryWriter, Store } from '../store/store.ts';
+import { AskExchange, unknownQuery } from './askExchange.ts';
+import { announcedLength, type BodyStart, hasBody, readStart } from './body.ts';
+import { codeOf } from './clusterError.ts';
+import type { DataPlaneContext, DataPlaneSettings, ProxiedRequest } from './dataPlaneContext.ts';
+import { DataPlaneMetrics, type RequestKind } from './dataPlaneMetrics.ts';
+import { durationText } from './durationText.ts';
+import { ForwardExchange, tooLarge } from './forwardExchange.ts';
+import { ForwardedCheck, type ForwardedHeadersObservation } from './forwardedCheck.ts';
+import { type Analysis, headerOf, type RequestAnalyzer } from './requestAnalyzer.ts';
+import { RequestHeaders } from './requestHeaders.ts';
+import { defaultStickinessOptions, type QueryOwner, Stickiness, type StickinessOptions } from './stickiness.ts';
+import { type Submission, SubmissionExchange } from './submissionExchange.ts';
+import type { TrustPeer } from './trustedProxies.ts';
+import { type UpstreamOptions, Upstreams } from './upstreams.ts';
+
+/** What the data plane works with. */
+export interface DataPlaneDependencies {
+  readonly names: ProductNames;
+  readonly table: { readonly current: RoutingTable };
+  readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
+  readonly history: Pick<HistoryWriter, 'add' | 'buffered'>;
+  readonly analyzer: RequestAnalyzer;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** A real request could not connect to a cluster; `HealthMonitors.connectionFailed`. */
+  readonly connectionFailed?: (cluster: string, baseUrl: string, reason: string) => void;
+  /** Told changes of whether a cluster honours forwarded headers. */
+  readonly onObservation?: (observation: ForwardedHeadersObservation) => void;
+}
+
+/** What does not change while the data plane runs. */
+export interface DataPlaneOptions {
+  readonly additionalStatementPaths: readonly string[];
+  readonly extraWhitelistPaths: readonly RegExp[];
+  readonly trustPeer: TrustPeer;
+  /** Cookies of the gateway itself: never sent to a cluster. */
+  readonly ownCookies: readonly string[];
+  readonly upstream: UpstreamOptions;
+  readonly stickiness?: Partial<StickinessOptions>;
+  readonly settings: DataPlaneSettings;
+}
+
+/** The proxying half of the gateway (contract.md §1.9, §2, §3, §4). */
+export interface DataPlane {
+  /** Loads what the database knows of running queries. Never rejects. */
+  start(): Promise<void>;
+  /** Whether a request target is proxied; all others are the API's. */
+  handles(rawUrl: string): boolean;
+  handle(request: IncomingMessage, response: ServerResponse): void;
+  /** Takes changed settings for requests from now on. */
+  configure(settings: Partial<DataPlaneSettings>): void;
+  /** Waits until running answers are finished, at most for the time, then ends all connections to clusters. */
+  close(timeoutMs: number): Promise<void>;
+}
+
+/** Least size up to which submissions are buffered (design.md, fixed point 8). */
+const MIN_BUFFERED_BODY = 1_048_576;
+/** Most questions to all clusters at once (design.md, fixed point 7). */
+const MAX_ASKINGS = 16;
+const SWEEP_INTERVAL_MS = 60_000;
+const killQuery = /kill_query/i;
+
+/** Makes the data plane; `start` it before its first request. */
+export function createDataPlane(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlane {
+  return new QueryDataPlane(dependencies, options);
+}
+
+class QueryDataPlane implements DataPlane {
+  readonly #context: DataPlaneContext;
+  #settings: DataPlaneSettings;
+  readonly #groupHeader: string;
+  readonly #askings = new Map<string, Promise<QueryOwner | null>>();
+  #refusals = 0;
+  #sweeper: NodeJS.Timeout | null = null;
+
+  constructor(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
+    const { names, table, clock, logger } = dependencies;
+    this.#settings = options.settings;
+    this.#groupHeader = names.headerKey('Routing-Group');
+    const settings = () => this.#settings;
+    const upstreams = new Upstreams(options.upstream, clock);
+    this.#context = {
+      names,
+      table,
+      paths: new ProxiedPaths(options),
+      stickiness: new Stickiness(
+        {
+          store: dependencies.store,
+          history: dependencies.history,
+          clusterAt: (baseUrl) => clusterAt(table.current, baseUrl),
+          logger,
+          clock,
+        },
+        { ...defaultStickinessOptions, ...options.stickiness },
+      ),
+      upstreams,
+      headers: new RequestHeaders({
+        names,
+        forwardedHeadersEnabled: () => this.#settings.forwardedHeadersEnabled,
+        trustPeer: options.trustPeer,
+        ownCookies: options.ownCookies,
+      }),
+      metrics: new DataPlaneMetrics(dependencies.registry, table, upstreams),
+      history: dependencies.history,
+      analyzer: dependencies.analyzer,
+      forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation ?? (() => undefined)),
+      logger,
+      clock,
+      random: dependencies.random,
+      settings,
+      connectionFailed: dependencies.connectionFailed ?? (() => undefined),
+      refuse: (proxied, refusal) => this.#refuse(proxied, refusal),
+      answerFailure: (proxied, error, answered) => this.#answerFailure(proxied, error, answered),
+      noteEnd: (proxied, status) => {
+        const seconds = (clock.monotonic() - proxied.startedAt) / 1000;
+        this.#context.metrics.request(proxied.kind, proxied.method, status, seconds);
+      },
+    };
+  }
+
+  async start(): Promise<void> {
+    this.#sweeper = setInterval(() => {
+      const registered = new Set([...this.#context.table.current.clusters.values()].map((cluster) => cluster.proxyTo));
+      this.#context.upstreams.sweep(registered);
+    }, SWEEP_INTERVAL_MS).unref();
+    await this.#context.stickiness.start();
+  }
+
+  handles(rawUrl: string): boolean {
+    const target = splitTarget(rawUrl);
+    return target !== null && this.#context.paths.kindOf(target.path) !== null;
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const target = splitTarget(request.url ?? '');
+    const pathKind = target === null ? null : this.#context.paths.kindOf(target.path);
+    if (target === null || pathKind === null) {
+      answer(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');
+      return;
+    }
+    const method = request.method ?? '';
+    const isSubmission = method === 'POST' && this.#context.paths.isSubmissionPath(target.path);
+    const proxied: ProxiedRequest = {
+      request,
+      response,
+      method,
+      target,
+      rawTarget: target.query === null ? target.path : `${target.path}?${target.query}`,
+      pathKind,
+      statementPath: pathKind === 'statement' && this.#context.paths.statementPathOf(target.path) !== null,
+      kind: kindOf(pathKind, isSubmission),
+      startedAt: this.#context.clock.monotonic(),
+    };
+    try {
+      this.#route(proxied, isSubmission);
+    } catch (error) {
+      this.#defect(proxied, error);
+    }
+  }
+
+  configure(settings: Partial<DataPlaneSettings>): void {
+    this.#settings = { ...this.#settings, ...settings };
+  }
+
+  async close(timeoutMs: number): Promise<void> {
+    const { clock, upstreams, stickiness } = this.#context;
+    const deadline = clock.monotonic() + timeoutMs;
+    while (upstreams.inFlight > 0 && clock.monotonic() < deadline) await delay(20);
+    if (this.#sweeper !== null) clearInterval(this.#sweeper);
+    stickiness.stop();
+    await upstreams.destroy();
+  }
+
+  #route(proxied: ProxiedRequest, isSubmission: boolean): void {
+    const { method, request, response, target } = proxied;
+    if (hasDotSegments(target.path)) {
+      const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
+      this.#refuse(proxied, { reason: 'dot_segments', message, queryId: null });
+      return;
+    }
+    switch (method) {
+      case 'GET':
+      case 'HEAD':
+      case 'PUT':
+      case 'DELETE':
+      case 'POST':
+        break;
+      case 'OPTIONS':
+        answer(response, 200, ['allow', ALLOWED_METHODS], '');
+        return;
+      default: {
+        const message = `Method ${method} is not proxied; allowed are ${ALLOWED_METHODS}.`;
+        this.#refuse(proxied, { reason: 'method', message, queryId: null });
+        return;
+      }
+    }
+    const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
+    if (announced !== null && announced > this.#settings.maxBodySize) {
+      this.#refuse(proxied, tooLarge(this.#settings.maxBodySize));
+      return;
+    }
+    if (isSubmission) this.#submit(proxied);
+    else {
+      const id =
+        method === 'POST' ? null : recognizeQueryId(this.#context.paths, proxied.pathKind, target.path, target.query);
+      if (id === null) this.#decideOther(proxied);
+      else this.#followUp(proxied, id);
+    }
+  }
+
+  #submit(proxied: ProxiedRequest): void {
+    this.#context.metrics.submission();
+    const { request } = proxied;
+    if (!hasBody(request)) {
+      this.#analyze(proxied, { bytes: emptyBody, complete: true });
+      return;
+    }
+    const limit = Math.max(this.#settings.maxAnalyzedBody, MIN_BUFFERED_BODY);
+    readStart(request, limit, (body) => this.#guarded(proxied, () => this.#analyze(proxied, body)));
+  }
+
+  /** Finds out what the decision needs to know; goes on at once where nothing has to be waited for. */
+  #analyze(proxied: ProxiedRequest, body: BodyStart): void {
+    const { analyzer, table } = this.#context;
+    const known = table.current;
+    const bytes = body.complete ? body.bytes : null;
+    const needsAll =
+      known.rules?.needsAnalysis === true || (bytes !== null && killQuery.test(bytes.toString('latin1')));
+    if (needsAll) {
+      this.#settle(proxied, analyzer.analyze(proxied.request, bytes, true), (analysis) =>
+        this.#decideSubmission(proxied, body, known, analysis, true),
+      );
+    } else {
+      this.#settle(proxied, analyzer.user(proxied.request), (user) =>
+        this.#decideSubmission(proxied, body, known, { user, queryProperties: null }, false),
+      );
+    }
+  }
+
+  #decideSubmission(
+    proxied: ProxiedRequest,
+    body: BodyStart,
+    table: RoutingTable,
+    analysis: Analysis,
+    analyzed: boolean,
+  ): void {
+    const ruled = this.#askRules(proxied, table, analysis, body, analyzed);
+    if (ruled !== null && ruled.denied !== null) {
+      this.#refuse(proxied, { reason: 'denied', message: ruled.denied.message, queryId: null });
+      this.#logRefused(proxied, analysis, { rule: ruled.denied.rule, reason: 'denied' });
+      return;
+    }
+    if (this.#refuseRejected(proxied, ruled)) return;
+    const submission: Submission = {
+      body,
+      user: analysis.user,
+      decision: this.#groupOf(proxied, ruled),
+      setHeaders: null,
+      about: null,
+    };
+    const killed = analysis.queryProperties?.queryId ?? null;
+    if (killed === null) new SubmissionExchange(this.#context, proxied, submission).start();
+    else this.#kill(proxied, submission, killed);
+  }
+
+  /** A call of kill_query goes to the cluster of the query it names. */
+  #kill(proxied: ProxiedRequest, submission: Submission, id: string): void {
+    const known = this.#context.stickiness.ownerNow(id);
+    const found = known === null ? this.#context.stickiness.find(id).then((row) => row?.owner ?? null) : known;
+    this.#settle(proxied, found, (owner) => {
+      const about = owner === null ? null : ownerEntry(this.#context.table.current, owner);
+      new SubmissionExchange(this.#context, proxied, { ...submission, about }).start();
+    });
+  }
+
+  /** A proxied request that is neither a submission nor about a known query: routed like a new one. */
+  #decideOther(proxied: ProxiedRequest): void {
+    const table = this.#context.table.current;
+    if (table.rules === null) {
+      this.#forward(proxied, table, this.#groupOf(proxied, null));
+      return;
+    }
+    const needed = table.rules.needsAnalysis
+      ? this.#context.analyzer.analyze(proxied.request, null, false)
+      : { user: { user: null, userInfo: null }, queryProperties: null };
+    this.#settle(proxied, needed, (analysis) => {
+      const ruled = this.#askRules(proxied, table, analysis, null, table.rules?.needsAnalysis === true);
+      if (!this.#refuseRejected(proxied, ruled)) this.#forward(proxied, table, this.#groupOf(proxied, ruled));
+    });
+  }
+
+  #forward(proxied: ProxiedRequest, table: RoutingTable, decision: GroupDecision): void {
+    const { random, upstreams } = this.#context;
+    const { defaultRoutingGroup } = this.#settings;
+    const choice = chooseCluster(table, decision, defaultRoutingGroup, null, random);
+    if (choice.cluster === null) {
+      this.#refuse(proxied, {
+        reason: choice.pending ? 'pending' : 'no_cluster',
+        message: explainNoCluster(decision, choice.notTaken, defaultRoutingGroup),
+        queryId: null,
+      });
+      return;
+    }
+    const { cluster, fallback } = choice;
+    const upstream = upstreams.get(cluster.proxyTo);
+    if (upstream === null) this.#answerFailure(proxied, new Error('proxyTo is no HTTP URL'), false);
+    else new ForwardExchange(this.#context, proxied, { queryId: null, decision, cluster, fallback }).start(upstream);
+  }
+
+  #followUp(proxied: ProxiedRequest, id: string): void {
+    const { stickiness, metrics } = this.#context;
+    const owner = stickiness.ownerNow(id);
+    if (owner !== null) {
+      metrics.lookup('memory');
+      this.#toOwner(proxied, id, owner);
+    } else if (!isPlausible(id) || stickiness.isMiss(id)) {
+      metrics.lookup('missed');
+      this.#refuse(proxied, unknownQuery(id));
+    } else {
+      this.#settle(proxied, stickiness.find(id), (found) => {
+        if (found === null) this.#ask(proxied, id);
+        else {
+          metrics.lookup(found.source);
+          this.#toOwner(proxied, id, found.owner);
+        }
+      });
+    }
+  }
+
+  #toOwner(proxied: ProxiedRequest, queryId: string, owner: QueryOwner): void {
+    const upstream = this.#context.upstreams.get(owner.baseUrl);
+    if (upstream === null) this.#refuse(proxied, unknownQuery(queryId));
+    else new ForwardExchange(this.#context, proxied, { queryId, owner }).start(upstream);
+  }
+
+  /** Asks all clusters for a query that nobody has told this gateway of. */
+  #ask(proxied: ProxiedRequest, id: string): void {
+    const { metrics, table } = this.#context;
+    const { method } = proxied;
+    const running = this.#askings.get(id);
+    if (running !== undefined) {
+      // One question an id: whoever comes meanwhile waits for its answer.
+      this.#settle(proxied, running, (owner) => {
+        if (owner === null) this.#refuse(proxied, unknownQuery(id));
+        else this.#toOwner(proxied, id, owner);
+      });
+      return;
+    }
+    if (!isAskable(id) || (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE') || hasBody(proxied.request)) {
+      metrics.lookup('unknown');
+      this.#refuse(proxied, unknownQuery(id));
+      return;
+    }
+    if (this.#askings.size >= MAX_ASKINGS) {
+      const message = `Too many unknown queries are being looked for; ask for ${id} again in a second.`;
+      this.#refuse(proxied, { reason: 'too_many_lookups', message, queryId: id });
+      return;
+    }
+    const { promise, resolve } = Promise.withResolvers<QueryOwner | null>();
+    this.#askings.set(id, promise);
+    const exchange = new AskExchange(this.#context, proxied, id, (owner) => {
+      this.#askings.delete(id);
+      metrics.lookup(owner === null ? 'unknown' : 'asked');
+      resolve(owner);
+    });
+    exchange.ask(table.current.clusters.values());
+  }
+
+  #groupOf(proxied: ProxiedRequest, ruled: RuleDecision | null): GroupDecision {
+    const header = ruled === null || ruled.useHeader ? headerOf(proxied.request, this.#groupHeader) : undefined;
+    return decideGroup(ruled, header, this.#settings.defaultRoutingGroup);
+  }
+
+  #askRules(
+    proxied: ProxiedRequest,
+    table: RoutingTable,
+    analysis: Analysis,
+    body: BodyStart | null,
+    analyzed: boolean,
+  ): RuleDecision | null {
+    if (table.rules === null) return null;
+    return table.rules.decide(this.#ruleRequest(proxied, analysis, body, analyzed && table.rules.needsAnalysis));
+  }
+
+  #ruleRequest(proxied: ProxiedRequest, analysis: Analysis, body: BodyStart | null, analyzed: boolean): RuleRequest {
+    const { request, target } = proxied;
+    const client = this.#context.headers.clientOf(request);
+    const raw = request.rawHeaders;
+    const headers: (readonly [string, string])[] = [];
+    for (let index = 0; index < raw.length; index += 2) headers.push([raw[index] as string, raw[index + 1] as string]);
+    const isForm = headerOf(request, 'content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded');
+    return {
+      method: proxied.method,
+      path: target.path,
+      query: target.query,
+      headers,
+      scheme: client.scheme,
+      serverName: client.host,
+      serverPort: client.port,
+      remoteAddr: client.address,
+      remoteUser: null,
+      formBody: isForm === true && body !== null && body.complete ? body.bytes.toString('utf8') : null,
+      isSubmission: proxied.kind === 'submission',
+      user: analyzed ? analysis.user : null,
+      queryProperties: analyzed ? analysis.queryProperties : null,
+    };
+  }
+
+  #refuseRejected(proxied: ProxiedRequest, ruled: RuleDecision | null): boolean {
+    if (ruled === null || ruled.rejected === null) return false;
+    this.#refuse(proxied, { reason: 'rule_failed', message: ruled.rejected.message, queryId: null });
+    return true;
+  }
+
+  #refuse(proxied: ProxiedRequest, refusal: Refusal): void {
+    const { response, request } = proxied;
+    this.#context.metrics.refusal(refusal.reason);
+    const client = this.#context.headers.clientOf(request);
+    const rendered = renderRefusal(refusal, {
+      statementPath: proxied.statementPath,
+      statementErrors: this.#settings.statementErrors,
+      baseUrl: `${client.scheme}://${client.host}:${client.port}`,
+      fallbackId: this.#refusalId(),
+    });
+    this.#context.logger.debug(
+      { reason: refusal.reason, path: proxied.target.path, method: proxied.method, status: rendered.status },
+      refusal.message,
+    );
+    this.#finishOwn(proxied);
+    answer(response, rendered.status, rendered.headers, rendered.body);
+  }
+
+  /** An id for results objects of refusals: of the form of ids, but never of a coordinator. */
+  #refusalId(): string {
+    const stamp = new Date(this.#context.clock.now()).toISOString().replace(/[-:]/g, '').slice(0, 15).replace('T', '_');
+    this.#refusals = (this.#refusals + 1) % 100_000;
+    return `${stamp}_${String(this.#refusals).padStart(5, '0')}_refused`;
+  }
+
+  #answerFailure(proxied: ProxiedRequest, error: Error, answered: boolean): void {
+    const { response } = proxied;
+    const { names, logger } = this.#context;
+    const remote = `remote ${names.product} server`;
+    const message =
+      codeOf(error) === 'UND_ERR_HEADERS_TIMEOUT'
+        ? `Request to ${remote} timed out after ${durationText(this.#settings.asyncTimeout)}`
+        : answered
+          ? `Failed reading response from ${remote}`
+          : `Request to ${remote} failed`;
+    logger.warn({ path: proxied.target.path, method: proxied.method, err: error }, message);
+    this.#finishOwn(proxied);
+    answer(response, 502, ['content-type', 'text/plain; charset=utf-8'], message);
+  }
+
+  /** Counts a request that ends without an exchange; those with one are counted by it. */
+  #finishOwn(proxied: ProxiedRequest): void {
+    if (proxied.response.listenerCount('close') > 0) return;
+    proxied.response.once('close', () => this.#context.noteEnd(proxied, proxied.response.statusCode));
+  }
+
+  #logRefused(proxied: ProxiedRequest, analysis: Analysis, more: { rule: string; reason: string }): void {
+    this.#context.logger.info(
+      {
+        ...more,
+        user: analysis.user.user,
+        source: headerOf(proxied.request, this.#context.names.headerKey('Source')),
+        status: 'refused',
+        durationMs: Math.round(this.#context.clock.monotonic() - proxied.startedAt),
+      },
+      'query',
+    );
+  }
+
+  /** Goes on with a value that is there already, or once it is. */
+  #settle<T>(proxied: ProxiedRequest, value: T | Promise<T>, next: (value: T) => void): void {
+    if (!(value instanceof Promise)) {
+      next(value);
+      return;
+    }
+    value.then(
+      (settled) => {
+        if (!proxied.response.destroyed) this.#guarded(proxied, () => next(settled));
+      },
+      (error: unknown) => this.#defect(proxied, error),
+    );
+  }
+
+  #guarded(proxied: ProxiedRequest, step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#defect(proxied, error);
+    }
+  }
+
+  #defect(proxied: ProxiedRequest, error: unknown): void {
+    this.#context.logger.error({ err: error, path: proxied.target.path, method: proxied.method }, 'request failed');
+    const { response } = proxied;
+    if (response.headersSent) response.destroy();
+    else
+      answer(response, 500, ['content-type', 'text/plain; charset=utf-8'], 'The gateway failed; its log says why.\n');
+  }
+}
+
+const emptyBody = Buffer.alloc(0);
+
+function kindOf(pathKind: ProxiedRequest['pathKind'], isSubmission: boolean): RequestKind {
+  if (isSubmission) return 'submission';
+  return pathKind === 'statement' ? 'follow_up' : pathKind;
+}
+
+function answer(response: ServerResponse, status: number, headers: readonly string[], body: string): void {
+  if (response.headersSent || response.destroyed) return;
+  response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(body))]);
+  response.end(body);
+}
+
+function clusterAt(table: RoutingTable, baseUrl: string): string {
+  for (const cluster of table.clusters.values()) if (cluster.proxyTo === baseUrl) return cluster.name;
+  return '';
+}
+
+/** The owner as a cluster of the table; a deleted one, or one with another address by now, as it was. */
+function ownerEntry(table: RoutingTable, owner: QueryOwner): ClusterEntry | null {
+  const known = table.clusters.get(owner.cluster);
+  if (known !== undefined && known.proxyTo === owner.baseUrl) return known;
+  for (const cluster of table.clusters.values()) if (cluster.proxyTo === owner.baseUrl) return cluster;
+  return known === undefined ? null : { ...known, proxyTo: owner.baseUrl };
+}
+
+function delay(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds);
+  });
+}

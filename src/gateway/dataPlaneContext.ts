@@ -1,0 +1,94 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Logger } from 'pino';
+import type { Clock, Random } from '../model/clock.ts';
+import type { ProductNames } from '../model/names.ts';
+import type { PathKind, ProxiedPaths, RequestTarget } from '../routing/proxiedPaths.ts';
+import type { Refusal } from '../routing/refusal.ts';
+import type { RoutingTable } from '../routing/routingTable.ts';
+import type { HistoryWriter } from '../store/store.ts';
+import type { DataPlaneMetrics, RequestKind } from './dataPlaneMetrics.ts';
+import type { ForwardedCheck } from './forwardedCheck.ts';
+import type { RequestAnalyzer } from './requestAnalyzer.ts';
+import type { RequestHeaders } from './requestHeaders.ts';
+import type { Stickiness } from './stickiness.ts';
+import type { Upstreams } from './upstreams.ts';
+
+/** Settings of the data plane that may change while it runs; times in milliseconds, sizes in bytes. */
+export interface DataPlaneSettings {
+  readonly defaultRoutingGroup: string;
+  /** Time until a cluster must have begun its answer. */
+  readonly asyncTimeout: number;
+  readonly forwardedHeadersEnabled: boolean;
+  readonly retrySubmissions: 'untilAnswered' | 'untilSent';
+  readonly statementErrors: 'protocol' | 'http';
+  readonly explainHeader: boolean;
+  readonly includeClusterHostInResponse: boolean;
+  /** `requestAnalyzerConfig.maxBodySize`; submissions are buffered up to this, and at least up to 1 MB. */
+  readonly maxAnalyzedBody: number;
+  /** Largest body of a proxied request. */
+  readonly maxBodySize: number;
+  /** Time of refused connections after which a query's cluster counts as gone. */
+  readonly ownerGoneAfter: number;
+  /** Whether the line of a query holds its text. */
+  readonly logQueryText: boolean;
+  /** Whether queries are recorded (`dataStore.queryHistoryEnabled`). */
+  readonly historyEnabled: boolean;
+}
+
+/** The defaults of the configuration. */
+export const defaultDataPlaneSettings: DataPlaneSettings = {
+  defaultRoutingGroup: 'adhoc',
+  asyncTimeout: 120_000,
+  forwardedHeadersEnabled: true,
+  retrySubmissions: 'untilAnswered',
+  statementErrors: 'protocol',
+  explainHeader: false,
+  includeClusterHostInResponse: false,
+  maxAnalyzedBody: 1_000_000,
+  maxBodySize: 100 * 1024 ** 2,
+  ownerGoneAfter: 10_000,
+  logQueryText: false,
+  historyEnabled: true,
+};
+
+/** A proxied request while it is worked on. */
+export interface ProxiedRequest {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly method: string;
+  readonly target: RequestTarget;
+  /** Path and query string for the cluster. */
+  readonly rawTarget: string;
+  readonly pathKind: PathKind;
+  /** Below a statement path: refusals come in the engine's protocol. */
+  readonly statementPath: boolean;
+  readonly kind: RequestKind;
+  /** Monotonic milliseconds. */
+  readonly startedAt: number;
+}
+
+/** What the parts of the data plane share. */
+export interface DataPlaneContext {
+  readonly names: ProductNames;
+  readonly table: { readonly current: RoutingTable };
+  readonly paths: ProxiedPaths;
+  readonly stickiness: Stickiness;
+  readonly upstreams: Upstreams;
+  readonly headers: RequestHeaders;
+  readonly metrics: DataPlaneMetrics;
+  readonly history: Pick<HistoryWriter, 'add'>;
+  readonly analyzer: RequestAnalyzer;
+  readonly forwardedCheck: ForwardedCheck;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly settings: () => DataPlaneSettings;
+  /** A real request could not connect to a cluster. */
+  readonly connectionFailed: (cluster: string, baseUrl: string, reason: string) => void;
+  /** Answers a request with a refusal. */
+  readonly refuse: (proxied: ProxiedRequest, refusal: Refusal) => void;
+  /** Answers 502 as text (contract.md §2). */
+  readonly answerFailure: (proxied: ProxiedRequest, error: Error, answered: boolean) => void;
+  /** Notes the end of a request for the metrics. */
+  readonly noteEnd: (proxied: ProxiedRequest, status: number) => void;
+}

@@ -1,0 +1,255 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import { headersForClient } from './responseHeaders.ts';
+import type { Upstream } from './upstreams.ts';
+
+/** What is sent to a cluster. */
+export interface OutgoingRequest {
+  readonly method: string;
+  /** Path and query string as the client sent them. */
+  readonly target: string;
+  /** Names and values in turn. */
+  readonly headers: readonly string[];
+  readonly body: Buffer | Readable | null;
+  /** Milliseconds until the head of the answer must be there (`routing.asyncTimeout`). */
+  readonly headersTimeout: number;
+}
+
+/** How an exchange ended, for metrics and log. */
+export type ExchangeEnd = 'answered' | 'failed' | 'client_gone';
+
+interface HeldAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly statusText: string | undefined;
+  readonly chunks: Buffer[];
+  size: number;
+  ended: boolean;
+}
+
+/**
+ * One client request on its way to a cluster and back. It is the handler that undici calls for each part of the answer
+ * and writes that part to the client directly: no stream in between, bytes untouched, back-pressure by pausing.
+ * Subclasses say what a failure means and which answers are held until something about them is known.
+ */
+export abstract class Exchange implements Dispatcher.DispatchHandler {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Where the request goes; set by `send`. */
+  upstream: Upstream | null = null;
+  /** True once the request was written to a connection. */
+  sent = false;
+  /** True once the first byte of an answer came. */
+  answered = false;
+  /** Status of the cluster's answer; 0 before. */
+  status = 0;
+  clientGone = false;
+  #controller: Dispatcher.DispatchController | null = null;
+  #held: HeldAnswer | null = null;
+  #inFlight = false;
+  #ended = false;
+  /** Bytes of the body still to come where Content-Length says; -1 where it does not. */
+  #remaining = -1;
+  #onDrain: (() => void) | null = null;
+
+  constructor(request: IncomingMessage, response: ServerResponse) {
+    this.request = request;
+    this.response = response;
+    response.on('close', () => this.#closed());
+  }
+
+  /** Gives the request to a cluster. May be called again after a failure. */
+  send(upstream: Upstream, outgoing: OutgoingRequest): void {
+    this.upstream = upstream;
+    this.sent = false;
+    this.answered = false;
+    this.#controller = null;
+    this.#inFlight = true;
+    upstream.inFlight++;
+    upstream.pool.dispatch(
+      {
+        path: upstream.basePath === '' ? outgoing.target : upstream.basePath + outgoing.target,
+        method: outgoing.method as Dispatcher.HttpMethod,
+        headers: outgoing.headers as string[],
+        body: outgoing.body,
+        headersTimeout: outgoing.headersTimeout,
+      },
+      this,
+    );
+  }
+
+  /** Takes over an answer that was asked for elsewhere; its parts are handed in by the caller. */
+  adopt(upstream: Upstream, controller: Dispatcher.DispatchController): void {
+    this.upstream = upstream;
+    this.sent = true;
+    this.answered = true;
+    this.#controller = controller;
+  }
+
+  /** The cluster failed before anything of an answer went to the client: repeat, or answer the client. */
+  protected abstract failed(error: Error): void;
+
+  /** The exchange is over, whatever way. Called once. */
+  protected abstract finished(end: ExchangeEnd): void;
+
+  /** Whether the answer is held until `release` or `discard`; asked once its head is there. */
+  protected holds(_status: number, _headers: IncomingHttpHeaders): boolean {
+    return false;
+  }
+
+  /** A part of a held answer came, or its end. */
+  protected heldMore(_held: {
+    readonly chunks: readonly Buffer[];
+    readonly size: number;
+    readonly ended: boolean;
+  }): void {}
+
+  /** Lines added to the answer's head; names and values in turn. */
+  protected extraLines(): readonly string[] | null {
+    return null;
+  }
+
+  /** Lets the cluster wait while a held answer is looked at. */
+  protected pauseHeld(): void {
+    this.#controller?.pause();
+  }
+
+  /** Gives a held answer to the client and lets the rest follow. */
+  protected release(): void {
+    const held = this.#held;
+    if (held === null || this.clientGone) return;
+    this.#held = null;
+    this.#writeHead(held.status, held.headers, held.statusText);
+    for (const chunk of held.chunks) this.#write(chunk);
+    if (held.ended) this.#end(null);
+    this.#controller?.resume();
+  }
+
+  /** Drops a held answer: another one takes its place. */
+  protected discard(): void {
+    this.#held = null;
+    const controller = this.#controller;
+    this.#controller = null;
+    this.#leave();
+    controller?.abort(discarded);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    this.sent = true;
+    if (this.clientGone) controller.abort(clientWentAway);
+  }
+
+  onResponseStarted(): void {
+    this.answered = true;
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    statusText?: string,
+  ): void {
+    // Informational answers (103) are the connection's own.
+    if (status < 200 || controller !== this.#controller) return;
+    this.status = status;
+    this.upstream?.noteReachable(true);
+    if (this.holds(status, headers)) {
+      this.#held = { status, headers, statusText, chunks: [], size: 0, ended: false };
+    } else this.#writeHead(status, headers, statusText);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (controller !== this.#controller) return;
+    const held = this.#held;
+    if (held !== null) {
+      held.chunks.push(chunk);
+      held.size += chunk.length;
+      this.heldMore(held);
+    } else if (!this.#write(chunk)) this.#pauseUntilDrained(controller);
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    if (controller !== this.#controller) return;
+    this.#leave();
+    const held = this.#held;
+    if (held !== null) {
+      held.ended = true;
+      this.heldMore(held);
+    } else this.#end(trailers);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController | null | undefined, error: Error): void {
+    // No controller: the request never got as far as a connection.
+    if (controller != null && controller !== this.#controller) return;
+    this.#leave();
+    if (this.clientGone) return;
+    if (!this.sent) this.upstream?.noteReachable(false);
+    if (this.response.headersSent) {
+      // The status is gone already: a cut connection is the only way left to say that the answer is not whole.
+      this.response.destroy();
+      return;
+    }
+    this.#held = null;
+    this.failed(error);
+  }
+
+  #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): void {
+    const lines = headersForClient(headers);
+    const extra = this.extraLines();
+    if (extra !== null) lines.push(...extra);
+    const length = headers['content-length'];
+    this.#remaining = typeof length === 'string' ? Number(length) : -1;
+    if (statusText === undefined || statusText === '') this.response.writeHead(status, lines);
+    else this.response.writeHead(status, statusText, lines);
+  }
+
+  #write(chunk: Buffer): boolean {
+    if (this.#remaining >= 0) {
+      this.#remaining -= chunk.length;
+      if (this.#remaining === 0) {
+        // The last bytes go out together with the end of the answer.
+        this.#ended = true;
+        this.response.end(chunk);
+        return true;
+      }
+    }
+    return this.response.write(chunk);
+  }
+
+  #end(trailers: IncomingHttpHeaders | null): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    if (trailers !== null && Object.keys(trailers).length > 0) {
+      this.response.addTrailers(trailers as Record<string, string>);
+    }
+    this.response.end();
+  }
+
+  #pauseUntilDrained(controller: Dispatcher.DispatchController): void {
+    controller.pause();
+    this.#onDrain ??= () => this.#controller?.resume();
+    this.response.once('drain', this.#onDrain);
+  }
+
+  #leave(): void {
+    if (!this.#inFlight || this.upstream === null) return;
+    this.#inFlight = false;
+    this.upstream.inFlight--;
+  }
+
+  #closed(): void {
+    if (!this.response.writableFinished) {
+      this.clientGone = true;
+      this.#held = null;
+      this.#controller?.abort(clientWentAway);
+      this.finished(this.response.headersSent && this.status === 0 ? 'failed' : 'client_gone');
+    } else this.finished(this.status === 0 ? 'failed' : 'answered');
+  }
+}
+
+/** One error for all: making one a request would cost a stack trace each. */
+const clientWentAway = new Error('The client went away');
+const discarded = new Error('Another answer takes the place of this one');

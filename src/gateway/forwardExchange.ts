@@ -1,0 +1,207 @@
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import { chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
+import type { GroupDecision } from '../routing/groupDecision.ts';
+import type { ClusterEntry } from '../routing/routingTable.ts';
+import { BodyRelay, hasBody } from './body.ts';
+import { classify, isOwnFault, isReset } from './clusterError.ts';
+import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
+import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
+import { explainLine } from './explain.ts';
+import type { QueryOwner } from './stickiness.ts';
+import type { Upstream } from './upstreams.ts';
+
+/** Why a request goes where it goes: the query it belongs to, or a decision like that of a submission. */
+export type ForwardReason =
+  | { readonly queryId: string; readonly owner: QueryOwner }
+  | {
+      readonly queryId: null;
+      readonly decision: GroupDecision;
+      readonly cluster: ClusterEntry;
+      readonly fallback: boolean;
+    };
+
+/** Any proxied request but a submission: streamed through to one cluster. */
+export class ForwardExchange extends Exchange {
+  readonly #context: DataPlaneContext;
+  readonly #proxied: ProxiedRequest;
+  readonly #outgoing: OutgoingRequest;
+  #reason: ForwardReason;
+  #repeated = false;
+  #rerouted = false;
+  #tooLarge = false;
+  #excluded: Map<string, string> | null = null;
+  #looking = false;
+
+  constructor(context: DataPlaneContext, proxied: ProxiedRequest, reason: ForwardReason) {
+    super(proxied.request, proxied.response);
+    this.#context = context;
+    this.#proxied = proxied;
+    this.#reason = reason;
+    const { request, method } = proxied;
+    const settings = context.settings();
+    this.#outgoing = {
+      method,
+      target: proxied.rawTarget,
+      headers: context.headers.forCluster(request, false, null),
+      body: hasBody(request)
+        ? new BodyRelay(request, null, settings.maxBodySize, () => {
+            this.#tooLarge = true;
+          })
+        : null,
+      headersTimeout: settings.asyncTimeout,
+    };
+  }
+
+  /** Starts toward the upstream of the reason. */
+  start(upstream: Upstream): void {
+    if (upstream.overloaded) {
+      this.#context.refuse(this.#proxied, overloaded(this.#clusterName()));
+      return;
+    }
+    this.send(upstream, this.#outgoing);
+  }
+
+  protected override failed(error: Error): void {
+    const { upstream } = this;
+    if (upstream === null) return;
+    if (this.#tooLarge) {
+      this.#context.refuse(this.#proxied, tooLarge(this.#context.settings().maxBodySize));
+      return;
+    }
+    const { type, reason } = classify(error, this.sent);
+    const cluster = this.#clusterName();
+    this.#context.metrics.clusterError(cluster, type);
+    this.#context.logger.debug({ cluster, baseUrl: upstream.baseUrl, err: error }, 'cluster did not answer');
+    if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster, upstream.baseUrl, reason);
+    const { method } = this.#proxied;
+    if (this.sent && !this.answered && isReset(error) && !this.#repeated && (method === 'GET' || method === 'HEAD')) {
+      // An idle connection may be closed just as the request is written; these methods may be repeated (RFC 9110 §9.2.2).
+      this.#repeated = true;
+      this.send(upstream, this.#outgoing);
+      return;
+    }
+    if (this.#reason.queryId !== null) this.#ownerFailed(this.#reason.queryId, upstream, error, reason);
+    else if (this.sent || isOwnFault(error) || this.#outgoing.body !== null) this.#giveUp(error);
+    else this.#elsewhere(this.#reason.decision, this.#reason.cluster, reason);
+  }
+
+  protected override holds(status: number, _headers: IncomingHttpHeaders): boolean {
+    // A coordinator that does not know the query: perhaps another one with the same suffix does.
+    return (
+      (status === 404 || status === 410) &&
+      this.#reason.queryId !== null &&
+      this.#proxied.pathKind !== 'ui' &&
+      !this.#rerouted &&
+      this.#outgoing.body === null
+    );
+  }
+
+  protected override heldMore(): void {
+    if (this.#looking || this.#reason.queryId === null) return;
+    this.#looking = true;
+    this.pauseHeld();
+    const { queryId } = this.#reason;
+    void this.#reroute(queryId).then((done) => {
+      if (done || this.clientGone) return;
+      if (this.#proxied.statementPath && this.#context.stickiness.isSuperseded(queryId)) {
+        this.discard();
+        this.#context.refuse(this.#proxied, ownerGone(queryId, this.#clusterName(), 'it was restarted since'));
+      } else this.release();
+    });
+  }
+
+  protected override extraLines(): readonly string[] | null {
+    if (!this.#context.settings().explainHeader) return null;
+    return this.#reason.queryId === null
+      ? explainLine(this.#context.names, this.#reason.decision, this.#reason.cluster.name, this.#reason.fallback)
+      : explainLine(this.#context.names, null, this.#reason.owner.cluster, false);
+  }
+
+  protected override finished(end: ExchangeEnd): void {
+    this.#context.noteEnd(this.#proxied, end === 'client_gone' ? 0 : this.response.statusCode);
+  }
+
+  #clusterName(): string {
+    return this.#reason.queryId === null ? this.#reason.cluster.name : this.#reason.owner.cluster;
+  }
+
+  #giveUp(error: Error): void {
+    this.#context.answerFailure(this.#proxied, error, this.answered);
+  }
+
+  /** The next cluster of the group takes over, as nothing was sent yet. */
+  #elsewhere(decision: GroupDecision, failed: ClusterEntry, reason: string): void {
+    const { table, settings, random, upstreams } = this.#context;
+    this.#excluded ??= new Map();
+    this.#excluded.set(failed.name, reason);
+    const { defaultRoutingGroup } = settings();
+    const choice = chooseCluster(table.current, decision, defaultRoutingGroup, this.#excluded, random);
+    const upstream = choice.cluster === null ? null : upstreams.get(choice.cluster.proxyTo);
+    if (choice.cluster === null || upstream === null) {
+      const notTaken = choice.cluster === null ? choice.notTaken : [];
+      this.#context.refuse(this.#proxied, {
+        reason: 'no_cluster',
+        message: explainNoCluster(decision, notTaken, defaultRoutingGroup),
+        queryId: null,
+      });
+      return;
+    }
+    this.#reason = { queryId: null, decision, cluster: choice.cluster, fallback: choice.fallback };
+    this.start(upstream);
+  }
+
+  #ownerFailed(queryId: string, upstream: Upstream, error: Error, reason: string): void {
+    const refused = !this.sent && upstream.unreachableFor() >= this.#context.settings().ownerGoneAfter;
+    const giveUp = () => {
+      if (refused && this.#proxied.statementPath) {
+        this.#context.refuse(this.#proxied, ownerGone(queryId, this.#clusterName(), reason));
+      } else this.#giveUp(error);
+    };
+    if (this.sent || this.#rerouted || this.#outgoing.body !== null) giveUp();
+    else {
+      void this.#reroute(queryId).then((done) => {
+        if (!done && !this.clientGone) giveUp();
+      });
+    }
+  }
+
+  /** Sends the request to the owner written down by full id, if that is another one. */
+  async #reroute(queryId: string): Promise<boolean> {
+    this.#rerouted = true;
+    const owner = await this.#context.stickiness.findByFullId(queryId);
+    if (owner === null || owner.baseUrl === this.upstream?.baseUrl || this.clientGone) return false;
+    const upstream = this.#context.upstreams.get(owner.baseUrl);
+    if (upstream === null) return false;
+    this.discard();
+    this.#reason = { queryId, owner };
+    this.start(upstream);
+    return true;
+  }
+}
+
+/** The refusal of a follow-up whose cluster is gone. */
+export function ownerGone(queryId: string, cluster: string, why: string) {
+  return {
+    reason: 'owner_gone' as const,
+    message: `Query ${queryId} was lost: its cluster ${cluster === '' ? '' : `"${cluster}" `}is gone (${why}). Run the query again.`,
+    queryId,
+  };
+}
+
+/** The refusal of a request that would have to wait behind too many others. */
+export function overloaded(cluster: string) {
+  return {
+    reason: 'overloaded' as const,
+    message: `Too many requests are waiting for cluster "${cluster}".`,
+    queryId: null,
+  };
+}
+
+/** The refusal of a body over the limit. */
+export function tooLarge(limit: number) {
+  return {
+    reason: 'body_too_large' as const,
+    message: `The body is larger than ${limit} bytes (server.maxBodySize).`,
+    queryId: null,
+  };
+}

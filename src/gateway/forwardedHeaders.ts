@@ -1,0 +1,158 @@
+/** Where the client of a request is and what it called the gateway, after trusted proxies. */
+export interface ClientView {
+  /** Address of the client. */
+  readonly address: string;
+  readonly scheme: 'http' | 'https';
+  /** Host that the client named, without port. */
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The forwarded headers of an incoming request; values of repeated lines joined by ", ". */
+export interface IncomingForwarded {
+  readonly for?: string | undefined;
+  readonly proto?: string | undefined;
+  readonly host?: string | undefined;
+  readonly port?: string | undefined;
+  readonly forwarded?: string | undefined;
+}
+
+/** What the gateway sees of the connection itself. */
+export interface DirectView {
+  /** Address of the peer. */
+  readonly peer: string;
+  readonly scheme: 'http' | 'https';
+  /** `Host` as sent; undefined with HTTP/1.0. */
+  readonly hostHeader: string | undefined;
+  readonly localAddress: string;
+  readonly localPort: number;
+}
+
+/** The view of a client that is the peer itself. */
+export function directView(direct: DirectView): ClientView {
+  const named = direct.hostHeader === undefined ? null : splitHost(direct.hostHeader);
+  if (named === null) {
+    return { address: direct.peer, scheme: direct.scheme, host: direct.localAddress, port: direct.localPort };
+  }
+  return {
+    address: direct.peer,
+    scheme: direct.scheme,
+    host: named.host,
+    port: named.port ?? defaultPort(direct.scheme),
+  };
+}
+
+/**
+ * The view after a trusted proxy: `Forwarded` (RFC 7239) before `X-Forwarded-*`, as engines read them; in a chain the
+ * first element is the client's.
+ */
+export function forwardedView(direct: DirectView, incoming: IncomingForwarded): ClientView {
+  const standard = incoming.forwarded === undefined ? null : parseForwarded(incoming.forwarded);
+  const address = standard?.for ?? addressOf(first(incoming.for)) ?? direct.peer;
+  const proto = (standard?.proto ?? first(incoming.proto))?.toLowerCase();
+  const scheme = proto === 'https' || proto === 'http' ? proto : direct.scheme;
+  const hostText = standard?.host ?? first(incoming.host) ?? direct.hostHeader;
+  const named = hostText === undefined ? null : splitHost(hostText);
+  const statedPort = portOf(standard === null ? first(incoming.port) : undefined);
+  return {
+    address,
+    scheme,
+    host: named?.host ?? direct.localAddress,
+    port: statedPort ?? named?.port ?? (named === null ? direct.localPort : defaultPort(scheme)),
+  };
+}
+
+/**
+ * The header lines that tell a cluster of the client: names and values in turn. `Forwarded` is only written where one
+ * came from a trusted proxy, so that both tellings agree.
+ * @param chain incoming X-Forwarded-For of a trusted proxy; undefined for none
+ */
+export function forwardedLines(
+  view: ClientView,
+  peer: string,
+  chain: string | undefined,
+  withForwarded: boolean,
+): string[] {
+  const addresses =
+    chain === undefined || chain === ''
+      ? view.address === peer
+        ? peer
+        : `${view.address}, ${peer}`
+      : `${chain}, ${peer}`;
+  const lines = [
+    'X-Forwarded-For',
+    addresses,
+    'X-Forwarded-Proto',
+    view.scheme,
+    'X-Forwarded-Host',
+    view.host,
+    'X-Forwarded-Port',
+    String(view.port),
+  ];
+  if (withForwarded) {
+    const elements = addresses.split(',').map((address) => `for=${node(address.trim())}`);
+    elements[0] += `;host="${view.host}:${view.port}";proto=${view.scheme}`;
+    lines.push('Forwarded', elements.join(', '));
+  }
+  return lines;
+}
+
+function defaultPort(scheme: 'http' | 'https'): number {
+  return scheme === 'https' ? 443 : 80;
+}
+
+function first(list: string | undefined): string | undefined {
+  if (list === undefined) return undefined;
+  const comma = list.indexOf(',');
+  const value = (comma < 0 ? list : list.slice(0, comma)).trim();
+  return value === '' ? undefined : value;
+}
+
+function portOf(text: string | undefined): number | undefined {
+  if (text === undefined || !/^\d{1,5}$/.test(text)) return undefined;
+  const port = Number(text);
+  return port >= 1 && port <= 65_535 ? port : undefined;
+}
+
+/** `host`, `host:port`, `[::1]:port`; null when it is none of them. */
+function splitHost(text: string): { host: string; port: number | undefined } | null {
+  const match = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@,;"[\]]+)(?::(\d*))?$/.exec(text);
+  return match?.[1] === undefined ? null : { host: match[1], port: portOf(match[2]) };
+}
+
+/** An address of X-Forwarded-For or `for=` without port and brackets. */
+function addressOf(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(text);
+  if (bracketed?.[1] !== undefined) return bracketed[1];
+  const withPort = /^([^:]+):\d+$/.exec(text);
+  return withPort?.[1] ?? text;
+}
+
+/** A node identifier of RFC 7239: IPv6 addresses are bracketed and quoted. */
+function node(address: string): string {
+  if (address.includes(':')) return `"[${address.replace(/[[\]"]/g, '')}]"`;
+  return /^[\w.-]+$/.test(address) ? address : 'unknown';
+}
+
+/** The first element of a `Forwarded` header; null when nothing in it can be used. */
+function parseForwarded(text: string): { for?: string; proto?: string; host?: string } | null {
+  const found: { for?: string; proto?: string; host?: string } = {};
+  const pair = /([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*([;,]|$)/y;
+  let position = /^\s*/.exec(text)?.[0].length ?? 0;
+  for (;;) {
+    pair.lastIndex = position;
+    const match = pair.exec(text);
+    if (match === null) break;
+    const value = match[2]?.replace(/\\(.)/g, '$1') ?? match[3] ?? '';
+    const name = match[1]?.toLowerCase();
+    if (name === 'for') {
+      const address = addressOf(value);
+      if (address !== undefined && address !== '') found.for = address;
+    } else if (name === 'proto') found.proto = value;
+    else if (name === 'host') found.host = value;
+    if (match[4] !== ';') break;
+    position = pair.lastIndex + (/^\s*/.exec(text.slice(pair.lastIndex))?.[0].length ?? 0);
+  }
+  return Object.keys(found).length === 0 ? null : found;
+}

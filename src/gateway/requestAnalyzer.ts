@@ -1,0 +1,50 @@
+import type { IncomingMessage } from 'node:http';
+import type { ProductNames } from '../model/names.ts';
+import { noUser, type RequestUser } from '../model/requestUser.ts';
+import type { QueryProperties } from '../sql/queryProperties.ts';
+
+/** Who asks, and what is asked. */
+export interface Analysis {
+  readonly user: RequestUser;
+  /** Null where the request was not analysed. */
+  readonly queryProperties: QueryProperties | null;
+}
+
+/**
+ * Finds out who asks and what (spec.md: Request user extraction, Query analysis). Answers directly where nothing has to
+ * be waited for, so that a submission costs no turn of the event loop. Must neither throw nor reject: what cannot be
+ * found out is null.
+ */
+export interface RequestAnalyzer {
+  /** The user alone, for history and log; also with `analyzeRequest: false`. */
+  user(request: IncomingMessage): RequestUser | Promise<RequestUser>;
+  /**
+   * User and query properties. Called where rules need them, or where the body may hold a call of kill_query.
+   * @param body the whole body; null when it is longer than the buffer, or the request has none
+   */
+  analyze(request: IncomingMessage, body: Buffer | null, isSubmission: boolean): Analysis | Promise<Analysis>;
+}
+
+/** Takes the user from the product's user header and analyses nothing. */
+export function headerUserAnalyzer(names: ProductNames): RequestAnalyzer {
+  const key = names.headerKey('User');
+  const user = (request: IncomingMessage): RequestUser => {
+    const value = headerOf(request, key);
+    return value === undefined ? noUser : { user: value, userInfo: null };
+  };
+  return { user, analyze: (request) => ({ user: user(request), queryProperties: null }) };
+}
+
+/**
+ * The first value of a header, read from the lines as sent: `request.headers` is made at its first use, which costs
+ * more than all else on the way of a follow-up.
+ * @param key name in lower case
+ */
+export function headerOf(request: IncomingMessage, key: string): string | undefined {
+  const raw = request.rawHeaders;
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] as string;
+    if (name.length === key.length && name.toLowerCase() === key) return raw[index + 1];
+  }
+  return undefined;
+}

@@ -1,0 +1,270 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { ProductNames } from '../model/names.ts';
+import {
+  type ClientView,
+  directView,
+  forwardedLines,
+  forwardedView,
+  type IncomingForwarded,
+} from './forwardedHeaders.ts';
+import { plainAddress, type TrustPeer } from './trustedProxies.ts';
+
+/** What a header line of the client becomes on the way to a cluster. */
+const Action = { copy: 0, drop: 1, connection: 2, cookie: 3, acceptEncoding: 4, forwarded: 5, host: 6 } as const;
+type Action = (typeof Action)[keyof typeof Action];
+
+/** Hop-by-hop headers (RFC 9110 §7.6.1), what the connection itself says anew, and what Node has answered. */
+const dropped = [
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authorization',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+  'http2-settings',
+];
+
+/** Header names are few; strangers beyond this many are looked at each time. */
+const MAX_KNOWN_NAMES = 1000;
+const MAX_KNOWN_HOSTS = 1000;
+
+/** How requests are told onwards. */
+export interface RequestHeaderOptions {
+  readonly names: ProductNames;
+  /** `routing.forwardedHeadersEnabled` */
+  readonly forwardedHeadersEnabled: () => boolean;
+  readonly trustPeer: TrustPeer;
+  /** Cookies of the gateway itself, never sent to a cluster (design.md, fixed point 13). */
+  readonly ownCookies: readonly string[];
+}
+
+interface Connection {
+  readonly peer: string;
+  readonly trusted: boolean;
+  readonly scheme: 'http' | 'https';
+}
+
+/** Makes the header lines that go to a cluster (contract.md §2; design.md: forwarded headers). */
+export class RequestHeaders {
+  readonly #options: RequestHeaderOptions;
+  readonly #actions = new Map<string, Action>();
+  readonly #connections = new WeakMap<Socket, Connection>();
+  /** Host and port lines by scheme and `Host`: the same for nearly all requests. */
+  readonly #hosts = new Map<string, ClientView>();
+  readonly #via: string;
+  readonly #viaOld: string;
+  readonly #ownCookies: ReadonlySet<string>;
+
+  constructor(options: RequestHeaderOptions) {
+    this.#options = options;
+    this.#via = `HTTP/1.1 ${options.names.gateway}`;
+    this.#viaOld = `HTTP/1.0 ${options.names.gateway}`;
+    this.#ownCookies = new Set(options.ownCookies);
+  }
+
+  /** Where the client is, after trusted proxies. */
+  clientOf(request: IncomingMessage): ClientView {
+    const connection = this.#connection(request.socket);
+    if (connection.trusted) {
+      const incoming = forwardedOf(request);
+      if (incoming !== null) return forwardedView(this.#direct(request, connection, request.headers.host), incoming);
+    }
+    const view = this.#directView(request, connection, request.headers.host);
+    return view.address === connection.peer ? view : { ...view, address: connection.peer };
+  }
+
+  /** The view of an untold client; its address may be another client's: hosts are shared. */
+  #directView(request: IncomingMessage, connection: Connection, host: string | undefined): ClientView {
+    const hostHeader = host ?? '';
+    const key = connection.scheme === 'https' ? `s${hostHeader}` : hostHeader;
+    let known = this.#hosts.get(key);
+    if (known === undefined) {
+      known = directView(this.#direct(request, connection, host));
+      if (this.#hosts.size >= MAX_KNOWN_HOSTS) this.#hosts.clear();
+      if (hostHeader !== '') this.#hosts.set(key, known);
+    }
+    return known;
+  }
+
+  /**
+   * The lines for the cluster, names and values in turn, `Host` left out (the client of the connection writes it).
+   * @param identity true to ask for an answer without Content-Encoding, so that the query id can be read from it
+   * @param extra lines set by rules: they replace lines of the same name, in any letter case; null for none
+   */
+  forCluster(request: IncomingMessage, identity: boolean, extra: Readonly<Record<string, string>> | null): string[] {
+    const raw = request.rawHeaders;
+    const lines: string[] = [];
+    const connection = this.#connection(request.socket);
+    let named: Set<string> | null = null;
+    let host: string | undefined;
+    let sawForwarded = false;
+    const replaced = extra === null ? null : new Set(Object.keys(extra).map((name) => name.toLowerCase()));
+    for (let index = 0; index < raw.length; index += 2) {
+      const name = raw[index] as string;
+      const value = raw[index + 1] as string;
+      if (replaced?.has(name.toLowerCase()) === true) continue;
+      switch (this.#actions.get(name) ?? this.#learn(name)) {
+        case Action.copy:
+          lines.push(name, value);
+          break;
+        case Action.connection:
+          named = namedByConnection(value, named);
+          break;
+        case Action.cookie: {
+          const kept = this.#ownCookies.size === 0 ? value : this.#withoutOwnCookies(value);
+          if (kept !== '') lines.push(name, kept);
+          break;
+        }
+        case Action.acceptEncoding:
+          if (!identity) lines.push(name, value);
+          break;
+        case Action.host:
+          host ??= value;
+          break;
+        case Action.forwarded:
+          sawForwarded = true;
+          // Ours are written below; others of the family (-Prefix, -Server) are a trusted proxy's own business.
+          if (connection.trusted && this.#options.forwardedHeadersEnabled() && !isRewritten(name))
+            lines.push(name, value);
+          break;
+        default:
+          break;
+      }
+    }
+    const kept = named === null ? lines : withoutNamed(lines, named);
+    kept.push('Via', request.httpVersionMinor === 0 ? this.#viaOld : this.#via);
+    if (this.#options.forwardedHeadersEnabled()) this.#pushForwarded(kept, request, connection, host, sawForwarded);
+    if (extra !== null) for (const [name, value] of Object.entries(extra)) kept.push(name, value);
+    return kept;
+  }
+
+  #pushForwarded(
+    lines: string[],
+    request: IncomingMessage,
+    connection: Connection,
+    host: string | undefined,
+    sawForwarded: boolean,
+  ): void {
+    // `request.headers` is made at its first use; most requests never need it.
+    const incoming = sawForwarded && connection.trusted ? forwardedOf(request) : null;
+    if (incoming === null) {
+      const view = this.#directView(request, connection, host);
+      lines.push(
+        'X-Forwarded-For',
+        connection.peer,
+        'X-Forwarded-Proto',
+        view.scheme,
+        'X-Forwarded-Host',
+        view.host,
+        'X-Forwarded-Port',
+        String(view.port),
+      );
+      return;
+    }
+    const view = forwardedView(this.#direct(request, connection, request.headers.host), incoming);
+    for (const part of forwardedLines(view, connection.peer, incoming.for, incoming.forwarded !== undefined)) {
+      lines.push(part);
+    }
+  }
+
+  #connection(socket: Socket): Connection {
+    let known = this.#connections.get(socket);
+    if (known === undefined) {
+      const peer = plainAddress(socket.remoteAddress);
+      known = {
+        peer,
+        trusted: this.#options.trustPeer(peer),
+        scheme: 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http',
+      };
+      this.#connections.set(socket, known);
+    }
+    return known;
+  }
+
+  #direct(request: IncomingMessage, connection: Connection, hostHeader: string | undefined) {
+    return {
+      peer: connection.peer,
+      scheme: connection.scheme,
+      hostHeader,
+      localAddress: plainAddress(request.socket.localAddress),
+      localPort: request.socket.localPort ?? 0,
+    };
+  }
+
+  #learn(name: string): Action {
+    const lower = name.toLowerCase();
+    const action = dropped.includes(lower)
+      ? Action.drop
+      : lower === 'host'
+        ? Action.host
+        : lower === 'connection'
+          ? Action.connection
+          : lower === 'cookie'
+            ? Action.cookie
+            : lower === 'accept-encoding'
+              ? Action.acceptEncoding
+              : lower === 'forwarded' || lower.startsWith('x-forwarded-')
+                ? Action.forwarded
+                : Action.copy;
+    if (this.#actions.size < MAX_KNOWN_NAMES) this.#actions.set(name, action);
+    return action;
+  }
+
+  #withoutOwnCookies(value: string): string {
+    return value
+      .split(';')
+      .filter(
+        (pair) => !this.#ownCookies.has(pair.slice(0, pair.indexOf('=') < 0 ? undefined : pair.indexOf('=')).trim()),
+      )
+      .map((pair) => pair.trim())
+      .filter((pair) => pair !== '')
+      .join('; ');
+  }
+}
+
+const rewritten = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-port', 'forwarded'];
+
+function isRewritten(name: string): boolean {
+  return rewritten.includes(name.toLowerCase());
+}
+
+function forwardedOf(request: IncomingMessage): IncomingForwarded | null {
+  const { headers } = request;
+  const value = (name: string) => {
+    const found = headers[name];
+    return Array.isArray(found) ? found.join(', ') : found;
+  };
+  const incoming = {
+    for: value('x-forwarded-for'),
+    proto: value('x-forwarded-proto'),
+    host: value('x-forwarded-host'),
+    port: value('x-forwarded-port'),
+    forwarded: value('forwarded'),
+  };
+  return Object.values(incoming).every((part) => part === undefined) ? null : incoming;
+}
+
+/** Names that `Connection` makes hop-by-hop, lower-case; null where it names none. */
+function namedByConnection(value: string, before: Set<string> | null): Set<string> | null {
+  if (value === 'keep-alive' || value === 'Keep-Alive' || value === 'close') return before;
+  const names = before ?? new Set<string>();
+  for (const token of value.toLowerCase().split(',')) {
+    const name = token.trim();
+    // What a message cannot do without is not hop-by-hop, whatever a client says.
+    if (name !== '' && name !== 'content-length' && name !== 'content-type' && name !== 'authorization')
+      names.add(name);
+  }
+  return names;
+}
+
+function withoutNamed(lines: string[], named: ReadonlySet<string>): string[] {
+  const kept: string[] = [];
+  for (let index = 0; index < lines.length; index += 2) {
+    const name = lines[index] as string;
+    if (!named.has(name.toLowerCase())) kept.push(name, lines[index + 1] as string);
+  }
+  return kept;
+}

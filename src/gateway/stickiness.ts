@@ -1,0 +1,320 @@
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import { coordinatorSuffix, isPlausible } from '../routing/queryId.ts';
+import type { HistoryWriter, Store } from '../store/store.ts';
+
+/** The cluster that a query runs on. */
+export interface QueryOwner {
+  /** Registry name when it was learned; "" when only the address is known. */
+  readonly cluster: string;
+  /** URL without trailing slash. */
+  readonly baseUrl: string;
+}
+
+/** Where an owner was found; label of the lookup metric. */
+export type LookupSource = 'memory' | 'coordinator' | 'query' | 'history' | 'asked' | 'missed' | 'unknown';
+
+/** Times and bounds of stickiness (design.md, fixed point 7); times in milliseconds. */
+export interface StickinessOptions {
+  /** Longest wait for the database before a client sees the first id of a new suffix. */
+  readonly learnTimeout: number;
+  /** Longest wait for a lookup in the database. */
+  readonly lookupTimeout: number;
+  /** Time for which an unknown id is remembered as unknown. */
+  readonly missTtl: number;
+  /** Time between two tellings of the database which coordinators were seen. */
+  readonly touchInterval: number;
+  /** Age at which rows that nobody touched are deleted. */
+  readonly retention: number;
+}
+
+/** The values of design.md. */
+export const defaultStickinessOptions: StickinessOptions = {
+  learnTimeout: 250,
+  lookupTimeout: 2_000,
+  missTtl: 10_000,
+  touchInterval: 600_000,
+  retention: 7 * 86_400_000,
+};
+
+interface Coordinator {
+  readonly suffix: string;
+  readonly owner: QueryOwner;
+  /** Order of learning, to tell a restarted coordinator from its predecessor. */
+  readonly order: number;
+  /** Settles when the row is stored (or cannot be now); null when it is. */
+  stored: Promise<void> | null;
+  /** Another cluster's ids end in the same characters: full ids decide. */
+  clashing: boolean;
+  seen: boolean;
+}
+
+const MAX_FULL_IDS = 100_000;
+const MAX_MISSES = 10_000;
+/** Suffixes are one a coordinator's life; far beyond what 7 days bring. */
+const MAX_COORDINATORS = 50_000;
+
+/** Knows which cluster a query runs on: in memory, in the database, on every replica (design.md, fixed point 7). */
+export class Stickiness {
+  readonly #store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
+  readonly #history: Pick<HistoryWriter, 'buffered'>;
+  readonly #clusterAt: (baseUrl: string) => string;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #options: StickinessOptions;
+  readonly #coordinators = new Map<string, Coordinator>();
+  readonly #newestAt = new Map<string, Coordinator>();
+  readonly #fullIds = new LRUCache<string, QueryOwner>({ max: MAX_FULL_IDS });
+  readonly #misses: LRUCache<string, true>;
+  readonly #lookups = new Map<string, Promise<{ owner: QueryOwner; source: LookupSource } | null>>();
+  /** Writes that the database could not take yet, by key. */
+  readonly #unwritten = new Map<string, () => Promise<unknown>>();
+  #order = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #nextMaintenance = 0;
+
+  /** @param clusterAt registry name of the cluster at a base URL, "" for none */
+  constructor(
+    dependencies: {
+      readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
+      readonly history: Pick<HistoryWriter, 'buffered'>;
+      readonly clusterAt: (baseUrl: string) => string;
+      readonly logger: Logger;
+      readonly clock: Clock;
+    },
+    options: StickinessOptions,
+  ) {
+    this.#store = dependencies.store;
+    this.#history = dependencies.history;
+    this.#clusterAt = dependencies.clusterAt;
+    this.#logger = dependencies.logger;
+    this.#clock = dependencies.clock;
+    this.#options = options;
+    this.#misses = new LRUCache({
+      max: MAX_MISSES,
+      ttl: options.missTtl,
+      perf: { now: () => this.#clock.monotonic() },
+    });
+  }
+
+  /** Loads the coordinators known to the database and starts looking after their rows. Never rejects. */
+  async start(): Promise<void> {
+    this.#nextMaintenance = this.#clock.monotonic() + this.#options.touchInterval;
+    this.#timer = setInterval(() => this.#tick(), 1_000).unref();
+    try {
+      const rows = await this.#store.coordinators.all();
+      for (const row of [...rows].sort((a, b) => a.lastSeen - b.lastSeen)) {
+        if (!this.#coordinators.has(row.suffix)) this.#remember(row.suffix, row, null);
+      }
+    } catch (error) {
+      this.#logger.warn({ err: error }, 'coordinators could not be loaded; they are looked up one by one');
+    }
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  /** The owner as far as memory knows. */
+  ownerNow(id: string): QueryOwner | null {
+    const suffix = coordinatorSuffix(id);
+    if (suffix !== null) {
+      const known = this.#coordinators.get(suffix);
+      if (known !== undefined && !known.clashing) {
+        known.seen = true;
+        return known.owner;
+      }
+    }
+    return this.#fullIds.get(id) ?? null;
+  }
+
+  /** Whether the id was unknown everywhere a moment ago. */
+  isMiss(id: string): boolean {
+    return this.#misses.has(id);
+  }
+
+  /** Remembers that nobody knows the id. */
+  noteMiss(id: string): void {
+    this.#misses.set(id, true);
+  }
+
+  /** Looks an id up in the database; null when it is not there, or the database is away. Never rejects. */
+  find(id: string): Promise<{ owner: QueryOwner; source: LookupSource } | null> {
+    if (!isPlausible(id)) return Promise.resolve(null);
+    let running = this.#lookups.get(id);
+    if (running === undefined) {
+      running = within(this.#find(id), this.#options.lookupTimeout, null)
+        .catch((error: unknown) => {
+          this.#logger.warn({ err: error, queryId: id }, 'the owner of a query could not be looked up');
+          return null;
+        })
+        .finally(() => this.#lookups.delete(id));
+      this.#lookups.set(id, running);
+    }
+    return running;
+  }
+
+  /**
+   * The owner by full id, for an id whose suffix led to a cluster that does not know it (clashing suffixes, a changed
+   * address). Never rejects.
+   */
+  async findByFullId(id: string): Promise<QueryOwner | null> {
+    const known = this.#fullIds.get(id);
+    if (known !== undefined) return known;
+    try {
+      const row = await within(this.#store.queries.get(id), this.#options.lookupTimeout, null);
+      if (row === null) return null;
+      const owner = { cluster: row.cluster, baseUrl: row.baseUrl };
+      this.#fullIds.set(id, owner);
+      return owner;
+    } catch (error) {
+      this.#logger.warn({ err: error, queryId: id }, 'the owner of a query could not be looked up by its full id');
+      return null;
+    }
+  }
+
+  /** Whether the cluster of the id's coordinator is back under a new suffix: the query died with its coordinator. */
+  isSuperseded(id: string): boolean {
+    const suffix = coordinatorSuffix(id);
+    const known = suffix === null ? undefined : this.#coordinators.get(suffix);
+    if (known === undefined) return false;
+    const newest = this.#newestAt.get(known.owner.baseUrl);
+    return newest !== undefined && newest !== known && newest.order > known.order;
+  }
+
+  /**
+   * Notes the owner of a query.
+   * @returns null when all is stored already; else a promise that resolves once it is, or after the learn timeout (it
+   *   is then written later). Never rejects.
+   */
+  learn(id: string, owner: QueryOwner): Promise<void> | null {
+    const suffix = coordinatorSuffix(id);
+    if (suffix === null) return this.#learnFullId(id, owner);
+    const known = this.#coordinators.get(suffix);
+    if (known === undefined) return this.#learnCoordinator(suffix, id, owner);
+    known.seen = true;
+    if (known.owner.baseUrl === owner.baseUrl) return known.stored;
+    if (known.owner.cluster === owner.cluster && owner.cluster !== '') {
+      // The same coordinator at a new address. The stored row keeps the old one: full ids tell other replicas.
+      this.#remember(suffix, owner, null);
+    } else {
+      known.clashing = true;
+      this.#logger.warn({ suffix, clusters: [known.owner.cluster, owner.cluster] }, 'two coordinators use one suffix');
+    }
+    return this.#learnFullId(id, owner);
+  }
+
+  #learnCoordinator(suffix: string, id: string, owner: QueryOwner): Promise<void> {
+    const known = this.#remember(suffix, owner, null);
+    const row = { suffix, cluster: owner.cluster, baseUrl: owner.baseUrl, lastSeen: this.#clock.now() };
+    const learn = async () => {
+      const stored = await this.#store.coordinators.learn(row);
+      if (stored.baseUrl === owner.baseUrl) return;
+      // Another replica was first, with another cluster (or another address of this one).
+      if (stored.cluster !== owner.cluster) known.clashing = true;
+      this.#fullIds.set(id, owner);
+      await this.#store.queries.put({ queryId: id, ...owner, created: this.#clock.now() });
+    };
+    known.stored = this.#write(`coordinator ${suffix}`, learn).finally(() => {
+      known.stored = null;
+    });
+    return known.stored;
+  }
+
+  #learnFullId(id: string, owner: QueryOwner): Promise<void> {
+    this.#fullIds.set(id, owner);
+    const row = { queryId: id, ...owner, created: this.#clock.now() };
+    return this.#write(`query ${id}`, () => this.#store.queries.put(row));
+  }
+
+  /** Writes now, waiting no longer than the learn timeout; a write that fails is repeated until it succeeds. */
+  #write(key: string, write: () => Promise<unknown>): Promise<void> {
+    const writing = write().then(
+      () => undefined,
+      (error: unknown) => {
+        if (this.#unwritten.size < MAX_FULL_IDS) this.#unwritten.set(key, write);
+        this.#logger.warn({ err: error, key }, 'the owner of a query could not be stored; it is kept in memory');
+      },
+    );
+    return within(writing, this.#options.learnTimeout, undefined);
+  }
+
+  #remember(suffix: string, owner: QueryOwner, stored: Promise<void> | null): Coordinator {
+    const coordinator: Coordinator = {
+      suffix,
+      owner: { cluster: owner.cluster, baseUrl: owner.baseUrl },
+      order: ++this.#order,
+      stored,
+      clashing: false,
+      seen: true,
+    };
+    if (this.#coordinators.size >= MAX_COORDINATORS) {
+      const oldest = this.#coordinators.keys().next();
+      if (oldest.done !== true) this.#coordinators.delete(oldest.value);
+    }
+    this.#coordinators.set(suffix, coordinator);
+    this.#newestAt.set(owner.baseUrl, coordinator);
+    return coordinator;
+  }
+
+  async #find(id: string): Promise<{ owner: QueryOwner; source: LookupSource } | null> {
+    const suffix = coordinatorSuffix(id);
+    const [query, coordinator] = await Promise.all([
+      this.#store.queries.get(id),
+      suffix === null || this.#coordinators.has(suffix) ? null : this.#store.coordinators.get(suffix),
+    ]);
+    if (query !== null) {
+      const owner = { cluster: query.cluster, baseUrl: query.baseUrl };
+      this.#fullIds.set(id, owner);
+      return { owner, source: 'query' };
+    }
+    if (coordinator !== null && suffix !== null) {
+      return { owner: this.#remember(suffix, coordinator, null).owner, source: 'coordinator' };
+    }
+    const record = this.#history.buffered(id) ?? (await this.#store.history.get(id));
+    if (record !== null && record.backendUrl !== '') {
+      const baseUrl = record.backendUrl.replace(/\/+$/, '');
+      const owner = { cluster: record.cluster === '' ? this.#clusterAt(baseUrl) : record.cluster, baseUrl };
+      this.#fullIds.set(id, owner);
+      return { owner, source: 'history' };
+    }
+    // A clashing suffix whose full id nobody wrote down: the first cluster of that suffix is the best guess.
+    const known = suffix === null ? undefined : this.#coordinators.get(suffix);
+    return known === undefined ? null : { owner: known.owner, source: 'coordinator' };
+  }
+
+  #tick(): void {
+    for (const [key, write] of [...this.#unwritten].slice(0, 100)) {
+      this.#unwritten.delete(key);
+      void write().catch(() => this.#unwritten.set(key, write));
+    }
+    if (this.#clock.monotonic() < this.#nextMaintenance) return;
+    this.#nextMaintenance = this.#clock.monotonic() + this.#options.touchInterval;
+    void this.#maintain().catch((error: unknown) =>
+      this.#logger.warn({ err: error }, 'coordinators could not be looked after'),
+    );
+  }
+
+  async #maintain(): Promise<void> {
+    const seen: string[] = [];
+    for (const coordinator of this.#coordinators.values()) {
+      if (!coordinator.seen) continue;
+      coordinator.seen = false;
+      seen.push(coordinator.suffix);
+    }
+    if (seen.length > 0) await this.#store.coordinators.touch(seen, this.#clock.now());
+    const before = this.#clock.now() - this.#options.retention;
+    await this.#store.coordinators.deleteBefore(before);
+    await this.#store.queries.deleteBefore(before);
+  }
+}
+
+/** The promise's value, or `otherwise` once the time is over; the promise itself goes on. */
+function within<T>(promise: Promise<T>, timeoutMs: number, otherwise: T): Promise<T> {
+  const { promise: result, resolve, reject } = Promise.withResolvers<T>();
+  const timer = setTimeout(() => resolve(otherwise), timeoutMs);
+  promise.then(resolve, reject).finally(() => clearTimeout(timer));
+  return result;
+}

@@ -1,0 +1,247 @@
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { RequestUser } from '../model/requestUser.ts';
+import { type ClusterChoice, chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
+import type { GroupDecision } from '../routing/groupDecision.ts';
+import type { ClusterEntry } from '../routing/routingTable.ts';
+import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
+import { BodyRelay, type BodyStart } from './body.ts';
+import { classify, isOwnFault, isReset } from './clusterError.ts';
+import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
+import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
+import { explainLine } from './explain.ts';
+import { overloaded, tooLarge } from './forwardExchange.ts';
+import { headerOf } from './requestAnalyzer.ts';
+import type { Upstream } from './upstreams.ts';
+
+/** What is known of a submission when it is sent. */
+export interface Submission {
+  readonly body: BodyStart;
+  readonly user: RequestUser;
+  readonly decision: GroupDecision;
+  /** Lines that rules set; null for none. */
+  readonly setHeaders: Readonly<Record<string, string>> | null;
+  /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
+  readonly about: ClusterEntry | null;
+}
+
+interface Attempt {
+  readonly cluster: string;
+  readonly error: string;
+}
+
+/** A submission: repeated on another cluster while that is safe, its query id learned before the client sees it. */
+export class SubmissionExchange extends Exchange {
+  readonly #context: DataPlaneContext;
+  readonly #proxied: ProxiedRequest;
+  readonly #submission: Submission;
+  readonly #outgoing: OutgoingRequest;
+  #cluster: ClusterEntry | null = null;
+  #fallback = false;
+  #attempts: Attempt[] | null = null;
+  #queryId: string | null = null;
+  #encoding = '';
+  #learning = false;
+  #tooLarge = false;
+  #headers: IncomingHttpHeaders | null = null;
+
+  constructor(context: DataPlaneContext, proxied: ProxiedRequest, submission: Submission) {
+    super(proxied.request, proxied.response);
+    this.#context = context;
+    this.#proxied = proxied;
+    this.#submission = submission;
+    const { body } = submission;
+    const settings = context.settings();
+    this.#outgoing = {
+      method: proxied.method,
+      target: proxied.rawTarget,
+      headers: context.headers.forCluster(proxied.request, true, submission.setHeaders),
+      body: body.complete
+        ? body.bytes
+        : new BodyRelay(proxied.request, body.bytes, settings.maxBodySize, () => {
+            this.#tooLarge = true;
+          }),
+      headersTimeout: settings.asyncTimeout,
+    };
+  }
+
+  /** Chooses a cluster and sends the submission there, or refuses it. */
+  start(): void {
+    const { about } = this.#submission;
+    if (about === null) this.#next(null);
+    else this.#go(about, this.#context.upstreams.get(about.proxyTo), false);
+  }
+
+  #next(excluded: ReadonlyMap<string, string> | null): void {
+    const { table, settings, random, upstreams } = this.#context;
+    const { decision } = this.#submission;
+    const choice = chooseCluster(table.current, decision, settings().defaultRoutingGroup, excluded, random);
+    if (choice.cluster === null) this.#refuseNoCluster(choice);
+    else this.#go(choice.cluster, upstreams.get(choice.cluster.proxyTo), choice.fallback);
+  }
+
+  #go(cluster: ClusterEntry, upstream: Upstream | null, fallback: boolean): void {
+    this.#cluster = cluster;
+    this.#fallback = fallback;
+    if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is no HTTP URL`));
+    else if (upstream.overloaded) this.#context.refuse(this.#proxied, overloaded(cluster.name));
+    else this.send(upstream, this.#outgoing);
+  }
+
+  #refuseNoCluster(choice: ClusterChoice & { cluster: null }): void {
+    const { decision } = this.#submission;
+    this.#context.refuse(this.#proxied, {
+      reason: choice.pending ? 'pending' : 'no_cluster',
+      message: explainNoCluster(decision, choice.notTaken, this.#context.settings().defaultRoutingGroup),
+      queryId: null,
+    });
+  }
+
+  protected override failed(error: Error): void {
+    const cluster = this.#cluster;
+    if (cluster === null) return;
+    if (this.#tooLarge) {
+      this.#context.refuse(this.#proxied, tooLarge(this.#context.settings().maxBodySize));
+      return;
+    }
+    const { type, reason } = classify(error, this.sent);
+    this.#context.metrics.clusterError(cluster.name, type);
+    this.#attempts ??= [];
+    this.#attempts.push({ cluster: cluster.name, error: reason });
+    if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster.name, cluster.proxyTo, reason);
+    if (!this.#mayRepeat(error)) {
+      this.#context.answerFailure(this.#proxied, error, this.answered);
+      return;
+    }
+    this.#context.metrics.retry(cluster.name);
+    this.#next(new Map(this.#attempts.map((attempt) => [attempt.cluster, attempt.error])));
+  }
+
+  /** design.md, fixed point 8. */
+  #mayRepeat(error: Error): boolean {
+    if (this.#submission.about !== null || !this.#submission.body.complete || isOwnFault(error)) return false;
+    if (!this.sent) return true;
+    return this.#context.settings().retrySubmissions === 'untilAnswered' && !this.answered && isReset(error);
+  }
+
+  protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
+    this.#headers = headers;
+    if (status === 406 && this.#cluster !== null) {
+      this.#context.forwardedCheck.refused(this.#cluster.name, this.#cluster.proxyTo);
+    }
+    if (status !== 200) return false;
+    const encoding = headers['content-encoding'];
+    this.#encoding = typeof encoding === 'string' && encoding !== 'identity' ? encoding : '';
+    return true;
+  }
+
+  protected override heldMore(held: {
+    readonly chunks: readonly Buffer[];
+    readonly size: number;
+    readonly ended: boolean;
+  }): void {
+    if (this.#learning) return;
+    const text = this.#textOf(held.chunks);
+    const found = text === null ? 'absent' : findId(text);
+    if (found === 'incomplete' && !held.ended && held.size < MAX_HELD_BYTES) return;
+    this.#learning = true;
+    if (typeof found === 'string' || text === null || this.#cluster === null) {
+      this.release();
+      return;
+    }
+    const cluster = this.#cluster;
+    this.#queryId = found.id;
+    if (this.#context.settings().forwardedHeadersEnabled && this.#context.forwardedCheck.due(cluster.proxyTo)) {
+      this.#context.forwardedCheck.answered(
+        cluster.name,
+        cluster.proxyTo,
+        text,
+        this.#context.headers.clientOf(this.request),
+      );
+    }
+    const stored = this.#context.stickiness.learn(found.id, { cluster: cluster.name, baseUrl: cluster.proxyTo });
+    if (stored === null) {
+      this.release();
+      this.#record(found.id, cluster);
+    } else {
+      this.pauseHeld();
+      void stored.then(() => {
+        this.release();
+        this.#record(found.id, cluster);
+      });
+    }
+  }
+
+  protected override extraLines(): readonly string[] | null {
+    const { explainHeader, includeClusterHostInResponse } = this.#context.settings();
+    if (!explainHeader && !includeClusterHostInResponse) return null;
+    const lines: string[] = [];
+    if (explainHeader && this.#cluster !== null) {
+      lines.push(...explainLine(this.#context.names, this.#submission.decision, this.#cluster.name, this.#fallback));
+    }
+    if (includeClusterHostInResponse && this.upstream !== null) {
+      lines.push('Set-Cookie', `${this.#context.names.clusterHostCookie}=${this.upstream.hostname}`);
+    }
+    return lines;
+  }
+
+  protected override finished(end: ExchangeEnd): void {
+    const status = end === 'client_gone' ? 0 : this.response.statusCode;
+    this.#context.noteEnd(this.#proxied, status);
+    const { decision, user, body } = this.#submission;
+    const { logger, settings, names, clock } = this.#context;
+    logger.info(
+      {
+        queryId: this.#queryId,
+        group: decision.group,
+        decidedBy: decision.decidedBy,
+        rule: decision.rule ?? undefined,
+        cluster: this.#cluster?.name,
+        fallback: this.#fallback || undefined,
+        attempts: this.#attempts ?? undefined,
+        user: user.user,
+        source: headerOf(this.request, names.headerKey('Source')),
+        status: status === 0 ? 'client_gone' : status,
+        durationMs: Math.round(clock.monotonic() - this.#proxied.startedAt),
+        queryText: settings().logQueryText ? body.bytes.toString('utf8') : undefined,
+      },
+      'query',
+    );
+  }
+
+  #textOf(chunks: readonly Buffer[]): string | null {
+    let bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    if (this.#encoding !== '') {
+      const decoded = decodeStart(bytes, this.#encoding);
+      if (decoded === null) return null;
+      bytes = decoded;
+    } else if (this.#headers?.['content-type'] === undefined && bytes[0] !== 0x7b) return null;
+    return bytes.toString('latin1', 0, MAX_HELD_BYTES);
+  }
+
+  #record(queryId: string, cluster: ClusterEntry): void {
+    const { settings, history, names, clock } = this.#context;
+    if (!settings().historyEnabled) return;
+    const { decision, user, body } = this.#submission;
+    history.add({
+      queryId,
+      queryText: body.bytes.toString('utf8'),
+      user: user.user,
+      source: headerOf(this.request, names.headerKey('Source')) ?? null,
+      backendUrl: cluster.proxyTo,
+      created: clock.now(),
+      routingGroup: decision.group,
+      externalUrl: cluster.externalUrl,
+      cluster: cluster.name,
+      decision: JSON.stringify({
+        group: decision.group,
+        decidedBy: decision.decidedBy,
+        ...(decision.rule === null ? {} : { rule: decision.rule }),
+        ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
+        cluster: cluster.name,
+        ...(this.#fallback ? { fallback: true } : {}),
+        ...(this.#attempts === null ? {} : { attempts: this.#attempts }),
+        ...(decision.trace.length === 0 ? {} : { rules: decision.trace }),
+      }),
+    });
+  }
+}

@@ -1,0 +1,134 @@
+import type { Random } from '../model/clock.ts';
+import type { GroupDecision } from './groupDecision.ts';
+import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+
+/** Why a cluster was not taken. */
+export interface NotTaken {
+  readonly cluster: string;
+  readonly group: string;
+  /** Sentence part, e.g. `inactive` or `UNHEALTHY (connection refused)`. */
+  readonly reason: string;
+}
+
+/** The cluster chosen for a request, or why there is none. */
+export type ClusterChoice =
+  | {
+      readonly cluster: ClusterEntry;
+      /** True when the default group serves in place of the one asked for. */
+      readonly fallback: boolean;
+    }
+  | {
+      readonly cluster: null;
+      readonly notTaken: readonly NotTaken[];
+      /** True when an active cluster of the groups asked has no verdict yet: a retry soon makes sense. */
+      readonly pending: boolean;
+    };
+
+/**
+ * Chooses a cluster: registered, active, HEALTHY, of the group; none: the same in the default group, unless the rule
+ * rejects (spec.md: Default routing; contract.md §4). Random by weight; equal weights make it uniform.
+ * @param excluded clusters that failed this request already, with what went wrong; null for none
+ */
+export function chooseCluster(
+  table: RoutingTable,
+  decision: GroupDecision,
+  defaultGroup: string,
+  excluded: ReadonlyMap<string, string> | null,
+  random: Random,
+): ClusterChoice {
+  if (decision.cluster !== null) {
+    const pinned = table.clusters.get(decision.cluster);
+    if (pinned !== undefined && isRoutable(pinned, excluded)) return { cluster: pinned, fallback: false };
+  } else {
+    const chosen = pick(table.groups.get(decision.group), excluded, random);
+    if (chosen !== null) return { cluster: chosen, fallback: false };
+  }
+  const fallsBack =
+    decision.onUnavailable === 'fallback' && (decision.cluster !== null || decision.group !== defaultGroup);
+  if (fallsBack) {
+    const chosen = pick(table.groups.get(defaultGroup), excluded, random);
+    if (chosen !== null) return { cluster: chosen, fallback: true };
+  }
+  return explain(table, decision, fallsBack ? defaultGroup : null, excluded);
+}
+
+function isRoutable(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): boolean {
+  return cluster.active && cluster.health.status === 'HEALTHY' && excluded?.has(cluster.name) !== true;
+}
+
+function pick(
+  members: readonly ClusterEntry[] | undefined,
+  excluded: ReadonlyMap<string, string> | null,
+  random: Random,
+): ClusterEntry | null {
+  if (members === undefined) return null;
+  let total = 0;
+  let candidates = 0;
+  let last: ClusterEntry | null = null;
+  for (const member of members) {
+    if (!isRoutable(member, excluded)) continue;
+    candidates++;
+    total += member.weight;
+    last = member;
+  }
+  if (candidates <= 1) return last;
+  // A group whose weights are all 0 is still a group: uniform then.
+  let rest = random() * (total === 0 ? candidates : total);
+  for (const member of members) {
+    if (!isRoutable(member, excluded)) continue;
+    rest -= total === 0 ? 1 : member.weight;
+    if (rest < 0) return member;
+  }
+  return last;
+}
+
+function explain(
+  table: RoutingTable,
+  decision: GroupDecision,
+  fallbackGroup: string | null,
+  excluded: ReadonlyMap<string, string> | null,
+): ClusterChoice {
+  const asked: ClusterEntry[] = [];
+  const notTaken: NotTaken[] = [];
+  if (decision.cluster === null) asked.push(...(table.groups.get(decision.group) ?? []));
+  else {
+    const pinned = table.clusters.get(decision.cluster);
+    if (pinned === undefined)
+      notTaken.push({ cluster: decision.cluster, group: decision.group, reason: 'not registered' });
+    else asked.push(pinned);
+  }
+  if (fallbackGroup !== null) {
+    for (const member of table.groups.get(fallbackGroup) ?? []) if (!asked.includes(member)) asked.push(member);
+  }
+  for (const cluster of asked) {
+    notTaken.push({ cluster: cluster.name, group: cluster.routingGroup, reason: reasonOf(cluster, excluded) });
+  }
+  const pending = asked.some((cluster) => cluster.active && cluster.health.status === 'PENDING');
+  return { cluster: null, notTaken, pending };
+}
+
+function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): string {
+  const failure = excluded?.get(cluster.name);
+  if (failure !== undefined) return `failed (${failure})`;
+  if (!cluster.active) return 'inactive';
+  return `${cluster.health.status} (${cluster.health.reason})`;
+}
+
+/** The sentence of a refusal: the group, and why each cluster was not taken. */
+export function explainNoCluster(decision: GroupDecision, notTaken: readonly NotTaken[], defaultGroup: string): string {
+  const wanted =
+    decision.cluster === null
+      ? `No healthy cluster in routing group ${quote(decision.group)}`
+      : `Cluster ${quote(decision.cluster)} cannot take the query`;
+  const tail =
+    decision.onUnavailable === 'fallback' && decision.group !== defaultGroup
+      ? ` nor in the default routing group ${quote(defaultGroup)}`
+      : '';
+  const by = decision.rule === null ? '' : ` (chosen by rule ${quote(decision.rule)})`;
+  if (notTaken.length === 0) return `${wanted}${by}${tail}: no cluster is registered there`;
+  return `${wanted}${by}${tail}: ${notTaken.map(({ cluster, reason }) => `${cluster} is ${reason}`).join('; ')}`;
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 256 ? `${text.slice(0, 256)}…` : text);
+}

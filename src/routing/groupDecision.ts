@@ -1,0 +1,56 @@
+import type { RuleDecision, RuleTrace } from '../rules/decision.ts';
+
+/** Where a request is to go, before a cluster is looked for. */
+export interface GroupDecision {
+  readonly group: string;
+  /** Registry name of the one cluster that a rule chose; null for any of the group. */
+  readonly cluster: string | null;
+  /** Rule that set group or cluster; null when none did. */
+  readonly rule: string | null;
+  readonly decidedBy: 'rule' | 'header' | 'default';
+  readonly onUnavailable: 'fallback' | 'reject';
+  readonly trace: readonly RuleTrace[];
+}
+
+const noTrace: readonly RuleTrace[] = [];
+
+/**
+ * Decides the routing group (spec.md: Default routing, Common outcome rules; contract.md §4): what the rules set, else
+ * the header where there are no rules (or none could be loaded), else the default group.
+ * @param decision what the rules said; null when there are none
+ * @param headerGroup value of the routing group header; undefined when absent
+ */
+export function decideGroup(
+  decision: RuleDecision | null,
+  headerGroup: string | undefined,
+  defaultGroup: string,
+): GroupDecision {
+  if (decision === null) {
+    return headerGroup === undefined || headerGroup === ''
+      ? {
+          group: defaultGroup,
+          cluster: null,
+          rule: null,
+          decidedBy: 'default',
+          onUnavailable: 'fallback',
+          trace: noTrace,
+        }
+      : {
+          group: headerGroup,
+          cluster: null,
+          rule: null,
+          decidedBy: 'header',
+          onUnavailable: 'fallback',
+          trace: noTrace,
+        };
+  }
+  const { cluster, rule, onUnavailable, trace } = decision;
+  const fromRules = decision.routingGroup === '' ? null : decision.routingGroup;
+  if (fromRules !== null || cluster !== null) {
+    return { group: fromRules ?? defaultGroup, cluster, rule, decidedBy: 'rule', onUnavailable, trace };
+  }
+  const fromHeader = decision.useHeader && headerGroup !== '' ? headerGroup : undefined;
+  return fromHeader === undefined
+    ? { group: defaultGroup, cluster: null, rule: null, decidedBy: 'default', onUnavailable, trace }
+    : { group: fromHeader, cluster: null, rule: null, decidedBy: 'header', onUnavailable, trace };
+}

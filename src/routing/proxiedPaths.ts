@@ -1,0 +1,114 @@
+/** What a proxied path is for; decides about stickiness and about how refusals are told. */
+export type PathKind = 'statement' | 'query' | 'ui' | 'other';
+
+/** The statement path that every gateway has. */
+export const STATEMENT_PATH = '/v1/statement';
+
+const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
+  ['/v1/query', 'query'],
+  ['/v1/spooled', 'other'],
+  ['/v1/info', 'other'],
+  ['/v1/node', 'other'],
+  ['/ui', 'ui'],
+  ['/oauth2', 'other'],
+];
+
+/** Which further paths are proxied (contract.md §6). */
+export interface ProxiedPathOptions {
+  /** Further statement paths, absolute; none is a prefix of another. */
+  readonly additionalStatementPaths: readonly string[];
+  /** Regular expressions of whole paths. */
+  readonly extraWhitelistPaths: readonly RegExp[];
+}
+
+/** Recognises proxied paths (contract.md §1.9): by plain prefix, case-sensitive, on the path as sent. */
+export class ProxiedPaths {
+  /** Statement paths without trailing slashes. */
+  readonly statementPaths: readonly string[];
+  readonly #prefixes: readonly (readonly [string, PathKind])[];
+  readonly #whitelist: readonly RegExp[];
+
+  constructor(options: ProxiedPathOptions) {
+    this.statementPaths = [STATEMENT_PATH, ...options.additionalStatementPaths.map((path) => path.replace(/\/+$/, ''))];
+    this.#prefixes = [...this.statementPaths.map((path) => [path, 'statement'] as const), ...fixedPrefixes];
+    this.#whitelist = options.extraWhitelistPaths.map((regex) => new RegExp(`^(?:${regex.source})$`, regex.flags));
+  }
+
+  /** Kind of the path, or null when it is not proxied. */
+  kindOf(path: string): PathKind | null {
+    for (const [prefix, kind] of this.#prefixes) {
+      if (path.startsWith(prefix)) return kind;
+    }
+    for (const regex of this.#whitelist) {
+      if (regex.test(path)) return 'other';
+    }
+    return null;
+  }
+
+  /** The statement path that the path is, or is below of; null for others (`/v1/statementX` is not below). */
+  statementPathOf(path: string): string | null {
+    for (const candidate of this.statementPaths) {
+      if (!path.startsWith(candidate)) continue;
+      const next = path.charCodeAt(candidate.length);
+      // End of the path, "/" or ";": a path parameter belongs to its segment.
+      if (Number.isNaN(next) || next === 47 || next === 59) return candidate;
+    }
+    return null;
+  }
+
+  /**
+   * Whether a POST on the path submits a query: its segments, path parameters and trailing slashes removed, are a
+   * statement path. Engines take `/v1/statement/` and `/v1/statement;x=1` as submissions.
+   */
+  isSubmissionPath(path: string): boolean {
+    if (path === STATEMENT_PATH) return true;
+    if (this.statementPathOf(path) === null) return false;
+    const plain = path
+      .split('/')
+      .map((segment) => withoutParameters(segment))
+      .join('/')
+      .replace(/\/+$/, '');
+    return this.statementPaths.includes(plain);
+  }
+}
+
+/** A path segment without its parameters: `a;x=1` is `a`. */
+export function withoutParameters(segment: string): string {
+  const semicolon = segment.indexOf(';');
+  return semicolon < 0 ? segment : segment.slice(0, semicolon);
+}
+
+/** A request target as path and query string, both as sent. */
+export interface RequestTarget {
+  readonly path: string;
+  /** Without `?`; null when there is none. */
+  readonly query: string | null;
+}
+
+/**
+ * Splits a request target in origin form (`/a?b`) or absolute form (`http://host/a?b`, RFC 9112 §3.2.2).
+ * @returns null for anything else (`*`, an authority)
+ */
+export function splitTarget(rawUrl: string): RequestTarget | null {
+  let target = rawUrl;
+  if (target.charCodeAt(0) !== 47) {
+    const absolute = /^https?:\/\/[^/?#]*/i.exec(target);
+    if (absolute === null) return null;
+    target = target.slice(absolute[0].length);
+    if (target.charCodeAt(0) !== 47) target = `/${target}`;
+  }
+  const mark = target.indexOf('?');
+  return mark < 0 ? { path: target, query: null } : { path: target.slice(0, mark), query: target.slice(mark + 1) };
+}
+
+const dotSegment = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/\\;]|%2f|%5c)/i;
+
+/**
+ * Whether a path holds a `.` or `..` segment, raw or percent-encoded, also with path parameters or encoded slashes:
+ * the gateway and the engine could take such a path for different ones (design.md, fixed point 13).
+ */
+export function hasDotSegments(path: string): boolean {
+  // Nearly all paths have neither; a plain search is far cheaper than the expression.
+  if (path.indexOf('.') < 0 && path.indexOf('%') < 0) return false;
+  return dotSegment.test(path);
+}

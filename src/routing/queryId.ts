@@ -1,0 +1,98 @@
+import { type PathKind, type ProxiedPaths, withoutParameters } from './proxiedPaths.ts';
+
+/** Ids that clusters are asked about: three numbers and a word (contract.md §3). */
+const askable = /^\d+_\d+_\d+_\w{1,200}$/;
+/** Ids that may be looked up at all. */
+const plausible = /^[A-Za-z0-9_.-]{1,256}$/;
+
+const inQuery = /(?:%2F|query_?id=|^)(\d+_\d+_\d+_\w+)/gi;
+const inUiPath = /\/(\d+_\d+_\d+_\w+)/g;
+
+/** Whether clusters may be asked about an unknown id. */
+export function isAskable(id: string): boolean {
+  return askable.test(id);
+}
+
+/** Whether an id has a form that is worth a look into the database. */
+export function isPlausible(id: string): boolean {
+  return plausible.test(id);
+}
+
+/**
+ * The five characters that a coordinator's ids end in (design.md, fixed point 7); null for ids of another form than
+ * date, time, counter and five lower-case letters or digits: `20261121_015745_00000_kvhrm`.
+ * Runs for every follow-up: compares characters instead of matching an expression.
+ */
+export function coordinatorSuffix(id: string): string | null {
+  const { length } = id;
+  if (length < 23 || length > 40) return null;
+  for (let index = 0; index < length; index++) {
+    const code = id.charCodeAt(index);
+    if (index === 8 || index === 15 || index === length - 6) {
+      if (code !== 95) return null;
+    } else if (code < 48 || code > 57) {
+      if (index < length - 5 || code < 97 || code > 122) return null;
+    }
+  }
+  return id.slice(length - 5);
+}
+
+/**
+ * The query id that a request other than a POST names (contract.md §3, "Recognising an id"; first hit wins):
+ * in the query string, after a statement path or `/v1/query`, or in a path below `/ui`.
+ * @param query query string without `?`, null when there is none
+ */
+export function recognizeQueryId(
+  paths: ProxiedPaths,
+  kind: PathKind,
+  path: string,
+  query: string | null,
+): string | null {
+  if (query !== null && query !== '') {
+    const found = lastMatch(inQuery, query);
+    if (found !== null) return found;
+  }
+  if (kind === 'statement') {
+    const base = paths.statementPathOf(path);
+    return base === null ? null : idAfter(path, base.length);
+  }
+  if (kind === 'query') {
+    const next = path.charCodeAt(9);
+    return next === 47 || next === 59 ? idAfter(path, 9) : null;
+  }
+  return kind === 'ui' ? lastMatch(inUiPath, path) : null;
+}
+
+/** The id among the segments after a base: `queued|scheduled|executing/{id}`, `…/partialCancel/{id}`, else the first. */
+function idAfter(path: string, baseLength: number): string | null {
+  let start = path.indexOf('/', baseLength);
+  if (start < 0) return null;
+  let segment = segmentAt(path, start + 1);
+  if (segment === 'queued' || segment === 'scheduled' || segment === 'executing') {
+    start += segment.length + 1;
+    segment = segmentAt(path, start + 1);
+  }
+  if (segment === 'partialCancel') {
+    start += segment.length + 1;
+    segment = segmentAt(path, start + 1);
+  }
+  const id = withoutParameters(segment);
+  return id === '' ? null : id;
+}
+
+function segmentAt(path: string, start: number): string {
+  const end = path.indexOf('/', start);
+  return end < 0 ? path.slice(start) : path.slice(start, end);
+}
+
+/** The match that starts last, as a greedy `.*` in front of the expression finds it. */
+function lastMatch(expression: RegExp, text: string): string | null {
+  let found: string | null = null;
+  expression.lastIndex = 0;
+  for (let match = expression.exec(text); match !== null; match = expression.exec(text)) {
+    found = match[1] ?? null;
+    // Matches may overlap, as `\w` holds what the next one starts with.
+    expression.lastIndex = match.index + 1;
+  }
+  return found;
+}

@@ -1,0 +1,133 @@
+/** Why a request is refused by the gateway itself; also the label of the metric. */
+export type RefusalReason =
+  | 'denied'
+  | 'rule_failed'
+  | 'no_cluster'
+  | 'pending'
+  | 'unknown_query'
+  | 'owner_gone'
+  | 'too_many_lookups'
+  | 'overloaded'
+  | 'body_too_large'
+  | 'dot_segments'
+  | 'method';
+
+/** A refusal before it is put into a protocol. */
+export interface Refusal {
+  readonly reason: RefusalReason;
+  /** Sentence for the person who sent the query. */
+  readonly message: string;
+  /** The query that a follow-up named; null for submissions. */
+  readonly queryId: string | null;
+}
+
+/** An answer of the gateway itself. */
+export interface PlainAnswer {
+  readonly status: number;
+  /** Names and values in turn. */
+  readonly headers: readonly string[];
+  readonly body: string;
+}
+
+interface RefusalForm {
+  readonly status: number;
+  /** Error of the engines' catalogue of standard errors; null where only HTTP fits, so that clients retry. */
+  readonly engine: {
+    readonly code: number;
+    readonly name: string;
+    readonly type: 'USER_ERROR' | 'INTERNAL_ERROR';
+  } | null;
+  readonly retryAfterSeconds?: number;
+}
+
+const userError = (code: number, name: string) => ({ code, name, type: 'USER_ERROR' as const });
+const internalError = (code: number, name: string) => ({
+  code: 0x1_0000 + code,
+  name,
+  type: 'INTERNAL_ERROR' as const,
+});
+
+/** One line a reason; real clients retry a 503 by themselves, and show an error that comes in the protocol. */
+const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
+  denied: { status: 403, engine: userError(4, 'PERMISSION_DENIED') },
+  rule_failed: { status: 500, engine: userError(0, 'GENERIC_USER_ERROR') },
+  no_cluster: { status: 503, engine: internalError(5, 'NO_NODES_AVAILABLE'), retryAfterSeconds: 5 },
+  pending: { status: 503, engine: null, retryAfterSeconds: 1 },
+  unknown_query: { status: 404, engine: userError(5, 'NOT_FOUND') },
+  owner_gone: { status: 503, engine: internalError(22, 'REMOTE_HOST_GONE') },
+  too_many_lookups: { status: 503, engine: null, retryAfterSeconds: 1 },
+  overloaded: { status: 503, engine: null, retryAfterSeconds: 1 },
+  body_too_large: { status: 413, engine: null },
+  dot_segments: { status: 400, engine: null },
+  method: { status: 405, engine: null },
+};
+
+/** Methods that proxied paths take, for `Allow` (contract.md §1.9). */
+export const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';
+
+/** How refusals are told. */
+export interface RefusalStyle {
+  /** True for paths below a statement path. */
+  readonly statementPath: boolean;
+  /** `routing.statementErrors` */
+  readonly statementErrors: 'protocol' | 'http';
+  /** Base of the gateway's own URL as the client named it, for `infoUri`; e.g. `http://gw:8080`. */
+  readonly baseUrl: string;
+  /** Id of the made-up results object where the refusal names no query. */
+  readonly fallbackId: string;
+}
+
+/**
+ * Puts a refusal into a protocol (design.md, fixed point 11): on statement paths HTTP 200 with a QueryResults object
+ * that holds `error` and no `nextUri`; else text/plain with the HTTP status.
+ */
+export function renderRefusal(refusal: Refusal, style: RefusalStyle): PlainAnswer {
+  const form = forms[refusal.reason];
+  if (style.statementPath && style.statementErrors === 'protocol' && form.engine !== null) {
+    const id = refusal.queryId ?? style.fallbackId;
+    return {
+      status: 200,
+      headers: ['content-type', 'application/json', 'cache-control', 'no-store'],
+      body: JSON.stringify(queryResults(id, `${style.baseUrl}/ui/query.html?${id}`, refusal.message, form.engine)),
+    };
+  }
+  const headers = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
+  if (form.retryAfterSeconds !== undefined) headers.push('retry-after', String(form.retryAfterSeconds));
+  if (refusal.reason === 'method') headers.push('allow', ALLOWED_METHODS);
+  return { status: form.status, headers, body: `${refusal.message}\n` };
+}
+
+/** The object that the statement protocol's clients read; every field that one of them requires is there. */
+function queryResults(id: string, infoUri: string, message: string, error: NonNullable<RefusalForm['engine']>): object {
+  return {
+    id,
+    infoUri,
+    stats: {
+      state: 'FAILED',
+      queued: false,
+      scheduled: false,
+      nodes: 0,
+      totalSplits: 0,
+      queuedSplits: 0,
+      runningSplits: 0,
+      completedSplits: 0,
+      cpuTimeMillis: 0,
+      wallTimeMillis: 0,
+      queuedTimeMillis: 0,
+      elapsedTimeMillis: 0,
+      processedRows: 0,
+      processedBytes: 0,
+      physicalInputBytes: 0,
+      peakMemoryBytes: 0,
+      spilledBytes: 0,
+    },
+    error: {
+      message,
+      errorCode: error.code,
+      errorName: error.name,
+      errorType: error.type,
+      failureInfo: { type: `gateway.${error.name}`, message, suppressed: [], stack: [] },
+    },
+    warnings: [],
+  };
+}
