@@ -50,6 +50,7 @@ function sameValue(before: unknown, after: unknown): boolean {
 
 /** Every key that is taken while running, by path. */
 export function liveKeys(schema: FieldSchema = configFields, path = ''): readonly string[] {
+  if (schema.withoutEffect !== undefined) return [];
   if (schema.live === true) return [path];
   return Object.entries(schema.properties ?? {}).flatMap(([name, child]) =>
     liveKeys(child, path === '' ? name : `${path}.${name}`),

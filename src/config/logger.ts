@@ -41,7 +41,7 @@ const FOLLOWERS = 1000;
  * children and in errors as well; so are passwords in URLs.
  */
 export function createLogging({ level, destination }: LoggingOptions): Logging {
-  const followers = new Set<WeakRef<Logger>>();
+  const followers = new Followers();
   const options = {
     level,
     base: null,
@@ -54,15 +54,12 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
     serializers: { err: (error: unknown) => error },
   };
   const logger: Logger = destination === undefined ? pino(options) : pino(options, destination);
-  watchChildren(logger, (child) => follow(followers, child));
+  watchChildren(logger, (child) => followers.add(child));
   return {
     logger,
     setLevel: (next) => {
       logger.level = next;
-      for (const reference of followers) {
-        const child = reference.deref();
-        if (child !== undefined) child.level = next;
-      }
+      for (const child of followers.living()) child.level = next;
     },
   };
 }
@@ -79,12 +76,33 @@ function watchChildren(root: Logger, onChild: (child: Logger) => void): void {
   root.child = child as unknown as typeof root.child;
 }
 
-/** A child keeps the level it was made with (pino), so the living ones are remembered; dead ones are swept. */
-function follow(followers: Set<WeakRef<Logger>>, child: Logger): void {
-  if (followers.size >= FOLLOWERS) {
-    for (const reference of followers) if (reference.deref() === undefined) followers.delete(reference);
+/**
+ * The living children of a log. A child keeps the level it was made with (pino), so they are remembered, weakly; the
+ * dead are swept now and then, as loggers of single requests come and go.
+ */
+class Followers {
+  readonly #references = new Set<WeakRef<Logger>>();
+  #untilSweep = FOLLOWERS;
+
+  add(child: Logger): void {
+    this.#untilSweep -= 1;
+    if (this.#untilSweep <= 0) this.#sweep();
+    if (this.#references.size < FOLLOWERS) this.#references.add(new WeakRef(child));
   }
-  if (followers.size < FOLLOWERS) followers.add(new WeakRef(child));
+
+  *living(): Iterable<Logger> {
+    for (const reference of this.#references) {
+      const child = reference.deref();
+      if (child !== undefined) yield child;
+    }
+  }
+
+  #sweep(): void {
+    this.#untilSweep = FOLLOWERS;
+    for (const reference of this.#references) {
+      if (reference.deref() === undefined) this.#references.delete(reference);
+    }
+  }
 }
 
 function masked(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
@@ -95,7 +113,19 @@ function masked(fields: Readonly<Record<string, unknown>>): Record<string, unkno
 
 function maskedField(name: string, value: unknown, depth: number): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value;
-  return secretField.test(name) ? MASK : maskedValue(value, depth);
+  return isSecretField(name) ? MASK : maskedValue(value, depth);
+}
+
+/** Verdicts on field names: the same few come with every line. */
+const verdicts = new Map<string, boolean>();
+
+function isSecretField(name: string): boolean {
+  const known = verdicts.get(name);
+  if (known !== undefined) return known;
+  const verdict = secretField.test(name);
+  // Names made of data, such as those of headers, must not fill the memory.
+  if (verdicts.size < 2000) verdicts.set(name, verdict);
+  return verdict;
 }
 
 function maskedValue(value: unknown, depth: number): unknown {

@@ -16,7 +16,7 @@ export function secretKeys(schema: FieldSchema = configFields, path = ''): reado
 /** A text without the passwords that URLs in it carry: `user:***@host`, `?password=***`. */
 export function maskUrls(text: string): string {
   if (!text.includes('://')) return text;
-  return text
-    .replace(/(:\/\/[^\s/?#:@]*:)[^\s/?#]*(?=@)/g, `$1${MASK}`)
-    .replace(/([?&;][^=&;\s]*(?:password|secret|token|passphrase)[^=&;\s]*=)[^&;\s]*/gi, `$1${MASK}`);
+  const masked = text.includes('@') ? text.replace(/(:\/\/[^\s/?#:@]*:)[^\s/?#]*(?=@)/g, `$1${MASK}`) : text;
+  if (!masked.includes('=')) return masked;
+  return masked.replace(/([?&;][^=&;\s]*(?:password|secret|token|passphrase)[^=&;\s]*=)[^&;\s]*/gi, `$1${MASK}`);
 }

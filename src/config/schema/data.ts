@@ -1,4 +1,5 @@
 import { duration, flag, integer, listOf, section, size, text } from '../fields.ts';
+import { unlessBuilt } from './pendingFeatures.ts';
 
 /** `dataStore`: the database (contract.md §6, §7). */
 export const dataStore = section(
@@ -15,7 +16,11 @@ export const dataStore = section(
       default: null,
       withoutEffect: 'the driver follows from jdbcUrl',
     }),
-    queryHistoryEnabled: flag({ description: 'Whether queries are written to the history.', default: true }),
+    queryHistoryEnabled: flag({
+      description: 'Whether queries are written to the history.',
+      default: true,
+      live: true,
+    }),
     queryHistoryHoursRetention: integer({
       description: 'Hours after which rows of the history are deleted.',
       default: 4,
@@ -99,5 +104,8 @@ export const resourceGroups = section(
       default: null,
     }),
   },
-  { description: 'The REST API of resource groups, selectors and global properties.' },
+  {
+    description: 'The REST API of resource groups, selectors and global properties.',
+    ...unlessBuilt('resourceGroups'),
+  },
 );

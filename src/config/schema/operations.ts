@@ -11,6 +11,7 @@ import {
   size,
   text,
 } from '../fields.ts';
+import { unlessBuilt, valuesUnlessBuilt } from './pendingFeatures.ts';
 
 /** `protocol`: the product's name in headers, paths and cookies (design.md, fixed point 3). */
 export const protocol = section(
@@ -92,6 +93,7 @@ export const server = section(
       description: 'Largest body of a proxied request; more is answered 413.',
       default: 100 * 1024 ** 2,
       minimum: 1024,
+      live: true,
     }),
     maxApiBodySize: size({
       description: 'Largest body of a REST call; more is answered 413.',
@@ -168,6 +170,7 @@ export const monitor = section(
       minimum: 10,
       maximum: 600_000,
       live: true,
+      ...unlessBuilt('monitorsWithLogin'),
     }),
     explicitPrepare: flag({
       description: 'Prepared statements by PREPARE, for old clusters (JDBC checks).',
@@ -179,6 +182,7 @@ export const monitor = section(
       default: '/metrics',
       format: 'urlPath',
       live: true,
+      ...unlessBuilt('monitorsWithLogin'),
     }),
     runningQueriesMetricName: text({
       description:
@@ -186,22 +190,26 @@ export const monitor = section(
       default: ofProduct('execution_name_QueryManager_RunningQueries'),
       format: 'name',
       live: true,
+      ...unlessBuilt('monitorsWithLogin'),
     }),
     queuedQueriesMetricName: text({
       description: 'Metric that counts queued queries (METRICS checks); `{product}` as above.',
       default: ofProduct('execution_name_QueryManager_QueuedQueries'),
       format: 'name',
       live: true,
+      ...unlessBuilt('monitorsWithLogin'),
     }),
     metricMinimumValues: mapOf(decimal({ description: 'Least value, inclusive.' }), {
       description: 'Least values of metrics of a healthy cluster, inclusive (METRICS checks).',
       default: { [ofProduct('metadata_name_DiscoveryNodeManager_ActiveNodeCount')]: 1 },
       live: true,
+      ...unlessBuilt('monitorsWithLogin'),
     }),
     metricMaximumValues: mapOf(decimal({ description: 'Greatest value, inclusive.' }), {
       description: 'Greatest values of metrics of a healthy cluster, inclusive (METRICS checks).',
       default: {},
       live: true,
+      ...unlessBuilt('monitorsWithLogin'),
     }),
     clusterMetricsRegistryRefreshPeriod: duration({
       description: 'Time after which metrics of clusters followed the registry.',
@@ -218,6 +226,7 @@ export const clusterStatsConfiguration = section(
     monitorType: choice(['INFO_API', 'METRICS', 'JDBC', 'JMX', 'UI_API', 'NOOP'], {
       description: 'How health is found out.',
       default: 'INFO_API',
+      ...valuesUnlessBuilt('monitorsWithLogin', ['METRICS', 'JDBC', 'JMX', 'UI_API']),
       live: true,
     }),
   },
@@ -235,7 +244,10 @@ export const backendState = optionalSection(
       default: false,
     }),
   },
-  { description: 'Credentials and manner of health checks, the same for all clusters.' },
+  {
+    description: 'Credentials and manner of health checks, the same for all clusters.',
+    ...unlessBuilt('monitorsWithLogin'),
+  },
 );
 
 /** `logging` (design.md, fixed point 12). */

@@ -5,17 +5,47 @@
 const pendingFeatures = {
   authentication:
     'logging in is not built into this version: every REST call passes without authentication, as if the key were not there',
+  cancelOnDisconnect: 'this version leaves queries running when their client goes away',
+  externalRules: 'this version does not ask external rules services',
   handshakeCookies: 'sticky cookies of the OAuth2 handshake are not built into this version',
+  leastLoaded: 'this version chooses at random by weight',
+  monitorsWithLogin: 'this version checks health by INFO_API or NOOP',
+  prefixSticky: 'this version keeps queries on their cluster by their ids alone',
+  resourceGroups: 'the resource group API is not built into this version',
   tls: 'this version serves and connects by the address given; TLS for clients belongs to a proxy before it',
   tracing: 'traces are not built into this version',
   userInterface: 'this version has no user interface of its own',
 } satisfies Record<string, string>;
 
 /** A feature that may be missing. */
-export type Feature = 'authentication' | 'handshakeCookies' | 'tls' | 'tracing' | 'userInterface';
+export type Feature =
+  | 'authentication'
+  | 'cancelOnDisconnect'
+  | 'externalRules'
+  | 'handshakeCookies'
+  | 'leastLoaded'
+  | 'monitorsWithLogin'
+  | 'prefixSticky'
+  | 'resourceGroups'
+  | 'tls'
+  | 'tracing'
+  | 'userInterface';
+
+function whyPending(feature: Feature): string | undefined {
+  return (pendingFeatures as Partial<Record<Feature, string>>)[feature];
+}
 
 /** The note for keys of a feature: empty once the feature is there. */
 export function unlessBuilt(feature: Feature): { readonly withoutEffect?: string } {
-  const why = (pendingFeatures as Partial<Record<Feature, string>>)[feature];
+  const why = whyPending(feature);
   return why === undefined ? {} : { withoutEffect: why };
+}
+
+/** The same for single values of a choice: until the feature is there, the key's default stands for them. */
+export function valuesUnlessBuilt(
+  feature: Feature,
+  values: readonly string[],
+): { readonly valuesWithoutEffect?: Readonly<Record<string, string>> } {
+  const why = whyPending(feature);
+  return why === undefined ? {} : { valuesWithoutEffect: Object.fromEntries(values.map((value) => [value, why])) };
 }

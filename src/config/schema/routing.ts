@@ -1,4 +1,5 @@
 import { choice, duration, flag, integer, listOf, mapOf, section, size, text } from '../fields.ts';
+import { unlessBuilt, valuesUnlessBuilt } from './pendingFeatures.ts';
 
 const strategies = ['weightedRandom', 'leastLoaded'] as const;
 
@@ -44,16 +45,19 @@ export const routing = section(
     prefixSticky: flag({
       description: 'Whether follow-up URLs carry their cluster by X-Forwarded-Prefix.',
       default: false,
+      ...unlessBuilt('prefixSticky'),
     }),
     cancelQueryOnDisconnect: flag({
       description: 'Whether a query is cancelled when its client goes away in the middle of an answer.',
       default: false,
+      ...unlessBuilt('cancelOnDisconnect'),
       live: true,
     }),
     strategy: choice(strategies, {
       description:
         "How a cluster of the group is chosen: at random by weight, or the one with the fewest queued and running queries, the user's own queue first.",
       default: 'weightedRandom',
+      ...valuesUnlessBuilt('leastLoaded', ['leastLoaded']),
       live: true,
     }),
     groups: mapOf(
@@ -63,6 +67,7 @@ export const routing = section(
             description: 'Strategy of this group; routing.strategy by default.',
             default: null,
             live: true,
+            ...valuesUnlessBuilt('leastLoaded', ['leastLoaded']),
           }),
         },
         { description: 'Settings of one routing group.' },
@@ -84,6 +89,7 @@ export const routingRules = section(
     rulesType: choice(['FILE', 'EXTERNAL'], {
       description: 'Where the rules come from: a file (and RoutingRule resources), or an external service.',
       default: 'FILE',
+      ...valuesUnlessBuilt('externalRules', ['EXTERNAL']),
     }),
     rulesConfigPath: text({
       description: 'The rules file, where rulesType is FILE.',
@@ -144,7 +150,7 @@ export const routingRules = section(
           live: true,
         }),
       },
-      { description: 'The external rules service.' },
+      { description: 'The external rules service.', ...unlessBuilt('externalRules') },
     ),
   },
   { description: 'The rules that choose a routing group.' },

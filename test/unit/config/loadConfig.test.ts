@@ -95,10 +95,7 @@ describe("an existing gateway's file", () => {
     });
   });
 
-  test("its modules and HTTP client's time limit keep their meaning", () => {
-    expect(config.routing.strategy).toBe('leastLoaded');
-    expect(config.monitor.timeout).toBe(20_000);
-  });
+  test("its HTTP client's time limit of checks keeps its meaning", () => expect(config.monitor.timeout).toBe(20_000));
 
   test('keys without effect are noted with their lines', () => {
     const notes =
@@ -115,6 +112,19 @@ describe("an existing gateway's file", () => {
     );
     expect(notes.some((note) => note.includes('modules[1]'))).toBe(false);
     expect(notes.some((note) => note.includes('dataStore.jdbcUrl'))).toBe(false);
+  });
+
+  test('values of features that are missing are noted, and the default stands for them', () => {
+    const { strategy } = config.routing;
+    const { monitorType } = config.clusterStatsConfiguration;
+    const notes = 'notes' in result ? result.notes.map(({ message }) => message) : [];
+    const noted = (value: string) => notes.some((note) => note.startsWith(`${value} is accepted, without effect: `));
+    expect({ strategy, noted: noted('leastLoaded') }).toEqual(
+      strategy === 'leastLoaded' ? { strategy, noted: false } : { strategy: 'weightedRandom', noted: true },
+    );
+    expect({ monitorType, noted: noted('METRICS') }).toEqual(
+      monitorType === 'METRICS' ? { monitorType, noted: false } : { monitorType: 'INFO_API', noted: true },
+    );
   });
 });
 
