@@ -124,7 +124,7 @@ class Reader {
 
   #unknownMessage(schema: FieldSchema, entry: SourceEntry, fullPath: string): string {
     const retired = retiredKeys.get(fullPath);
-    if (retired !== undefined) return `is not known any more: ${retired}`;
+    if (retired !== undefined) return `is not a key of this gateway: ${retired}`;
     const dotted = Object.keys(schema.properties ?? {}).find((name) => name.startsWith(`${entry.key}.`));
     if (dotted !== undefined) return `is not known; write the dotted name as one key, such as "${dotted}"`;
     const near = nearest(entry.key, Object.keys(schema.properties ?? {}));

@@ -7,5 +7,10 @@ export const retiredKeys: ReadonlyMap<string, string> = new Map([
   ['dataStore.queryHistoryHours', 'write dataStore.queryHistoryHoursRetention'],
   ['httpConnectionPool', 'write serverConfig "proxy.http-client.max-connections-per-server" and its siblings'],
   ['requestRouter', 'write serverConfig "http-server.http.port"'],
+  ['server.applicationConnectors', 'write serverConfig "http-server.http.port"'],
+  ['server.adminConnectors', 'write server.adminPort'],
+  ['clusterStatsConfiguration.useApi', 'write clusterStatsConfiguration.monitorType, e.g. UI_API or INFO_API'],
+  ['cookiePaths', 'write gatewayCookieConfiguration and oauth2GatewayCookieConfiguration'],
+  ['distributedCacheConfiguration', 'leave it out: replicas share what they know by the database'],
   ['notifier', 'there are no notifications; watch /metrics'],
 ]);

@@ -214,6 +214,7 @@ export const monitor = section(
     clusterMetricsRegistryRefreshPeriod: duration({
       description: 'Time after which metrics of clusters followed the registry.',
       default: 30_000,
+      aliases: ['backendMetricsRegistryRefreshPeriod'],
       withoutEffect: 'metrics of clusters follow the registry at once',
     }),
   },
