@@ -1,0 +1,32 @@
+import type { Clock } from '../model/clock.ts';
+import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+
+/** Time after which clusters without a verdict no longer keep the gateway from being ready. */
+const GRACE_MS = 5_000;
+
+/** Whether the gateway is ready, and what is missing. */
+export interface Readiness {
+  readonly ready: boolean;
+  /** Clusters that were never checked. */
+  readonly unchecked: readonly string[];
+}
+
+/**
+ * Makes the readiness check: a routing table is loaded and every cluster has a verdict, or 5 s have passed since it was
+ * loaded (design.md, fixed point 6). Once ready it stays so.
+ */
+export function readinessOf(table: RoutingTableHolder, clock: Clock): () => Readiness {
+  let loadedAt = table.current.version > 0 ? clock.monotonic() : null;
+  let wasReady = false;
+  const remove = table.onChange(() => {
+    loadedAt ??= clock.monotonic();
+    remove();
+  });
+  return () => {
+    const unchecked = [...table.current.clusters.values()]
+      .filter((cluster) => cluster.health.checkedAt === null)
+      .map((cluster) => cluster.name);
+    wasReady ||= loadedAt !== null && (unchecked.length === 0 || clock.monotonic() - loadedAt >= GRACE_MS);
+    return { ready: wasReady, unchecked };
+  };
+}
