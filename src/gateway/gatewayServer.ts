@@ -17,6 +17,8 @@ export interface GatewayServerOptions {
   /** Time after which an idle client connection is closed. */
   readonly idleTimeout: number;
   readonly maxConnections: number;
+  /** Time between two looks for connections over their time. */
+  readonly connectionsCheckingInterval: number;
 }
 
 /** The values of the configuration's defaults. */
@@ -26,6 +28,7 @@ export const defaultServerLimits = {
   requestTimeout: 300_000,
   idleTimeout: 200_000,
   maxConnections: 20_000,
+  connectionsCheckingInterval: 5_000,
 } as const;
 
 /** Makes the HTTP server of proxied paths and API; proxied paths come first (contract.md §1.9). The caller listens. */
@@ -42,7 +45,7 @@ export function createGatewayServer(options: GatewayServerOptions): Server {
       headersTimeout: options.headersTimeout,
       requestTimeout: options.requestTimeout,
       keepAliveTimeout: options.idleTimeout,
-      connectionsCheckingInterval: 5_000,
+      connectionsCheckingInterval: options.connectionsCheckingInterval,
       insecureHTTPParser: false,
       noDelay: true,
       optimizeEmptyRequests: true,

@@ -6,7 +6,7 @@ import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 export interface NotTaken {
   readonly cluster: string;
   readonly group: string;
-  /** Sentence part, e.g. `inactive` or `UNHEALTHY (connection refused)`. */
+  /** Sentence part, e.g. `is inactive` or `is UNHEALTHY (connection refused)`. */
   readonly reason: string;
 }
 
@@ -94,7 +94,7 @@ function explain(
   else {
     const pinned = table.clusters.get(decision.cluster);
     if (pinned === undefined)
-      notTaken.push({ cluster: decision.cluster, group: decision.group, reason: 'not registered' });
+      notTaken.push({ cluster: decision.cluster, group: decision.group, reason: 'is not registered' });
     else asked.push(pinned);
   }
   if (fallbackGroup !== null) {
@@ -110,8 +110,8 @@ function explain(
 function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): string {
   const failure = excluded?.get(cluster.name);
   if (failure !== undefined) return `failed (${failure})`;
-  if (!cluster.active) return 'inactive';
-  return `${cluster.health.status} (${cluster.health.reason})`;
+  if (!cluster.active) return 'is inactive';
+  return `is ${cluster.health.status} (${cluster.health.reason})`;
 }
 
 /** The sentence of a refusal: the group, and why each cluster was not taken. */
@@ -126,7 +126,7 @@ export function explainNoCluster(decision: GroupDecision, notTaken: readonly Not
       : '';
   const by = decision.rule === null ? '' : ` (chosen by rule ${quote(decision.rule)})`;
   if (notTaken.length === 0) return `${wanted}${by}${tail}: no cluster is registered there`;
-  return `${wanted}${by}${tail}: ${notTaken.map(({ cluster, reason }) => `${cluster} is ${reason}`).join('; ')}`;
+  return `${wanted}${by}${tail}: ${notTaken.map(({ cluster, reason }) => `${cluster} ${reason}`).join('; ')}`;
 }
 
 function quote(text: string): string {

@@ -1,0 +1,421 @@
+import { randomBytes } from 'node:crypto';
+import { request as httpRequest } from 'node:http';
+import { connect } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { afterEach, describe, expect, test } from 'vitest';
+import { closeAll, clusterAt, freePort, startGateway, startServer, until } from '../../support/gateway.ts';
+import { send, sendBytes, valuesOf } from '../../support/rawHttp.ts';
+
+afterEach(closeAll);
+
+const echo = async () => {
+  const seen: { method: string; url: string; rawHeaders: string[]; body: Buffer }[] = [];
+  const server = await startServer((request, response) => {
+    void buffer(request).then((body) => {
+      seen.push({ method: request.method!, url: request.url!, rawHeaders: request.rawHeaders, body });
+      response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(body);
+    });
+  });
+  return { ...server, seen };
+};
+
+describe('paths and methods', () => {
+  test.each(['GET', 'POST', 'PUT', 'DELETE'])('%s passes with path and query as sent', async (method) => {
+    const engine = await echo();
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const answer = await send(gateway.url, '/v1/info/%7Ex//y?a=%20b&c', { method });
+    expect(answer.status).toBe(200);
+    expect(engine.seen[0]).toMatchObject({ method, url: '/v1/info/%7Ex//y?a=%20b&c' });
+  });
+
+  test('HEAD, 204 and 304 have no body and keep their headers', async () => {
+    const engine = await startServer((request, response) => {
+      const status = Number(/status=(\d+)/.exec(request.url!)?.[1] ?? 200);
+      response.writeHead(status, status === 204 ? { etag: '"x"' } : { etag: '"x"', 'content-length': 5 });
+      response.end(status === 200 && request.method !== 'HEAD' ? 'hello' : undefined);
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const head = await send(gateway.url, '/v1/info', { method: 'HEAD' });
+    expect([head.status, head.headers['content-length'], head.text]).toEqual([200, '5', '']);
+    for (const status of [204, 304]) {
+      const answer = await send(gateway.url, `/v1/info?status=${status}`);
+      expect([answer.status, answer.headers.etag, answer.text]).toEqual([status, '"x"', '']);
+    }
+    expect((await send(gateway.url, '/v1/info')).text).toBe('hello');
+  });
+
+  test('OPTIONS is answered, PATCH and strangers are 405 with Allow', async () => {
+    const gateway = await startGateway({ clusters: [] });
+    const options = await send(gateway.url, '/v1/statement', { method: 'OPTIONS' });
+    expect([options.status, options.headers.allow]).toEqual([200, 'GET, HEAD, POST, PUT, DELETE, OPTIONS']);
+    for (const method of ['PATCH', 'PROPFIND', 'TRACE']) {
+      const answer = await send(gateway.url, '/v1/statement', { method });
+      expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD, POST, PUT, DELETE, OPTIONS']);
+    }
+  });
+
+  test.each([
+    '/v1/info/../../gateway',
+    '/v1/info/./x',
+    '/ui/%2e%2e/gateway/backend/all',
+    '/ui/%2E./x',
+    '/v1/statement/..;x=1/y',
+    '/ui/..%2fx',
+    '/v1/query/..',
+  ])('%s is refused with 400', async (path) => {
+    const engine = await echo();
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    expect((await send(gateway.url, path)).status).toBe(400);
+    expect(engine.seen).toEqual([]);
+  });
+
+  test.each([
+    ['/v1/statementX', true],
+    ['/v1/node', true],
+    ['/oauth2/callback', true],
+    ['/v1/spooled/download/x', true],
+    ['/v1/extra/thing', true],
+    ['/v1/extra/thing/else', false],
+    ['/v1/status', false],
+    ['/V1/info', false],
+    ['/gateway', false],
+  ])('%s is proxied: %s', async (path, proxied) => {
+    const engine = await echo();
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', engine.url)],
+      dataPlane: { extraWhitelistPaths: [/\/v1\/extra\/[a-z]+/] },
+    });
+    expect((await send(gateway.url, path)).status).toBe(proxied ? 200 : 418);
+  });
+
+  test('a target in absolute form reaches the cluster in origin form', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const answer = await sendBytes(
+      gateway.port,
+      'GET http://other:1/v1/info?x=1 HTTP/1.1\r\nHost: other:1\r\nConnection: close\r\n\r\n',
+    );
+    expect(answer).toMatch(/^HTTP\/1.1 200/);
+    expect(engine.seen[0]!.url).toBe('/v1/info?x=1');
+  });
+});
+
+describe('headers', () => {
+  test('repeated ones are kept, hop-by-hop ones and own cookies dropped, Via and Host written', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', engine.url)],
+      dataPlane: { ownCookies: ['eg-session'] },
+    });
+    await send(gateway.url, '/v1/info', {
+      headers: [
+        ...['X-Engine-Session', 'a=1', 'X-Engine-Session', 'b=2', 'x-latin', 'caf\u00e9'],
+        ...['Connection', 'close, X-Hop', 'X-Hop', 'secret', 'Keep-Alive', 'timeout=5', 'TE', 'trailers'],
+        ...['Authorization', 'Bearer x', 'Cookie', 'TG.OAUTH2=y; eg-session=mine; z=1', 'Accept-Encoding', 'gzip'],
+      ],
+    });
+    const lines = engine.seen[0]!.rawHeaders;
+    expect(valuesOf(lines, 'x-engine-session')).toEqual(['a=1', 'b=2']);
+    expect(valuesOf(lines, 'x-latin')).toEqual(['caf\u00e9']);
+    expect(valuesOf(lines, 'x-hop')).toEqual([]);
+    expect(valuesOf(lines, 'te')).toEqual([]);
+    expect(valuesOf(lines, 'connection')).toEqual(['keep-alive']);
+    expect(valuesOf(lines, 'authorization')).toEqual(['Bearer x']);
+    expect(valuesOf(lines, 'cookie')).toEqual(['TG.OAUTH2=y; z=1']);
+    expect(valuesOf(lines, 'accept-encoding')).toEqual(['gzip']);
+    expect(valuesOf(lines, 'via')).toEqual(['HTTP/1.1 EngineGateway']);
+    expect(valuesOf(lines, 'host')).toEqual([new URL(engine.url).host]);
+  });
+
+  test('of the answer: repeated ones are kept, hop-by-hop ones dropped', async () => {
+    const engine = await startServer((_request, response) => {
+      response.writeHead(200, 'Fine', [
+        ...['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'Location', 'http://else/', 'X-Hop', '1'],
+        ...['Connection', 'close, x-hop', 'Proxy-Connection', 'x', 'Content-Length', '2'],
+      ]);
+      response.end('ok');
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const answer = await send(gateway.url, '/v1/info');
+    expect(answer.headers['set-cookie']).toEqual(['a=1', 'b=2']);
+    expect(answer.headers.location).toBe('http://else/');
+    expect(answer.headers['x-hop']).toBeUndefined();
+    expect(answer.headers['proxy-connection']).toBeUndefined();
+  });
+
+  test('forwarded headers of strangers are replaced, -Prefix dropped', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    await send(gateway.url, '/v1/info', {
+      headers: [
+        ...['Host', 'gw.example:8443', 'X-Forwarded-For', '6.6.6.6', 'X-Forwarded-Proto', 'https'],
+        ...['X-Forwarded-Prefix', '/evil', 'Forwarded', 'for=6.6.6.6'],
+      ],
+    });
+    const lines = engine.seen[0]!.rawHeaders;
+    expect(valuesOf(lines, 'x-forwarded-for')).toEqual(['127.0.0.1']);
+    expect(valuesOf(lines, 'x-forwarded-proto')).toEqual(['http']);
+    expect(valuesOf(lines, 'x-forwarded-host')).toEqual(['gw.example']);
+    expect(valuesOf(lines, 'x-forwarded-port')).toEqual(['8443']);
+    expect(valuesOf(lines, 'x-forwarded-prefix')).toEqual([]);
+    expect(valuesOf(lines, 'forwarded')).toEqual([]);
+  });
+
+  test('those of a trusted proxy are believed, extended and rewritten together', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', engine.url)],
+      dataPlane: { trustPeer: () => true },
+    });
+    await send(gateway.url, '/v1/info', {
+      headers: [
+        ...['X-Forwarded-For', '10.0.0.7', 'X-Forwarded-Proto', 'https', 'X-Forwarded-Host', 'gw.example'],
+        ...['X-Forwarded-Prefix', '/sql', 'Forwarded', 'for=10.0.0.7;proto=https;host=gw.example'],
+      ],
+    });
+    const lines = engine.seen[0]!.rawHeaders;
+    expect(valuesOf(lines, 'x-forwarded-for')).toEqual(['10.0.0.7, 127.0.0.1']);
+    expect(valuesOf(lines, 'x-forwarded-proto')).toEqual(['https']);
+    expect(valuesOf(lines, 'x-forwarded-host')).toEqual(['gw.example']);
+    expect(valuesOf(lines, 'x-forwarded-port')).toEqual(['443']);
+    expect(valuesOf(lines, 'x-forwarded-prefix')).toEqual(['/sql']);
+    expect(valuesOf(lines, 'forwarded')).toEqual(['for=10.0.0.7;host="gw.example:443";proto=https, for=127.0.0.1']);
+  });
+
+  test('none are sent with forwardedHeadersEnabled: false', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', engine.url)],
+      settings: { forwardedHeadersEnabled: false },
+      dataPlane: { trustPeer: () => true },
+    });
+    await send(gateway.url, '/v1/info', { headers: ['X-Forwarded-For', '1.1.1.1', 'Forwarded', 'for=1.1.1.1'] });
+    expect(engine.seen[0]!.rawHeaders.filter((line) => /forwarded/i.test(line))).toEqual([]);
+  });
+});
+
+describe('bodies', () => {
+  test('binary ones pass untouched both ways, with a length and chunked', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const body = randomBytes(3_000_000);
+    const plain = await send(gateway.url, '/v1/info', { method: 'PUT', body });
+    expect(plain.body.equals(body)).toBe(true);
+    const chunked = await send(gateway.url, '/v1/info', {
+      method: 'PUT',
+      body,
+      headers: ['Transfer-Encoding', 'chunked'],
+    });
+    expect(chunked.body.equals(body)).toBe(true);
+    expect(valuesOf(engine.seen[0]!.rawHeaders, 'content-length')).toEqual(['3000000']);
+    expect(valuesOf(engine.seen[1]!.rawHeaders, 'transfer-encoding')).toEqual(['chunked']);
+  });
+
+  test('compressed ones pass untouched both ways', async () => {
+    const packed = gzipSync(randomBytes(1000).toString('hex'));
+    const engine = await startServer((request, response) => {
+      void buffer(request).then((body) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(body));
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const answer = await send(gateway.url, '/v1/info', { method: 'PUT', body: packed });
+    expect(answer.headers['content-encoding']).toBe('gzip');
+    expect(gunzipSync(answer.body)).toEqual(gunzipSync(packed));
+    expect(answer.body.equals(packed)).toBe(true);
+  });
+
+  test('over the limit: 413, announced or not', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)], settings: { maxBodySize: 1000 } });
+    for (const path of ['/v1/info', '/v1/statement']) {
+      for (const headers of [[], ['Transfer-Encoding', 'chunked']]) {
+        const method = path === '/v1/info' ? 'PUT' : 'POST';
+        const answer = await send(gateway.url, path, { method, body: Buffer.alloc(2_000_000), headers });
+        expect([path, answer.status]).toEqual([path, 413]);
+      }
+    }
+    expect(engine.seen).toEqual([]);
+  });
+
+  test('a slow client holds the cluster back', async () => {
+    let written = 0;
+    const total = 200 * 65_536;
+    const engine = await startServer((_request, response) => {
+      response.writeHead(200, { 'content-length': total });
+      const chunk = Buffer.alloc(65_536);
+      const more = () => {
+        while (written < total) {
+          written += chunk.length;
+          if (!response.write(chunk)) {
+            response.once('drain', more);
+            return;
+          }
+        }
+        response.end();
+      };
+      more();
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const response = await new Promise<import('node:http').IncomingMessage>((resolve) => {
+      httpRequest(`${gateway.url}/v1/info`, { agent: false }, resolve).end();
+    });
+    // Not read: what is on the way is what sockets and buffers hold, far less than the whole.
+    let last = -1;
+    await until(
+      async () => {
+        const still = written === last;
+        last = written;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        return still && written > 0;
+      },
+      'the cluster to be held back',
+      10_000,
+    );
+    expect(written).toBeLessThan(total);
+    expect((await buffer(response)).length).toBe(total);
+  });
+
+  test('trailers of an answer arrive', async () => {
+    const engine = await startServer((_request, response) => {
+      response.writeHead(200, { trailer: 'x-sum' });
+      response.write('abc');
+      response.addTrailers({ 'x-sum': '42' });
+      response.end();
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const answer = await send(gateway.url, '/v1/info');
+    expect([answer.text, answer.trailers['x-sum']]).toEqual(['abc', '42']);
+  });
+
+  test('an answer that comes before the body was sent reaches the client', async () => {
+    const engine = await startServer((request, response) => {
+      response.writeHead(403).end('no');
+      request.resume();
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const answer = await send(gateway.url, '/v1/info', { method: 'PUT', body: Buffer.alloc(8_000_000) });
+    expect([answer.status, answer.text]).toEqual([403, 'no']);
+  });
+
+  test('Expect: 100-continue is answered and not passed on', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const text = await new Promise<string>((resolve, reject) => {
+      const request = httpRequest(`${gateway.url}/v1/info`, {
+        method: 'PUT',
+        agent: false,
+        headers: { expect: '100-continue', 'content-length': 3 },
+      });
+      request.on('error', reject);
+      request.on('continue', () => request.end('abc'));
+      request.on('response', (response) => void buffer(response).then((body) => resolve(body.toString())));
+      request.flushHeaders();
+    });
+    expect(text).toBe('abc');
+    expect(valuesOf(engine.seen[0]!.rawHeaders, 'expect')).toEqual([]);
+  });
+});
+
+describe('failures', () => {
+  test('a refused connection: 502 for a follow-up, told to the health monitors', async () => {
+    const port = await freePort();
+    const gateway = await startGateway({ clusters: [clusterAt('a', `http://127.0.0.1:${port}`)] });
+    const answer = await send(gateway.url, '/v1/info', { method: 'PUT', body: 'x' });
+    expect([answer.status, answer.text]).toEqual([502, 'Request to remote Engine server failed']);
+    expect(gateway.connectionFailures).toEqual(['a: connection refused']);
+  });
+
+  test('no answer in time: 502 that says so', async () => {
+    const engine = await startServer(() => undefined);
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)], settings: { asyncTimeout: 300 } });
+    const answer = await send(gateway.url, '/v1/info');
+    expect([answer.status, answer.text]).toEqual([502, 'Request to remote Engine server timed out after 300.00ms']);
+  });
+
+  test('an answer that breaks off ends the connection of the client', async () => {
+    const engine = await startServer((_request, response) => {
+      response.writeHead(200, { 'content-length': 100 });
+      response.write('abc', () => response.destroy());
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    await expect(send(gateway.url, '/v1/info')).rejects.toThrow();
+  });
+
+  test('an answer that is no HTTP: 502', async () => {
+    const engine = await startServer((_request, response) => {
+      response.socket!.end('SSH-2.0-x\r\n\r\n');
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    expect((await send(gateway.url, '/v1/info')).status).toBe(502);
+  });
+
+  test('the cluster sees that the client went away', async () => {
+    let closed = false;
+    const engine = await startServer((_request, response) => {
+      response.on('close', () => {
+        closed = true;
+      });
+    });
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
+    const request = httpRequest(`${gateway.url}/v1/info`, { agent: false });
+    request.on('error', () => undefined);
+    request.end();
+    await until(() => gateway.server.listening && closed === false, 'the request');
+    await until(async () => {
+      const text = await gateway.registry.metrics();
+      return text.includes('engine_gateway_cluster_requests_in_flight{cluster="a"} 1');
+    }, 'the request to be on its way');
+    request.destroy();
+    await until(() => closed, 'the cancelled request');
+    await until(async () => {
+      const text = await gateway.registry.metrics();
+      return text.includes('engine_gateway_cluster_requests_in_flight{cluster="a"} 0');
+    }, 'nothing to be on its way');
+  });
+
+  test('headers over the limit: 431', async () => {
+    const gateway = await startGateway({ clusters: [], server: { maxHeaderSize: 4096 } });
+    expect((await send(gateway.url, '/v1/info', { headers: ['X-Long', 'x'.repeat(8000)] })).status).toBe(431);
+  });
+
+  test('a request whose head never ends is closed with 408', async () => {
+    const gateway = await startGateway({
+      clusters: [],
+      server: { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 50 },
+    });
+    const answer = await sendBytes(gateway.port, 'GET /v1/info HTTP/1.1\r\nHost: x\r\n');
+    expect(answer).toMatch(/^HTTP\/1.1 408/);
+  });
+
+  test('both lengths at once, or folded headers, are refused', async () => {
+    const gateway = await startGateway({ clusters: [] });
+    for (const lines of [
+      'Content-Length: 3\r\nTransfer-Encoding: chunked',
+      'X-A: b\r\n c',
+      'Content-Length: 3\r\nContent-Length: 4',
+    ]) {
+      const answer = await sendBytes(gateway.port, `POST /v1/info HTTP/1.1\r\nHost: x\r\n${lines}\r\n\r\nabc`);
+      expect(answer).toMatch(/^HTTP\/1.1 400/);
+    }
+  });
+
+  test('more requests than may wait: 503', async () => {
+    const engine = await startServer(() => undefined);
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', engine.url)],
+      upstream: { connections: 1, maxQueued: 1 },
+    });
+    const sockets = [1, 2].map(() => {
+      const socket = connect(gateway.port, '127.0.0.1', () => socket.write('GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\n'));
+      socket.on('error', () => undefined);
+      return socket;
+    });
+    await until(async () => {
+      const text = await gateway.registry.metrics();
+      return text.includes('engine_gateway_cluster_requests_in_flight{cluster="a"} 2');
+    }, 'two requests on their way');
+    const answer = await send(gateway.url, '/v1/info');
+    expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
+    for (const socket of sockets) socket.destroy();
+  });
+});

@@ -1,0 +1,221 @@
+import type { Server } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Logger, pino } from 'pino';
+import { Registry } from 'prom-client';
+import { createDataPlane, type DataPlane, type DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
+import { type DataPlaneSettings, defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
+import type { ForwardedHeadersObservation } from '../../src/gateway/forwardedCheck.ts';
+import {
+  createGatewayServer,
+  defaultServerLimits,
+  type GatewayServerOptions,
+} from '../../src/gateway/gatewayServer.ts';
+import { headerUserAnalyzer, type RequestAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import { GatewayError } from '../../src/model/errors.ts';
+import { productNames } from '../../src/model/names.ts';
+import { neverChecked, type RoutableCluster } from '../../src/routing/routingTable.ts';
+import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { RuleSet } from '../../src/rules/decision.ts';
+import type { QueryRecord, Store } from '../../src/store/store.ts';
+
+type QueryStore = Pick<Store, 'coordinators' | 'queries' | 'history'>;
+
+const away = () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is away'));
+
+/** The store while the database is away: every method rejects. */
+export const storeAway: QueryStore = {
+  coordinators: { all: away, get: away, learn: away, touch: away, deleteBefore: away },
+  queries: { get: away, put: away, deleteBefore: away },
+  history: { insert: away, get: away, find: away, deleteBefore: away },
+};
+
+/** A cluster for the routing table. */
+export function clusterAt(name: string, url: string, more: Partial<RoutableCluster> = {}): RoutableCluster {
+  return {
+    name,
+    proxyTo: url,
+    externalUrl: url,
+    routingGroup: 'adhoc',
+    active: true,
+    weight: 100,
+    healthCheck: null,
+    origin: 'resource',
+    ...more,
+  };
+}
+
+export interface TestGatewayOptions {
+  readonly clusters: readonly RoutableCluster[];
+  readonly rules?: RuleSet;
+  readonly store?: QueryStore;
+  readonly settings?: Partial<DataPlaneSettings>;
+  readonly dataPlane?: Partial<Omit<DataPlaneOptions, 'settings' | 'upstream'>>;
+  readonly upstream?: Partial<DataPlaneOptions['upstream']>;
+  readonly server?: Partial<GatewayServerOptions>;
+  readonly analyzer?: RequestAnalyzer;
+  readonly random?: () => number;
+  /** Clusters start HEALTHY unless this is false. */
+  readonly healthy?: boolean;
+}
+
+/** A data plane behind a real HTTP server on a free port. */
+export interface TestGateway {
+  readonly url: string;
+  readonly port: number;
+  readonly table: RoutingTableHolder;
+  readonly dataPlane: DataPlane;
+  readonly server: Server;
+  readonly registry: Registry;
+  readonly records: QueryRecord[];
+  /** Log lines, parsed. */
+  readonly log: Record<string, unknown>[];
+  readonly observations: ForwardedHeadersObservation[];
+  readonly connectionFailures: string[];
+  setHealthy(name: string): void;
+  close(): Promise<void>;
+}
+
+const open: { close(): Promise<void> }[] = [];
+
+/** Closes whatever `startGateway` and `startServer` started; for `afterEach`. */
+export async function closeAll(): Promise<void> {
+  await Promise.all(open.splice(0).map((one) => one.close()));
+}
+
+export function capturingLogger(lines: Record<string, unknown>[]): Logger {
+  return pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+}
+
+export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
+  const names = productNames('Engine');
+  const table = new RoutingTableHolder();
+  table.setInputs({ clusters: options.clusters, rules: options.rules ?? null });
+  const setHealthy = (name: string) => {
+    const cluster = table.current.clusters.get(name)!;
+    table.setHealth(name, cluster.proxyTo, { ...neverChecked, status: 'HEALTHY', reason: 'ok', checkedAt: 1 });
+  };
+  if (options.healthy !== false) for (const cluster of options.clusters) setHealthy(cluster.name);
+  const records: QueryRecord[] = [];
+  const log: Record<string, unknown>[] = [];
+  const observations: ForwardedHeadersObservation[] = [];
+  const connectionFailures: string[] = [];
+  const registry = new Registry();
+  const dataPlane = createDataPlane(
+    {
+      names,
+      table,
+      store: options.store ?? storeAway,
+      history: {
+        add: (record) => void records.push(record),
+        buffered: (id) => records.find((record) => record.queryId === id) ?? null,
+      },
+      analyzer: options.analyzer ?? headerUserAnalyzer(names),
+      logger: capturingLogger(log),
+      registry,
+      clock: systemClock,
+      random: options.random ?? Math.random,
+      connectionFailed: (cluster, _baseUrl, reason) => void connectionFailures.push(`${cluster}: ${reason}`),
+      onObservation: (observation) => void observations.push(observation),
+    },
+    {
+      additionalStatementPaths: [],
+      extraWhitelistPaths: [],
+      trustPeer: () => false,
+      ownCookies: [],
+      ...options.dataPlane,
+      upstream: {
+        connections: 64,
+        maxQueued: 64,
+        connectTimeout: 2_000,
+        bodyTimeout: 10_000,
+        idleTimeout: 4_000,
+        maxHeaderSize: 65_536,
+        ...options.upstream,
+      },
+      settings: { ...defaultDataPlaneSettings, ...options.settings },
+    },
+  );
+  await dataPlane.start();
+  const server = createGatewayServer({
+    ...defaultServerLimits,
+    dataPlane,
+    api: (_request, response) => void response.writeHead(418).end('api'),
+    ...options.server,
+  });
+  const port = await listen(server);
+  const gateway: TestGateway = {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    table,
+    dataPlane,
+    server,
+    registry,
+    records,
+    log,
+    observations,
+    connectionFailures,
+    setHealthy,
+    close: async () => {
+      await dataPlane.close(0);
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  open.push(gateway);
+  return gateway;
+}
+
+/** A real HTTP server with a handler of the test's own, as a cluster that does one particular thing. */
+export async function startServer(
+  handler: (request: IncomingMessage, response: ServerResponse) => void,
+): Promise<{ readonly url: string; readonly port: number; readonly server: Server; close(): Promise<void> }> {
+  const server = createServer(handler);
+  const port = await listen(server);
+  const started = {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    server,
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  open.push(started);
+  return started;
+}
+
+/** Registers anything else to be closed. */
+export function closing<T extends { close(): Promise<unknown> }>(one: T): T {
+  open.push({ close: async () => void (await one.close()) });
+  return one;
+}
+
+/** A port on which nothing listens. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  const port = await listen(server);
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+function listen(server: Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
+  });
+}
+
+/** Waits until a condition holds. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  timeoutMs = 5_000,
+): Promise<void> {
+  const deadline = performance.now() + timeoutMs;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
