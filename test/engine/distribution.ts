@@ -1,0 +1,152 @@
+/**
+ * The real engine and its clients for the suite: Trino's server, command line, JDBC driver and Python client, from their
+ * package registries, kept under `.cache/`.
+ */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+export const TRINO_VERSION = '476';
+/** Least Java that this Trino runs on. */
+const JAVA_VERSION = 24;
+const PYTHON_CLIENT = 'trino==0.340.0';
+const plugins = ['tpch', 'memory'];
+
+const cache = resolve(import.meta.dirname, '../../.cache');
+
+/** Where the parts are on this machine. */
+export interface Distribution {
+  /** Program `java` of a JDK that runs the server. */
+  readonly java: string;
+  /** Folder with `lib` and `plugin`. */
+  readonly server: string;
+  readonly cli: string;
+  readonly jdbc: string;
+  /** Program `python` that has the client installed. */
+  readonly python: string;
+}
+
+/** What of the tools that cannot be installed from a registry is missing; empty when the suite can run. */
+export async function missingTools(): Promise<readonly string[]> {
+  const found = await Promise.all([
+    findJava().then((java) => java !== undefined),
+    works('mvn', ['--version']),
+    works('python3', ['-c', 'import venv, ensurepip']),
+    works('tar', ['--version']),
+  ]);
+  return [`a JDK ${JAVA_VERSION} or newer`, 'Maven (mvn)', 'Python 3 with venv (python3-venv)', 'tar'].filter(
+    (_, i) => !found[i],
+  );
+}
+
+function works(program: string, args: readonly string[]): Promise<boolean> {
+  return run(program, args).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A `java` that is new enough: JAVA_HOME's, the path's, or one below /usr/lib/jvm or /opt. */
+async function findJava(): Promise<string | undefined> {
+  const folders = await Promise.all(
+    ['/usr/lib/jvm', '/opt'].map(async (parent) => {
+      const names = await readdir(parent).catch(() => []);
+      return names.map((name) => join(parent, name, 'bin/java'));
+    }),
+  );
+  const home = process.env.JAVA_HOME;
+  const candidates = [...(home === undefined ? [] : [join(home, 'bin/java')]), 'java', ...folders.flat()];
+  for (const candidate of candidates) {
+    if (candidate.includes('/') && !existsSync(candidate)) continue;
+    const text = await run(candidate, ['-version']).then(
+      ({ stderr }) => stderr,
+      () => '',
+    );
+    if (Number(/version "(\d+)/.exec(text)?.[1] ?? 0) >= JAVA_VERSION) return candidate;
+  }
+  return undefined;
+}
+
+/** Installs what is not in the cache yet. The first time this downloads about 850 MB. */
+export async function installDistribution(): Promise<Distribution> {
+  const java = await findJava();
+  if (java === undefined) throw new Error(`no JDK ${JAVA_VERSION} or newer`);
+  await mkdir(cache, { recursive: true });
+  const python = installPython();
+  // One Maven at a time: they write into the same local repository.
+  const server = await installServer();
+  const cli = await jar('trino-cli', 'executable');
+  const jdbc = await jar('trino-jdbc');
+  return { java, server, cli, jdbc, python: await python };
+}
+
+/** Has Maven fetch an artifact and put it into a folder. */
+async function fetchArtifact(coordinates: string, folder: string): Promise<void> {
+  const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy';
+  const options = ['-B', '-ntp', '-q', '-Dmdep.useBaseVersion=true', `-DoutputDirectory=${folder}`];
+  await run('mvn', [...options, goal, `-Dartifact=${coordinates}`], { timeout: 15 * 60_000 });
+}
+
+/** Path of a client's jar in the cache; fetched where it is missing. */
+async function jar(name: string, classifier?: string): Promise<string> {
+  const suffix = classifier === undefined ? '' : `-${classifier}`;
+  const fileName = `${name}-${TRINO_VERSION}${suffix}.jar`;
+  const file = join(cache, fileName);
+  if (existsSync(file)) return file;
+  const work = await makeWorkFolder(name);
+  const ending = classifier === undefined ? '' : `:${classifier}`;
+  await fetchArtifact(`io.trino:${name}:${TRINO_VERSION}:jar${ending}`, work);
+  await moveIntoPlace(join(work, fileName), file);
+  await rm(work, { recursive: true });
+  return file;
+}
+
+/** The server's `lib` and the plugins that the suite needs. */
+async function installServer(): Promise<string> {
+  const folder = join(cache, `trino-server-${TRINO_VERSION}`);
+  if (existsSync(folder)) return folder;
+  const work = await makeWorkFolder('trino-server');
+  await fetchArtifact(`io.trino:trino-server:${TRINO_VERSION}:tar.gz`, work);
+  const archive = join(work, `trino-server-${TRINO_VERSION}.tar.gz`);
+  // All of it first: jars of the plugins are hard links to each other.
+  await run('tar', ['-xzf', archive, '-C', work]);
+  const unpacked = join(work, `trino-server-${TRINO_VERSION}`);
+  for (const name of await readdir(unpacked)) {
+    if (name !== 'lib' && name !== 'plugin') await rm(join(unpacked, name), { recursive: true });
+  }
+  for (const name of await readdir(join(unpacked, 'plugin'))) {
+    if (!plugins.includes(name)) await rm(join(unpacked, 'plugin', name), { recursive: true });
+  }
+  await moveIntoPlace(unpacked, folder);
+  await rm(work, { recursive: true });
+  return folder;
+}
+
+async function installPython(): Promise<string> {
+  const folder = join(cache, `python-${PYTHON_CLIENT}`);
+  const python = join(folder, 'bin/python');
+  if (!(await works(python, ['-c', 'import trino']))) {
+    await rm(folder, { recursive: true, force: true });
+    await run('python3', ['-m', 'venv', folder]);
+    await run(python, ['-m', 'pip', 'install', '--quiet', PYTHON_CLIENT], { timeout: 10 * 60_000 });
+  }
+  return python;
+}
+
+async function makeWorkFolder(name: string): Promise<string> {
+  const folder = join(cache, `${name}-${process.pid}.tmp`);
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  return folder;
+}
+
+/** Renames a finished folder to its final name; another process may have been quicker. */
+async function moveIntoPlace(from: string, to: string): Promise<void> {
+  await rename(from, to).catch((error: unknown) => {
+    if (!existsSync(to)) throw error;
+  });
+}

@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Distribution } from './distribution.ts';
+
+/** A real Trino server of one node. */
+export interface TrinoServer {
+  readonly name: string;
+  readonly url: string;
+  /** Ends it at once, as a machine that fails; later calls do nothing. */
+  kill(): Promise<void>;
+}
+
+const START_MILLIS = 240_000;
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no free port');
+  return address.port;
+}
+
+/** Starts a server with the catalogs tpch and memory on a free port of 127.0.0.1; ready when it resolves. */
+export async function startTrino(name: string, { java, server }: Distribution): Promise<TrinoServer> {
+  const port = await freePort();
+  const folder = await mkdtemp(join(tmpdir(), `trino-${name}-`));
+  const catalogs = join(folder, 'etc/catalog');
+  await mkdir(catalogs, { recursive: true });
+  for (const catalog of ['tpch', 'memory']) {
+    await writeFile(join(catalogs, `${catalog}.properties`), `connector.name=${catalog}\n`);
+  }
+  const config = {
+    coordinator: 'true',
+    'node-scheduler.include-coordinator': 'true',
+    'http-server.http.port': port,
+    'discovery.uri': `http://127.0.0.1:${port}`,
+    'http-server.process-forwarded': 'true',
+    'query.max-memory': '400MB',
+    'query.max-memory-per-node': '300MB',
+  };
+  const lines = Object.entries(config).map(([key, value]) => `${key}=${value}\n`);
+  await writeFile(join(folder, 'etc/config.properties'), lines.join(''));
+  const child = spawn(
+    java,
+    [
+      '-Xmx1200M',
+      '-XX:+UseG1GC',
+      '-Djdk.attach.allowAttachSelf=true',
+      '--add-modules=jdk.incubator.vector',
+      '-Dnode.environment=test',
+      `-Dnode.id=${name}`,
+      `-Dnode.data-dir=${join(folder, 'data')}`,
+      `-Dplugin.dir=${join(server, 'plugin')}`,
+      '-Dconfig=etc/config.properties',
+      '-Dcatalog.config-dir=etc/catalog',
+      '-cp',
+      `${join(server, 'lib')}/*`,
+      'io.trino.server.TrinoServer',
+    ],
+    { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  const kill = async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await ended;
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    await started(child, join(folder, 'server.log'));
+  } catch (error) {
+    await kill();
+    throw error;
+  }
+  return { name, url: `http://127.0.0.1:${port}`, kill };
+}
+
+/** Waits for the line that says so; the log goes to a file. */
+function started(child: ChildProcess, logFile: string): Promise<void> {
+  const log = createWriteStream(logFile);
+  return new Promise((resolve, reject) => {
+    const fail = (reason: string) => {
+      readFile(logFile, 'utf8').then(
+        (text) => reject(new Error(`Trino ${reason}:\n${text.split('\n').slice(-30).join('\n')}`)),
+        reject,
+      );
+    };
+    const timer = setTimeout(() => fail(`did not start within ${START_MILLIS / 1000} s`), START_MILLIS);
+    child.once('error', (error) => fail(`could not be started (${error.message})`));
+    child.once('exit', (code) => fail(`ended with ${code} before it was up`));
+    const watch = (chunk: Buffer) => {
+      if (!log.closed) log.write(chunk);
+      if (!chunk.includes('SERVER STARTED')) return;
+      clearTimeout(timer);
+      resolve();
+    };
+    child.stdout?.on('data', watch);
+    child.stderr?.on('data', watch);
+    child.once('close', () => {
+      clearTimeout(timer);
+      log.end();
+    });
+  });
+}
