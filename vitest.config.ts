@@ -13,6 +13,12 @@ const suite = (name: string, timeoutSeconds: number, serial = false) => ({
 
 export default defineConfig({
   test: {
-    projects: [suite('unit', 10), suite('integration', 30), suite('operator', 120, true), suite('engine', 600, true)],
+    projects: [
+      suite('unit', 10),
+      suite('integration', 30),
+      suite('operator', 120, true),
+      suite('engine', 600, true),
+      suite('packaging', 60, true),
+    ],
   },
 });

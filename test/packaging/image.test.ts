@@ -1,0 +1,207 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { chmod, copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { requireComponent } from '../support/components.ts';
+import { execForm, type Instruction, inContext, parseDockerfile, type Stage } from './dockerfile.ts';
+
+const run = promisify(execFile);
+const project = resolve(import.meta.dirname, '../..');
+const stages = parseDockerfile(await readFile(join(project, 'Dockerfile'), 'utf8'));
+const final = stages.at(-1) as Stage;
+const only = (name: string): Instruction => {
+  const found = final.instructions.filter((each) => each.name === name);
+  expect(found, name).toHaveLength(1);
+  return found[0] as Instruction;
+};
+
+describe('the Dockerfile', () => {
+  test('has stages on the slim image, and the last one starts from it anew', () => {
+    expect(stages.map((stage) => stage.base)).toEqual(['node:26-slim', 'node:26-slim']);
+  });
+
+  test('runs as an ordinary user, by number, so that Kubernetes can check it', () => {
+    expect(only('USER').text).toBe('1000:1000');
+    const user = final.instructions.findIndex((each) => each.name === 'USER');
+    const after = final.instructions.slice(user + 1).map((each) => each.name);
+    expect(after.filter((name) => ['RUN', 'COPY', 'ADD', 'USER'].includes(name))).toEqual([]);
+  });
+
+  test('has labels, a health check, and programs in exec form', () => {
+    for (const label of ['title', 'description', 'licenses', 'version', 'revision']) {
+      expect(only('LABEL').text).toContain(`org.opencontainers.image.${label}=`);
+    }
+    for (const name of ['HEALTHCHECK', 'ENTRYPOINT', 'CMD'])
+      expect(execForm(only(name).text).length).toBeGreaterThan(0);
+    expect(Object.keys(only('HEALTHCHECK').flags)).toEqual(['interval', 'timeout', 'start-period', 'retries']);
+  });
+});
+
+const asRoot = process.getuid?.() === 0;
+const privileges = await run('setpriv', ['--version']).then(
+  () => true,
+  () => false,
+);
+const canRun = requireComponent('root with setpriv', asRoot && privileges, 'run as root, with util-linux installed');
+
+describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
+  let work: string;
+  let image: string;
+  let port: number;
+  let gateway: ChildProcess;
+  let output = '';
+  const environment = (): Record<string, string> => ({
+    PATH: `${image}/usr/local/bin:/usr/bin:/bin`,
+    NODE_ENV: 'production',
+    ENGINE_GATEWAY_HEALTH_URL: `http://127.0.0.1:${port}/livez`,
+  });
+  /** A program of the image, as its user: paths of the image are below its folder here. */
+  const asUser = (command: readonly string[]): readonly string[] => [
+    ...['--reuid=1000', '--regid=1000', '--clear-groups', '--no-new-privs', '--'],
+    ...command.map((each) => (each.startsWith('/') ? join(image, each) : each)),
+  ];
+
+  beforeAll(async () => {
+    work = await mkdtemp(join(tmpdir(), 'image-'));
+    await chmod(work, 0o755);
+    const context = join(work, 'context');
+    await copyContext(context);
+    const folders = new Map<string, string>();
+    for (const [i, stage] of stages.entries()) {
+      image = join(work, `stage-${i}`);
+      await buildStage(stage, image, context, folders);
+      folders.set(stage.name ?? String(i), image);
+    }
+    port = await freePort();
+  }, 180_000);
+
+  afterAll(async () => {
+    if (gateway !== undefined && gateway.exitCode === null) gateway.kill('SIGKILL');
+    if (work !== undefined) await rm(work, { recursive: true, force: true });
+  });
+
+  test('the image holds production dependencies and the program, and no file its user may write', async () => {
+    const app = await readdir(join(image, 'app'));
+    expect(app.sort()).toEqual(['LICENSE', 'bin', 'node_modules', 'package.json', 'src']);
+    const { devDependencies, dependencies } = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as {
+      devDependencies: Record<string, string>;
+      dependencies: Record<string, string>;
+    };
+    const installed = async (name: string) =>
+      stat(join(image, 'app/node_modules', name)).then(
+        () => true,
+        () => false,
+      );
+    for (const name of Object.keys(dependencies)) expect(await installed(name), name).toBe(true);
+    for (const name of ['vitest', 'typescript', '@biomejs/biome', 'node'].filter((each) => each in devDependencies)) {
+      expect(await installed(name), name).toBe(false);
+    }
+    const writable = await run('find', [image, '-writable', '-not', '-type', 'l'], { uid: 1000, gid: 1000 });
+    expect(writable.stdout.trim().split('\n')).toEqual([join(image, 'data')]);
+  });
+
+  test('the health check fails while nothing runs', async () => {
+    await expect(healthCheck()).rejects.toMatchObject({ code: 1 });
+  });
+
+  test('it starts as its user, becomes healthy, writes to /data alone and stops cleanly', {
+    timeout: 60_000,
+  }, async () => {
+    const config = join(image, 'gateway.yaml');
+    await writeFile(config, `serverConfig:\n  http-server.http.port: ${port}\n`);
+    const entry = [...execForm(only('ENTRYPOINT').text), ...execForm(only('CMD').text), '--config', '/gateway.yaml'];
+    gateway = spawn('setpriv', asUser(entry), { cwd: image, env: environment(), stdio: ['ignore', 'pipe', 'pipe'] });
+    const ended = new Promise((done) => gateway.once('close', done));
+    for (const stream of [gateway.stdout, gateway.stderr]) {
+      stream?.on('data', (chunk: Buffer) => {
+        output += chunk.toString();
+      });
+    }
+    await expect
+      .poll(
+        () =>
+          healthCheck().then(
+            () => 'healthy',
+            (error: Error) => `${error.message} ${output}`,
+          ),
+        { timeout: 20_000 },
+      )
+      .toBe('healthy');
+    const answer = await fetch(`http://127.0.0.1:${port}/gateway/backend/all`);
+    expect([answer.status, await answer.json()]).toEqual([200, []]);
+    expect(await readdir(join(image, 'data'))).toContain('gateway.db');
+    const newer = await run('find', [image, '-newer', config, '-not', '-path', join(image, 'data*')]);
+    expect(
+      newer.stdout
+        .trim()
+        .split('\n')
+        .filter((path) => path !== ''),
+    ).toEqual([]);
+    gateway.kill('SIGTERM');
+    await ended;
+    expect([gateway.exitCode, gateway.signalCode], output).toEqual([0, null]);
+  });
+
+  function healthCheck() {
+    return run('setpriv', asUser(execForm(only('HEALTHCHECK').text)), { cwd: image, env: environment() });
+  }
+});
+
+/** The files that git would have, less what .dockerignore leaves out. */
+async function copyContext(context: string): Promise<void> {
+  const ignore = await readFile(join(project, '.dockerignore'), 'utf8');
+  const { stdout } = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: project,
+  });
+  for (const file of stdout.split('\0').filter((each) => each !== '' && inContext(ignore, each))) {
+    await mkdir(dirname(join(context, file)), { recursive: true });
+    // A file that was deleted but not yet committed is not in the context.
+    await copyFile(join(project, file), join(context, file)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+    });
+  }
+}
+
+/** Runs a stage's steps with its root at a folder; the base image is this Node and the machine's npm. */
+async function buildStage(
+  { instructions }: Stage,
+  root: string,
+  context: string,
+  others: ReadonlyMap<string, string>,
+): Promise<void> {
+  await mkdir(join(root, 'usr/local/bin'), { recursive: true });
+  await copyFile(process.execPath, join(root, 'usr/local/bin/node'));
+  let folder = '/';
+  for (const { name, flags, text } of instructions) {
+    if (name === 'WORKDIR') {
+      folder = resolve(folder, text);
+      await mkdir(join(root, folder), { recursive: true });
+    } else if (name === 'COPY') {
+      const paths = text.split(/\s+/);
+      const target = paths.pop() ?? '';
+      const from = flags.from === undefined ? context : (others.get(flags.from) ?? '');
+      for (const path of paths) {
+        const to = join(root, resolve(folder, target));
+        const intoFolder = target.endsWith('/') || paths.length > 1;
+        await cp(join(from, path), intoFolder ? join(to, path) : to, { recursive: true, verbatimSymlinks: true });
+      }
+    } else if (name === 'RUN') {
+      // Absolute paths of the image are below its folder here.
+      const command = text.replace(/(?<=\s)\/(?=\w)/g, `${root}/`);
+      const env = { ...process.env, PATH: `${root}/usr/local/bin:${process.env.PATH}` };
+      await run('sh', ['-ec', command], { cwd: join(root, folder), env });
+    }
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const address = server.address();
+  await new Promise((done) => server.close(done));
+  if (address === null || typeof address === 'string') throw new Error('no free port');
+  return address.port;
+}
