@@ -1,0 +1,125 @@
+import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
+import { extname, join } from 'node:path';
+
+/** What tells whether a file is the one that was read before. */
+export interface FileStamp {
+  /** Inode, size and times: changes with every writing and with every exchange of the file. */
+  readonly signature: string;
+  /** Time of the last change of the file's inode in microseconds since 1970: later than every earlier content's. */
+  readonly changedAtMicros: bigint;
+  readonly createdAtMs: number;
+}
+
+/** A manifest file's text as read. */
+export interface FileText {
+  readonly stamp: FileStamp;
+  /** Null when the file is no UTF-8 text or too large; `error` says so. */
+  readonly text: string | null;
+  readonly error: string | null;
+}
+
+/** Largest manifest file that is read, in bytes. */
+const MAX_FILE_SIZE = 16 * 1024 * 1024;
+
+const extensions = new Set(['.yaml', '.yml', '.json']);
+
+/** What is in a manifests directory. */
+export interface DirectoryListing {
+  /** Stamp of each manifest file, by path. */
+  readonly files: ReadonlyMap<string, FileStamp>;
+  /** The directory and those below it, to be watched. */
+  readonly directories: readonly string[];
+}
+
+/**
+ * Lists the manifest files of a directory and of those below it. Names that begin with a dot are left out: editors'
+ * and our own temporary files, and the `..data` folders of mounted ConfigMaps, whose links beside them are followed.
+ * @throws the error of the file system when the directory itself cannot be read
+ */
+export async function listManifestFiles(root: string): Promise<DirectoryListing> {
+  const files = new Map<string, FileStamp>();
+  const directories: string[] = [];
+  const pending = [root];
+  for (let directory = pending.shift(); directory !== undefined; directory = pending.shift()) {
+    const names = await readdir(directory).catch((error: unknown) => {
+      if (directory === root || !isGone(error)) throw error;
+      return null;
+    });
+    if (names === null) continue;
+    directories.push(directory);
+    for (const name of names.sort()) {
+      if (name.startsWith('.')) continue;
+      const path = join(directory, name);
+      const found = await stat(path, { bigint: true }).catch((error: unknown) => {
+        // A file that goes between listing and looking; a link to nowhere.
+        if (isGone(error)) return null;
+        throw error;
+      });
+      if (found === null) continue;
+      if (found.isDirectory()) {
+        if (directories.length + pending.length < 1_000) pending.push(path);
+      } else if (found.isFile() && extensions.has(extname(name))) files.set(path, stampOf(found));
+    }
+  }
+  return { files, directories };
+}
+
+/** Stamp of a file as it is now; null when it is not there. */
+export async function fileStamp(path: string): Promise<FileStamp | null> {
+  try {
+    return stampOf(await stat(path, { bigint: true }));
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw error;
+  }
+}
+
+/**
+ * Reads a file; null when it is not there, or when it changed while it was being read.
+ */
+export async function readManifestFile(path: string): Promise<FileText | null> {
+  let handle: FileHandle;
+  try {
+    handle = await open(path, 'r');
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw error;
+  }
+  try {
+    const before = await handle.stat({ bigint: true });
+    const stamp = stampOf(before);
+    if (before.size > MAX_FILE_SIZE) {
+      return { stamp, text: null, error: `has more than ${MAX_FILE_SIZE} bytes; split it into several files` };
+    }
+    const bytes = await handle.readFile();
+    if (stampOf(await handle.stat({ bigint: true })).signature !== stamp.signature) return null;
+    try {
+      // The byte order mark stays, so that writing gives back what was read.
+      return { stamp, text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes), error: null };
+    } catch {
+      return { stamp, text: null, error: 'is not UTF-8 text' };
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+function stampOf(stats: {
+  readonly dev: bigint;
+  readonly ino: bigint;
+  readonly size: bigint;
+  readonly mtimeNs: bigint;
+  readonly ctimeNs: bigint;
+  readonly birthtimeMs: bigint;
+}): FileStamp {
+  return {
+    signature: `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}:${stats.ctimeNs}`,
+    changedAtMicros: stats.ctimeNs / 1_000n,
+    createdAtMs: Number(stats.birthtimeMs),
+  };
+}
+
+function isGone(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}

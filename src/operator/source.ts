@@ -1,0 +1,101 @@
+import type { Kind, Resource, ResourceKey, ResourceStatus } from '../model/resource.ts';
+import type { Fence, SourceName, StoredResource } from '../store/store.ts';
+
+/** Whether a source can be read now, and since when not. */
+export interface SourceState {
+  /** True once everything there was at the start has been read; stays true. */
+  readonly synced: boolean;
+  readonly available: boolean;
+  /** Why it is not available, for people; null while it is. */
+  readonly reason: string | null;
+  /** Monotonic milliseconds of the last sign of life (event, bookmark, look at the directory); null before the first. */
+  readonly lastEventAt: number | null;
+}
+
+/** A mistake in what a source holds that belongs to no readable resource: a broken document, a doubled identity. */
+export interface SourceProblem {
+  /** Where: a file's path, or a key. */
+  readonly place: string;
+  /** Document in the file, counted from 1; null when it is about the whole. */
+  readonly document: number | null;
+  /** Line in the file, counted from 1; null when there is none. */
+  readonly line: number | null;
+  readonly message: string;
+}
+
+/** A resource that does not exist yet. */
+export interface NewResource extends ResourceKey {
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** A change to fields of `spec` and to annotations. What is not named stays. */
+export interface ResourceChange {
+  /** Fields of `spec` with their new values. */
+  readonly set: Readonly<Record<string, unknown>>;
+  /** Fields of `spec` to take out. */
+  readonly remove: readonly string[];
+  /** Annotations; null takes one out. */
+  readonly annotations: Readonly<Record<string, string | null>>;
+}
+
+/** How a change is made. */
+export interface ApplyOptions {
+  /** Takes fields over from other managers, where the source knows managers (Kubernetes). */
+  readonly force: boolean;
+  /** The resource must still have this version; otherwise `VersionConflict`. */
+  readonly expectedVersion: string;
+}
+
+/** The resource changed meanwhile: read it again and decide anew. Not an error of the caller. */
+export class VersionConflict extends Error {
+  override readonly name = 'VersionConflict';
+
+  constructor(key: ResourceKey) {
+    super(`${key.kind} ${key.namespace}/${key.name} was changed at the same time`);
+  }
+}
+
+/**
+ * Where resources are declared (design.md: the way of the data). Three back ends: Kubernetes, a directory of manifests,
+ * the database. Reading is from memory and never waits; writing is remembered in that memory before it resolves, so
+ * that the writer reads its own write.
+ *
+ * Writes reject with a GatewayError: EG_CONFLICT (create of what exists), EG_FIELD_OWNED, EG_NOT_FOUND, EG_READ_ONLY,
+ * EG_SOURCE_UNAVAILABLE, EG_DATABASE_UNAVAILABLE (source `database`), EG_IMPOSSIBLE (the API server refuses the spec);
+ * or with `VersionConflict`. In each case nothing was changed.
+ */
+export interface ResourceSource {
+  readonly name: SourceName;
+  /** Namespace in which REST creates resources. */
+  readonly writeNamespace: string;
+  /**
+   * Gives the source what the database remembers of its resources, before `start`: what a directory cannot hold
+   * itself (creation time, generation, status) is taken from there.
+   */
+  restore(stored: readonly StoredResource[]): void;
+  /** Begins reading and watching. Resolves when it has synced or when the time is over; watching goes on after that. */
+  start(syncTimeoutMs: number): Promise<void>;
+  stop(): Promise<void>;
+  state(): SourceState;
+  problems(): readonly SourceProblem[];
+  /** All resources, in no particular order. */
+  list(kind: Kind): readonly Resource[];
+  get(key: ResourceKey): Resource | null;
+  /** Registers a listener for changed keys (added, changed or gone); the answer removes it. Must not throw. */
+  watch(listener: (key: ResourceKey) => void): () => void;
+  /** Registers a listener for changes of state or problems; the answer removes it. Must not throw. */
+  onState(listener: () => void): () => void;
+  create(resource: NewResource): Promise<Resource>;
+  apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource>;
+  /** Sets or (null) removes annotations whoever owns the other fields. */
+  annotate(
+    key: ResourceKey,
+    annotations: Readonly<Record<string, string | null>>,
+    expectedVersion: string,
+  ): Promise<Resource>;
+  /** Deletes a resource; false when it is not there. With `expectedVersion` only that version. */
+  delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
+  /** Writes the status of the resource with this uid; does nothing when that is gone. Only the leader calls it. */
+  patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void>;
+}
