@@ -1,11 +1,12 @@
+import { clusterUrlProblem } from './clusterUrl.ts';
 import { EngineClusterSpec } from './engineCluster.ts';
 import type { Problem } from './errors.ts';
 import type { Kind } from './resource.ts';
 import { RoutingRuleSpec } from './routingRule.ts';
-import { schemaChecker } from './schemaProblems.ts';
+import { compileCheck } from './validation.ts';
 
-const checkCluster = schemaChecker(EngineClusterSpec, 'spec');
-const checkRule = schemaChecker(RoutingRuleSpec, 'spec');
+const checkCluster = compileCheck(EngineClusterSpec, 'spec');
+const checkRule = compileCheck(RoutingRuleSpec, 'spec');
 
 /**
  * Says what is wrong with the spec of a resource: what the CRD's schema and its CEL rules say, for sources that have
@@ -18,13 +19,16 @@ export function specProblems(kind: Kind, spec: unknown): readonly Problem[] {
 /** The spec as an EngineCluster's, or its problems. */
 export function engineClusterSpec(
   spec: unknown,
-): { readonly ok: true; readonly spec: EngineClusterSpec } | { readonly ok: false; readonly problems: readonly Problem[] } {
+):
+  | { readonly ok: true; readonly spec: EngineClusterSpec }
+  | { readonly ok: false; readonly problems: readonly Problem[] } {
   const problems = clusterProblems(spec);
   return problems.length === 0 ? { ok: true, spec: spec as EngineClusterSpec } : { ok: false, problems };
 }
 
 function clusterProblems(spec: unknown): readonly Problem[] {
-  const problems = [...checkCluster(spec)];
+  const checked = checkCluster(spec);
+  const problems = checked.ok ? [] : [...checked.problems];
   if (!isRecord(spec)) return problems;
   const hasUrl = spec.proxyTo !== undefined;
   if (hasUrl === (spec.serviceRef !== undefined)) {
@@ -34,7 +38,7 @@ function clusterProblems(spec: unknown): readonly Problem[] {
   for (const field of ['proxyTo', 'externalUrl'] as const) {
     const path = `spec.${field}`;
     if (typeof spec[field] !== 'string') continue;
-    const problem = urlProblem(spec[field]);
+    const problem = clusterUrlProblem(spec[field]);
     if (problem === null) continue;
     const already = problems.findIndex((candidate) => candidate.field === path);
     if (already >= 0) problems.splice(already, 1);
@@ -44,7 +48,8 @@ function clusterProblems(spec: unknown): readonly Problem[] {
 }
 
 function ruleProblems(spec: unknown): readonly Problem[] {
-  const problems = [...checkRule(spec)];
+  const checked = checkRule(spec);
+  const problems = checked.ok ? [] : [...checked.problems];
   if (!isRecord(spec)) return problems;
   const ways = ['actions', 'routeTo', 'deny'].filter((field) => spec[field] !== undefined);
   if (ways.length !== 1) {
@@ -57,15 +62,6 @@ function ruleProblems(spec: unknown): readonly Problem[] {
     problems.push({ field: 'spec.routeTo', message: 'must name exactly one of routingGroup and cluster' });
   }
   return problems;
-}
-
-/** The same as the CEL rule of the CRD says. */
-function urlProblem(text: string): string | null {
-  const url = URL.parse(text);
-  const plain = url !== null && /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/.test(text) && url.hostname !== '';
-  return plain && text.length <= 256
-    ? null
-    : 'must be an http or https URL without user, query and fragment, such as http://engine-a:8080, of at most 256 characters';
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

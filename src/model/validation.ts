@@ -25,13 +25,31 @@ export function compileCheck<S extends TSchema>(schema: S, prefix = ''): (value:
   return (value) => {
     if (compiled.Check(value)) return { ok: true, value: value as Static<S> };
     const byField = new Map<string, string>();
-    for (const error of compiled.Errors(value) as readonly SchemaError[]) {
+    const errors = compiled.Errors(value) as readonly SchemaError[];
+    for (const [field, choices] of choicesByField(errors, prefix)) byField.set(field, `must be one of ${choices}`);
+    for (const error of errors) {
       for (const problem of describe(error, value, prefix)) {
         if (!byField.has(problem.field)) byField.set(problem.field, problem.message);
       }
     }
     return { ok: false, problems: [...byField].map(([field, message]) => ({ field, message })) };
   };
+}
+
+/** A union of literals reports each of them; together they are what is allowed. */
+function choicesByField(errors: readonly SchemaError[], prefix: string): ReadonlyMap<string, string> {
+  const choices = Map.groupBy(
+    errors.filter((error) => error.keyword === 'const'),
+    (error) => error.instancePath,
+  );
+  return new Map(
+    [...choices]
+      .filter(([, consts]) => consts.length > 1)
+      .map(([pointer, consts]) => [
+        fieldPath(prefix, pointer.split('/').slice(1).map(unescapePointer)),
+        consts.map((error) => JSON.stringify(error.params.allowedValue)).join(', '),
+      ]),
+  );
 }
 
 function describe(error: SchemaError, value: unknown, prefix: string): readonly Problem[] {

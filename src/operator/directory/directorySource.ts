@@ -352,7 +352,10 @@ export class DirectorySource implements ResourceSource {
     if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
     if (before.available === this.#state.available && before.synced === this.#state.synced) return;
     if (!this.#state.available) {
-      this.#options.logger.warn({ directory: this.#options.directory, reason: this.#state.reason }, 'manifests directory unavailable');
+      this.#options.logger.warn(
+        { directory: this.#options.directory, reason: this.#state.reason },
+        'manifests directory unavailable',
+      );
     }
     for (const listener of this.#stateListeners) listener();
   }
@@ -384,7 +387,8 @@ function exchangeDocument(
   replacement: string,
 ): string | null {
   const rest = documents.some(
-    (document) => document.start !== start && text.slice(document.start, document.end).replaceAll(/^---|^\.\.\.|\s/gm, '') !== '',
+    (document) =>
+      document.start !== start && text.slice(document.start, document.end).replaceAll(/^---|^\.\.\.|\s/gm, '') !== '',
   );
   if (replacement === '' && !rest) return null;
   return text.slice(0, start) + replacement + text.slice(end);

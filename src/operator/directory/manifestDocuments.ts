@@ -147,7 +147,8 @@ function manifestOf(value: Readonly<Record<string, unknown>>, defaultNamespace: 
     const wrong = textMapMistake(metadata[field]);
     if (wrong !== null) return { path: ['metadata', field], message: `metadata.${field}${wrong}` };
   }
-  if (spec !== undefined && spec !== null && !isRecord(spec)) return { path: ['spec'], message: 'spec must be a mapping' };
+  if (spec !== undefined && spec !== null && !isRecord(spec))
+    return { path: ['spec'], message: 'spec must be a mapping' };
   return {
     key: { kind: kind as Kind, namespace, name },
     labels: (metadata.labels ?? {}) as Readonly<Record<string, string>>,

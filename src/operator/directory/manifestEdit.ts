@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isMap, isScalar, parse, parseDocument, stringify } from 'yaml';
 import { GatewayError } from '../../model/errors.ts';
-import { API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
+import { API_GROUP_VERSION } from '../../model/resource.ts';
 import type { NewResource, ResourceChange } from '../source.ts';
 
 /** A field to set, or (undefined) to take out. */
@@ -51,13 +51,6 @@ export function newDocument(resource: NewResource, creationTimestamp: string): s
     },
     { lineWidth: 0 },
   );
-}
-
-/** A resource after a change, as its document says it. */
-export function changedSpec(resource: Resource, change: ResourceChange): Readonly<Record<string, unknown>> {
-  const spec: Value = { ...resource.spec, ...change.set };
-  for (const field of change.remove) delete spec[field];
-  return spec;
 }
 
 const quiet = { logLevel: 'silent' } as const;
@@ -132,11 +125,11 @@ function rewrite(text: string, edits: readonly Edit[]): string | null {
       }
       document.setIn(path, document.createNode(value));
     }
+    const flushSequences = /^(\s*)[^\s#-][^\n]*:[^\S\n]*\r?\n\1- /m.test(text);
+    return document.toString({ lineWidth: 0, indentSeq: !flushSequences });
   } catch {
     return null;
   }
-  const flushSequences = /^(\s*)[^\s#-][^\n]*:[^\S\n]*\r?\n\1- /m.test(text);
-  return document.toString({ lineWidth: 0, indentSeq: !flushSequences });
 }
 
 function jsonText(before: string, value: Value): string {

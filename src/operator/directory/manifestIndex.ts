@@ -152,7 +152,12 @@ export class ManifestIndex {
       if (file.error !== null) problems.push({ place: path, document: null, line: null, message: file.error });
       for (const document of file.documents) {
         if (document.kind === 'broken') {
-          problems.push({ place: path, document: document.number, line: document.problemLine, message: document.message });
+          problems.push({
+            place: path,
+            document: document.number,
+            line: document.problemLine,
+            message: document.message,
+          });
         }
         if (document.kind !== 'resource') continue;
         const text = keyText(document.manifest.key);
@@ -175,14 +180,11 @@ export class ManifestIndex {
     return { found, problems };
   }
 
-  #settleMissing(
-    found: ReadonlyMap<string, Found>,
-    now: number,
-    deleted: ReadonlySet<string>,
-  ): readonly ResourceKey[] {
+  #settleMissing(found: ReadonlyMap<string, Found>, now: number, deleted: ReadonlySet<string>): readonly ResourceKey[] {
     const gone: ResourceKey[] = [];
     const kept = this.#keptByBrokenDocuments();
-    const limit = found.size === 0 && this.#held.size > 1 ? this.#options.confirmEmptyMs : this.#options.confirmDeletionMs;
+    const limit =
+      found.size === 0 && this.#held.size > 1 ? this.#options.confirmEmptyMs : this.#options.confirmDeletionMs;
     for (const [text, held] of this.#held) {
       if (found.has(text)) continue;
       const { resource } = held;
@@ -242,7 +244,9 @@ export class ManifestIndex {
         creationTimestamp:
           manifest.creationTimestamp ??
           asBefore?.metadata.creationTimestamp ??
-          new Date(Math.min(stamp.createdAtMs || Number.POSITIVE_INFINITY, Number(stamp.changedAtMicros / 1_000n))).toISOString(),
+          new Date(
+            Math.min(stamp.createdAtMs || Number.POSITIVE_INFINITY, Number(stamp.changedAtMicros / 1_000n)),
+          ).toISOString(),
         labels: manifest.labels,
         annotations: manifest.annotations,
       },
@@ -260,7 +264,9 @@ export class ManifestIndex {
 
 /** uid of a resource of a directory: a UUID made of its identity (RFC 9562, version 8: custom, here SHA-256). */
 export function directoryUid(key: ResourceKey): string {
-  const hex = createHash('sha256').update(`directory/${keyText(key)}`).digest('hex');
+  const hex = createHash('sha256')
+    .update(`directory/${keyText(key)}`)
+    .digest('hex');
   const variant = ((Number.parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16);
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
@@ -271,6 +277,7 @@ export function sameContent(resource: Resource, manifest: Manifest): boolean {
     isDeepStrictEqual(resource.spec, manifest.spec) &&
     isDeepStrictEqual(resource.metadata.labels ?? {}, manifest.labels) &&
     isDeepStrictEqual(resource.metadata.annotations ?? {}, manifest.annotations) &&
-    (manifest.creationTimestamp === null || Date.parse(manifest.creationTimestamp) === Date.parse(resource.metadata.creationTimestamp))
+    (manifest.creationTimestamp === null ||
+      Date.parse(manifest.creationTimestamp) === Date.parse(resource.metadata.creationTimestamp))
   );
 }

@@ -1,0 +1,153 @@
+import type { EngineClusterSpec } from '../../model/engineCluster.ts';
+import type { Problem } from '../../model/errors.ts';
+import { keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { engineClusterSpec, problemText } from '../../model/specValidation.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { BackendRow } from '../../store/store.ts';
+import { effectiveActive, type OverrideState, overrideOf } from '../activeOverride.ts';
+import { registryNameOf } from '../resourceName.ts';
+import { dereference, type ServiceLookup, withoutSlash } from './dereference.ts';
+import { claimNames } from './nameClaims.ts';
+import { isPaused } from './paused.ts';
+
+/** Whether a resource is accepted, and why not. */
+export interface Acceptance {
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: string;
+  readonly message: string;
+  /** Nothing but a change of the resource itself mends it (condition `Stalled`). */
+  readonly final: boolean;
+}
+
+/** What an EngineCluster means for routing and database. */
+export interface ClusterOutcome {
+  readonly key: ResourceKey;
+  readonly resource: Resource;
+  readonly registryName: string;
+  readonly acceptance: Acceptance;
+  /** What is routed: by this version or, while it is not accepted or paused, by the last good one; null: nothing. */
+  readonly routable: RoutableCluster | null;
+  readonly override: OverrideState;
+  readonly paused: boolean;
+}
+
+/** What outcomes depend on beside the resources themselves. */
+export interface ClusterSurroundings {
+  readonly services: ServiceLookup;
+  readonly allowedServiceNamespaces: readonly string[];
+  /** What was routed last, by uid. */
+  readonly lastGood: ReadonlyMap<string, RoutableCluster>;
+}
+
+/** The outcome of every EngineCluster there is, by `keyText`. Pure. */
+export function clusterOutcomes(
+  resources: readonly Resource[],
+  surroundings: ClusterSurroundings,
+): ReadonlyMap<string, ClusterOutcome> {
+  const holders = claimNames(resources);
+  return new Map(
+    resources
+      .filter((resource) => resource.metadata.deletionTimestamp === undefined)
+      .map((resource) => {
+        const holder = holders.get(registryNameOf(resource)) ?? resource;
+        return [keyText(keyOf(resource)), clusterOutcome(resource, holder, surroundings)];
+      }),
+  );
+}
+
+function clusterOutcome(resource: Resource, holder: Resource, surroundings: ClusterSurroundings): ClusterOutcome {
+  const registryName = registryNameOf(resource);
+  const paused = isPaused(resource);
+  const last = surroundings.lastGood.get(resource.metadata.uid);
+  // The name is another's by now, or was this one's before it changed: neither may be routed under it.
+  const lastGood = holder === resource && last?.name === registryName ? last : null;
+  const outcome = (acceptance: Acceptance, routable: RoutableCluster | null): ClusterOutcome => ({
+    key: keyOf(resource),
+    resource,
+    registryName,
+    acceptance,
+    routable: paused ? lastGood : routable,
+    override: overrideOf(resource),
+    paused,
+  });
+  if (holder !== resource) return outcome(nameConflict(resource, holder), null);
+  const checked = checkedSpec(resource);
+  if (!checked.ok) {
+    const message = `${problemText(checked.problems)}${lastGood === null ? '' : '; the last good version stays in force'}`;
+    return outcome({ status: 'False', reason: 'InvalidSpec', message, final: true }, lastGood);
+  }
+  const address = dereference(resource, checked.spec, surroundings.services, surroundings.allowedServiceNamespaces);
+  if (!address.ok) {
+    const { reason, message, final } = address;
+    return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, lastGood);
+  }
+  return outcome(
+    { status: 'True', reason: 'Accepted', message: 'the cluster is valid', final: false },
+    routableCluster(resource, checked.spec, address.url),
+  );
+}
+
+/** What routing needs of a valid cluster. */
+function routableCluster(resource: Resource, spec: EngineClusterSpec, url: string): RoutableCluster {
+  return {
+    name: registryNameOf(resource),
+    proxyTo: url,
+    externalUrl: withoutSlash(spec.externalUrl ?? url),
+    routingGroup: spec.routingGroup,
+    active: effectiveActive(resource),
+    weight: spec.weight ?? 100,
+    healthCheck: spec.healthCheck ?? null,
+    origin: 'resource',
+  };
+}
+
+/** The derived row of `gateway_backend`. */
+export function backendRow(cluster: RoutableCluster): BackendRow {
+  return {
+    name: cluster.name,
+    routingGroup: cluster.routingGroup,
+    backendUrl: cluster.proxyTo,
+    externalUrl: cluster.externalUrl,
+    active: cluster.active,
+  };
+}
+
+/** A row of a gateway that ran before, as routing sees it. */
+export function rowCluster(row: BackendRow): RoutableCluster {
+  const proxyTo = withoutSlash(row.backendUrl);
+  return {
+    name: row.name,
+    proxyTo,
+    externalUrl: withoutSlash(row.externalUrl === '' ? proxyTo : row.externalUrl),
+    routingGroup: row.routingGroup,
+    active: row.active,
+    weight: 100,
+    healthCheck: null,
+    origin: 'row',
+  };
+}
+
+function nameConflict(resource: Resource, holder: Resource): Acceptance {
+  const { namespace, name } = holder.metadata;
+  return {
+    status: 'False',
+    reason: 'NameConflict',
+    message: `the name ${registryNameOf(resource)} belongs to the older ${holder.kind} ${namespace}/${name}; set another spec.name or delete one of the two`,
+    final: false,
+  };
+}
+
+type CheckedSpec =
+  | { readonly ok: true; readonly spec: EngineClusterSpec }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** Resources are immutable: each is validated once. */
+const checked = new WeakMap<Resource, CheckedSpec>();
+
+function checkedSpec(resource: Resource): CheckedSpec {
+  const known = checked.get(resource);
+  if (known !== undefined) return known;
+  const result = engineClusterSpec(resource.spec);
+  checked.set(resource, result);
+  return result;
+}

@@ -1,0 +1,98 @@
+import type { ConditionDraft, ConditionStatus } from '../../model/condition.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import { specActive } from '../activeOverride.ts';
+import type { ClusterOutcome } from './clusterOutcome.ts';
+import { pausedMessage } from './paused.ts';
+
+/** A status before the times of its transitions are known. */
+export interface StatusDraft {
+  readonly observedGeneration: number;
+  readonly conditions: readonly ConditionDraft[];
+  /** Further fields of the status. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Whether the database has a resource as it is now. */
+export interface Stored {
+  readonly stored: boolean;
+  /** Why not; empty when it has. */
+  readonly reason: string;
+}
+
+/** What the data plane saw of a cluster's handling of forwarded headers. */
+export interface ForwardedHeadersFinding {
+  readonly ok: boolean;
+  readonly message: string;
+}
+
+/** Last step of a reconcile of a cluster: what to say about it. Pure. */
+export function clusterStatus(
+  outcome: ClusterOutcome,
+  entry: ClusterEntry | null,
+  stored: Stored,
+  forwardedHeaders: ForwardedHeadersFinding | null,
+): StatusDraft {
+  const { generation } = outcome.resource.metadata;
+  const condition = (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
+    type,
+    status,
+    reason,
+    message,
+    observedGeneration: generation,
+  });
+  const { acceptance, routable } = outcome;
+  return {
+    observedGeneration: generation,
+    fields: routable === null ? {} : { active: routable.active, proxyTo: routable.proxyTo },
+    conditions: [
+      condition('Accepted', acceptance.status, acceptance.reason, acceptance.message),
+      condition('Healthy', ...healthy(entry)),
+      condition('Active', ...active(outcome)),
+      condition('ForwardedHeaders', ...forwarded(forwardedHeaders)),
+      condition('Ready', ...ready(acceptance, stored)),
+      ...(acceptance.final && acceptance.status === 'False'
+        ? [condition('Stalled', 'True', acceptance.reason, acceptance.message)]
+        : []),
+      ...(outcome.paused ? [condition('Paused', 'True', 'PausedByAnnotation', pausedMessage)] : []),
+    ],
+  };
+}
+
+type Verdict = readonly [status: ConditionStatus, reason: string, message: string];
+
+function healthy(entry: ClusterEntry | null): Verdict {
+  switch (entry?.health.status) {
+    case undefined:
+      return ['Unknown', 'NotRouted', 'the cluster is not in the routing table'];
+    case 'HEALTHY':
+      return ['True', 'Healthy', 'the last health check was good'];
+    case 'UNHEALTHY':
+      return ['False', 'Unhealthy', entry?.health.reason ?? ''];
+    default:
+      return ['Unknown', 'Pending', entry?.health.reason ?? ''];
+  }
+}
+
+function active({ resource, override }: ClusterOutcome): Verdict {
+  const wanted = specActive(resource);
+  const status = (value: boolean): ConditionStatus => (value ? 'True' : 'False');
+  if (override.kind === 'inForce') {
+    const { active: value, by, at } = override.override;
+    const when = at === null ? '' : ` at ${at}`;
+    const word = value ? 'activated' : 'deactivated';
+    return [status(value), 'Overridden', `${word} by ${by}${when}; spec.active is ${wanted}`];
+  }
+  const note = override.kind === 'unreadable' ? `; ${override.message}` : '';
+  return [status(wanted), 'AsSpecified', `spec.active is ${wanted}${note}`];
+}
+
+function forwarded(finding: ForwardedHeadersFinding | null): Verdict {
+  if (finding === null) return ['Unknown', 'NotObserved', 'no query has been seen yet'];
+  return finding.ok ? ['True', 'Honoured', finding.message] : ['False', 'NotHonoured', finding.message];
+}
+
+function ready(acceptance: ClusterOutcome['acceptance'], stored: Stored): Verdict {
+  if (acceptance.status !== 'True') return [acceptance.status, acceptance.reason, acceptance.message];
+  if (!stored.stored) return ['False', 'NotStored', stored.reason];
+  return ['True', 'Ready', 'accepted, in the routing table and in the database'];
+}

@@ -1,0 +1,42 @@
+import type { ResourceKey } from '../../model/resource.ts';
+import type { BackendRow, Fence, ProjectionResult, SourceName, Store } from '../../store/store.ts';
+import { type Outcome, resourceOfOutcome } from '../routingState.ts';
+import { storedOfResource } from '../storedResource.ts';
+import { backendRow } from './clusterOutcome.ts';
+
+/** Row of `gateway_backend` that an outcome gives; null for none. */
+export function rowOfOutcome(outcome: Outcome): BackendRow | null {
+  if (outcome.kind === 'RoutingRule' || outcome.cluster.routable === null) return null;
+  return backendRow(outcome.cluster.routable);
+}
+
+/**
+ * Apply step of a reconcile: makes the database's projection say what the resource says.
+ * @param fence proof of leadership; null for the projection of a REST write
+ */
+export async function project(
+  store: Pick<Store, 'resources'>,
+  outcome: Outcome,
+  source: SourceName,
+  fence: Fence | null,
+): Promise<ProjectionResult> {
+  return await store.resources.project(
+    storedOfResource(resourceOfOutcome(outcome), source),
+    rowOfOutcome(outcome),
+    fence,
+  );
+}
+
+/**
+ * The same for a resource that is gone. A row that came from another source is left alone: it is not ours.
+ */
+export async function unproject(
+  store: Pick<Store, 'resources'>,
+  key: ResourceKey,
+  source: SourceName,
+  fence: Fence | null,
+): Promise<ProjectionResult> {
+  const stored = await store.resources.get(key);
+  if (stored === null || stored.source !== source) return 'unchanged';
+  return await store.resources.remove(key, stored.uid, fence);
+}

@@ -1,0 +1,71 @@
+import type { ConditionDraft } from '../../model/condition.ts';
+import { keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import type { RoutingRule } from '../../model/routingRule.ts';
+import type { CompiledRules, RuleVerdict } from '../../rules/ruleCompiler.ts';
+import { registryNameOf } from '../resourceName.ts';
+import { isPaused } from './paused.ts';
+
+/** What a RoutingRule means. */
+export interface RuleOutcome {
+  readonly key: ResourceKey;
+  readonly resource: Resource;
+  readonly registryName: string;
+  /** Null when the compiler says nothing about it. */
+  readonly verdict: RuleVerdict | null;
+  /** Condition `ResolvedRefs` without its generation. */
+  readonly references: Pick<ConditionDraft, 'status' | 'reason' | 'message'>;
+  readonly paused: boolean;
+}
+
+/** Groups and clusters that rules may refer to. */
+export interface RuleTargets {
+  readonly groups: ReadonlySet<string>;
+  readonly clusters: ReadonlySet<string>;
+}
+
+/** The outcome of every RoutingRule there is, by `keyText`. Pure. */
+export function ruleOutcomes(
+  resources: readonly Resource[],
+  compiled: CompiledRules,
+  targets: RuleTargets,
+): ReadonlyMap<string, RuleOutcome> {
+  return new Map(
+    resources.map((resource) => {
+      const text = keyText(keyOf(resource));
+      return [
+        text,
+        {
+          key: keyOf(resource),
+          resource,
+          registryName: registryNameOf(resource),
+          verdict: compiled.verdicts.get(text) ?? null,
+          references: references(resource, targets),
+          paused: isPaused(resource),
+        },
+      ];
+    }),
+  );
+}
+
+/** In a few words, where a rule sends requests: a column of `kubectl get`. */
+export function routesTo(resource: Resource): string {
+  const { routeTo, deny } = resource.spec as Partial<RoutingRule['spec']>;
+  if (routeTo?.routingGroup !== undefined) return `group ${routeTo.routingGroup}`;
+  if (routeTo?.cluster !== undefined) return `cluster ${routeTo.cluster}`;
+  return deny === undefined ? 'actions' : 'denied';
+}
+
+function references(resource: Resource, targets: RuleTargets): RuleOutcome['references'] {
+  const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
+  const group = routeTo?.routingGroup;
+  const cluster = routeTo?.cluster;
+  if (group !== undefined && !targets.groups.has(group)) {
+    return { status: 'False', reason: 'GroupNotFound', message: `no cluster belongs to the routing group ${group}` };
+  }
+  if (cluster !== undefined && !targets.clusters.has(cluster)) {
+    return { status: 'False', reason: 'ClusterNotFound', message: `there is no cluster ${cluster}` };
+  }
+  return group === undefined && cluster === undefined
+    ? { status: 'True', reason: 'NoReferences', message: 'the rule names no group or cluster declaratively' }
+    : { status: 'True', reason: 'ResolvedRefs', message: 'what the rule routes to exists' };
+}

@@ -1,0 +1,50 @@
+import type { ConditionDraft, ConditionStatus } from '../../model/condition.ts';
+import type { RuleVerdict } from '../../rules/ruleCompiler.ts';
+import type { StatusDraft, Stored } from './clusterStatus.ts';
+import { pausedMessage } from './paused.ts';
+import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
+
+/** Last step of a reconcile of a rule: what to say about it. Pure. */
+export function ruleStatus(outcome: RuleOutcome, stored: Stored): StatusDraft {
+  const { generation } = outcome.resource.metadata;
+  const { verdict, references } = outcome;
+  const condition = (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
+    type,
+    status,
+    reason,
+    message,
+    observedGeneration: generation,
+  });
+  const truth = (value: boolean): ConditionStatus => (value ? 'True' : 'False');
+  const stalled = verdict !== null && !verdict.accepted && verdict.acceptedReason !== 'NameConflict';
+  return {
+    observedGeneration: generation,
+    fields: { routesTo: routesTo(outcome.resource) },
+    conditions: [
+      verdict === null
+        ? condition('Accepted', 'Unknown', 'Pending', 'the rule has not been compiled yet')
+        : condition('Accepted', truth(verdict.accepted), verdict.acceptedReason, verdict.message),
+      condition('ResolvedRefs', references.status, references.reason, references.message),
+      verdict === null
+        ? condition('Programmed', 'Unknown', 'Pending', 'the rule has not been compiled yet')
+        : condition('Programmed', truth(verdict.programmed), verdict.programmedReason, verdict.programmedMessage),
+      condition('Ready', ...ready(verdict, stored)),
+      ...(stalled ? [condition('Stalled', 'True', verdict.acceptedReason, verdict.message)] : []),
+      ...(outcome.paused ? [condition('Paused', 'True', 'PausedByAnnotation', pausedMessage)] : []),
+    ],
+  };
+}
+
+function ready(
+  verdict: RuleVerdict | null,
+  stored: Stored,
+): readonly [status: ConditionStatus, reason: string, message: string] {
+  if (verdict === null) return ['Unknown', 'Pending', 'the rule has not been compiled yet'];
+  if (!verdict.accepted) return ['False', verdict.acceptedReason, verdict.message];
+  // A suspended rule is as it is wanted.
+  if (!verdict.programmed && verdict.programmedReason !== 'Suspended') {
+    return ['False', verdict.programmedReason, verdict.programmedMessage];
+  }
+  if (!stored.stored) return ['False', 'NotStored', stored.reason];
+  return ['True', 'Ready', 'accepted, in the routing table and in the database'];
+}

@@ -1,0 +1,176 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Resource } from '../model/resource.ts';
+import type { RoutingRule } from '../model/routingRule.ts';
+import type { RoutableCluster } from '../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
+import type { BackendRow, StoredResource } from '../store/store.ts';
+import { type ClusterOutcome, clusterOutcomes, rowCluster } from './reconcile/clusterOutcome.ts';
+import type { ServiceLookup } from './reconcile/dereference.ts';
+import { isPaused } from './reconcile/paused.ts';
+import { type RuleOutcome, ruleOutcomes } from './reconcile/ruleOutcome.ts';
+import { resourceOfStored } from './storedResource.ts';
+
+/** What a resource means: of a cluster or of a rule. */
+export type Outcome =
+  | { readonly kind: 'EngineCluster'; readonly cluster: ClusterOutcome }
+  | { readonly kind: 'RoutingRule'; readonly rule: RuleOutcome };
+
+/** Options of a routing state. */
+export interface RoutingStateOptions {
+  readonly table: RoutingTableHolder;
+  readonly compiler: RuleCompiler;
+  /** The rules file as it was last read; null when none is configured. */
+  readonly rulesFile: () => RulesFile | null;
+  readonly services: ServiceLookup;
+  readonly allowedServiceNamespaces: () => readonly string[];
+  readonly defaultRoutingGroup: string;
+}
+
+/** Resources of both kinds. */
+export interface ResourceLists {
+  readonly clusters: readonly Resource[];
+  readonly rules: readonly Resource[];
+}
+
+/**
+ * Works out from all resources what is routed, and hands it to the routing table. Synchronous and without I/O: the
+ * table follows the source at once, whatever the database does.
+ */
+export class RoutingState {
+  readonly #options: RoutingStateOptions;
+  /** What was routed last, by uid. */
+  readonly #lastGood = new Map<string, RoutableCluster>();
+  /** Rules as they were before they were paused. */
+  readonly #ruleVersions = new Map<string, Resource>();
+  #outcomes: ReadonlyMap<string, Outcome> = new Map();
+  #compiled: CompiledRules | null = null;
+  #clusters: readonly RoutableCluster[] = [];
+  #rows: readonly BackendRow[] = [];
+
+  constructor(options: RoutingStateOptions) {
+    this.#options = options;
+  }
+
+  /** By `keyText`. */
+  get outcomes(): ReadonlyMap<string, Outcome> {
+    return this.#outcomes;
+  }
+
+  get compiled(): CompiledRules | null {
+    return this.#compiled;
+  }
+
+  /** Rows of a gateway that ran before, which no resource has adopted. Takes effect with the next refresh. */
+  setRows(rows: readonly BackendRow[]): void {
+    this.#rows = rows;
+  }
+
+  /**
+   * Takes from the database's projection what was routed before a restart, for resources that are not valid or are
+   * paused now.
+   */
+  restore(stored: readonly StoredResource[], rows: readonly BackendRow[]): void {
+    const byName = new Map(rows.map((row) => [row.name, row]));
+    for (const resource of stored) {
+      const row = resource.kind === 'EngineCluster' ? byName.get(resource.registryName) : undefined;
+      if (row !== undefined && !this.#lastGood.has(resource.uid)) {
+        this.#lastGood.set(resource.uid, { ...rowCluster(row), origin: 'resource' });
+      }
+      if (resource.kind === 'RoutingRule') this.#ruleVersions.set(resource.uid, resourceOfStored(resource));
+    }
+  }
+
+  /**
+   * Makes the table say what the resources say.
+   * @returns keys whose outcome changed, came or went
+   */
+  refresh(resources: ResourceLists): readonly string[] {
+    const { table, compiler, rulesFile, services, allowedServiceNamespaces, defaultRoutingGroup } = this.#options;
+    const clusters = clusterOutcomes(resources.clusters, {
+      services,
+      allowedServiceNamespaces: allowedServiceNamespaces(),
+      lastGood: this.#lastGood,
+    });
+    this.#remember(clusters);
+    const routable = this.#withRows(clusters);
+    const rules = resources.rules.filter((rule) => rule.metadata.deletionTimestamp === undefined);
+    const compiled = compiler.compile(rules.map((rule) => this.#ruleInForce(rule)) as RoutingRule[], rulesFile());
+    const ruleUids = new Set(rules.map((rule) => rule.metadata.uid));
+    for (const uid of this.#ruleVersions.keys()) if (!ruleUids.has(uid)) this.#ruleVersions.delete(uid);
+    const targets = {
+      groups: new Set([defaultRoutingGroup, ...routable.map((cluster) => cluster.routingGroup)]),
+      clusters: new Set(routable.map((cluster) => cluster.name)),
+    };
+    const before = this.#outcomes;
+    this.#outcomes = new Map<string, Outcome>([
+      ...clusters.entries().map(([key, cluster]): [string, Outcome] => [key, { kind: 'EngineCluster', cluster }]),
+      ...ruleOutcomes(rules, compiled, targets)
+        .entries()
+        .map(([key, rule]): [string, Outcome] => [key, { kind: 'RoutingRule', rule }]),
+    ]);
+    const rulesChanged = this.#compiled?.ruleSet !== compiled.ruleSet;
+    const clustersChanged = !isDeepStrictEqual(this.#clusters, routable);
+    this.#compiled = compiled;
+    this.#clusters = routable;
+    if (rulesChanged || clustersChanged) {
+      table.setInputs({
+        ...(clustersChanged ? { clusters: routable } : {}),
+        ...(rulesChanged ? { rules: compiled.ruleSet } : {}),
+      });
+    }
+    return changedKeys(before, this.#outcomes);
+  }
+
+  #remember(outcomes: ReadonlyMap<string, ClusterOutcome>): void {
+    const live = new Set<string>();
+    for (const { resource, routable } of outcomes.values()) {
+      live.add(resource.metadata.uid);
+      if (routable !== null) this.#lastGood.set(resource.metadata.uid, routable);
+    }
+    for (const uid of this.#lastGood.keys()) if (!live.has(uid)) this.#lastGood.delete(uid);
+  }
+
+  #withRows(outcomes: ReadonlyMap<string, ClusterOutcome>): readonly RoutableCluster[] {
+    const routable = outcomes
+      .values()
+      .map((outcome) => outcome.routable)
+      .filter((cluster) => cluster !== null)
+      .toArray();
+    const claimed = new Set(outcomes.values().map((outcome) => outcome.registryName));
+    return [...routable, ...this.#rows.filter((row) => !claimed.has(row.name)).map(rowCluster)];
+  }
+
+  #ruleInForce(rule: Resource): Resource {
+    const { uid } = rule.metadata;
+    const held = this.#ruleVersions.get(uid);
+    if (isPaused(rule) && held !== undefined) return held;
+    this.#ruleVersions.set(uid, rule);
+    return rule;
+  }
+}
+
+function changedKeys(before: ReadonlyMap<string, Outcome>, after: ReadonlyMap<string, Outcome>): readonly string[] {
+  const changed = [...before.keys()].filter((key) => !after.has(key));
+  for (const [key, outcome] of after) if (!sameOutcome(before.get(key), outcome)) changed.push(key);
+  return changed;
+}
+
+function sameOutcome(a: Outcome | undefined, b: Outcome): boolean {
+  if (a?.kind === 'EngineCluster' && b.kind === 'EngineCluster') {
+    const { resource: resourceA, ...restA } = a.cluster;
+    const { resource: resourceB, ...restB } = b.cluster;
+    return resourceA === resourceB && isDeepStrictEqual(restA, restB);
+  }
+  if (a?.kind === 'RoutingRule' && b.kind === 'RoutingRule') {
+    const { resource: resourceA, ...restA } = a.rule;
+    const { resource: resourceB, ...restB } = b.rule;
+    return resourceA === resourceB && isDeepStrictEqual(restA, restB);
+  }
+  return false;
+}
+
+/** The resource of an outcome. */
+export function resourceOfOutcome(outcome: Outcome): Resource {
+  return outcome.kind === 'EngineCluster' ? outcome.cluster.resource : outcome.rule.resource;
+}

@@ -1,0 +1,122 @@
+import type { Logger } from 'pino';
+import type { BackendRow, SourceName, Store, StoredResource } from '../store/store.ts';
+
+/** What the database had at one time. */
+export interface DatabaseView {
+  readonly stored: readonly StoredResource[];
+  /** Rows of `gateway_backend` that none of our resources stands for. */
+  readonly unmanaged: readonly BackendRow[];
+  readonly rows: readonly BackendRow[];
+}
+
+/**
+ * Reads projection and rows. A row is unmanaged when no resource stands for it: it is of a gateway that ran before, or
+ * of a resource source that was configured before.
+ * @param source the configured source; rows of resources from elsewhere are not its own
+ */
+export async function readDatabase(
+  store: Pick<Store, 'resources' | 'backends'>,
+  source: SourceName,
+): Promise<DatabaseView> {
+  // Resources first: what is projected in between has its row marked as managed then.
+  const stored = await store.resources.all();
+  const all = await store.backends.all();
+  const own = new Set<string>();
+  const foreign = new Set<string>();
+  for (const resource of stored) {
+    if (resource.kind !== 'EngineCluster') continue;
+    const isOwn = source === 'database' || resource.source === source;
+    (isOwn ? own : foreign).add(resource.registryName);
+  }
+  const rows = all.map(({ managed: _, ...row }) => row);
+  const unmanaged = all
+    .filter((row) => !row.managed || (foreign.has(row.name) && !own.has(row.name)))
+    .map(({ managed: _, ...row }) => row);
+  return { stored: source === 'database' ? stored : stored.filter((row) => row.source === source), unmanaged, rows };
+}
+
+/** Options of a watch of unmanaged rows. */
+export interface RowWatchOptions {
+  readonly store: Pick<Store, 'resources' | 'backends'>;
+  readonly source: SourceName;
+  readonly logger: Logger;
+  /** Called with each view that could be read. Must not throw. */
+  readonly onView: (view: DatabaseView) => void;
+  /** Called once the database answers again after it did not. Must not throw. */
+  readonly onReturn: () => void;
+  /** Time between looks in milliseconds: 5,000. */
+  readonly pollMs?: number;
+}
+
+/** Looks at the database now and then: for unmanaged rows, and for its return after it was away. */
+export class RowWatch {
+  readonly #options: RowWatchOptions;
+  readonly #pollMs: number;
+  #timer: NodeJS.Timeout | undefined;
+  #turn: Promise<void> = Promise.resolve();
+  #running = false;
+  #away = false;
+  #warned = false;
+
+  constructor(options: RowWatchOptions) {
+    this.#options = options;
+    this.#pollMs = options.pollMs ?? 5_000;
+  }
+
+  /** Why the database is away; null while it answers. */
+  get away(): boolean {
+    return this.#away;
+  }
+
+  /** Begins looking; resolves after the first look or after the time. */
+  async start(timeoutMs: number): Promise<void> {
+    this.#running = true;
+    this.#turn = this.#loop();
+    let timer: NodeJS.Timeout | undefined;
+    await Promise.race([
+      this.#turn,
+      new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, timeoutMs);
+      }),
+    ]);
+    clearTimeout(timer);
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    clearTimeout(this.#timer);
+    await this.#turn;
+  }
+
+  async #loop(): Promise<void> {
+    await this.#look();
+    if (!this.#running) return;
+    this.#timer = setTimeout(() => {
+      this.#turn = this.#loop();
+    }, this.#pollMs);
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const view = await readDatabase(this.#options.store, this.#options.source);
+      const returned = this.#away;
+      this.#away = false;
+      this.#warn(view.unmanaged);
+      this.#options.onView(view);
+      if (returned) this.#options.onReturn();
+    } catch (error) {
+      if (!this.#away)
+        this.#options.logger.warn({ err: error }, 'the database cannot be read; routing goes on without it');
+      this.#away = true;
+    }
+  }
+
+  #warn(rows: readonly BackendRow[]): void {
+    if (this.#warned || rows.length === 0) return;
+    this.#warned = true;
+    this.#options.logger.warn(
+      { clusters: rows.map((row) => row.name) },
+      'clusters without a resource are in the database; "engine-gateway export" prints them as manifests to apply',
+    );
+  }
+}

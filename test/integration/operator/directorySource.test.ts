@@ -1,0 +1,301 @@
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { systemClock } from '../../../src/model/clock.ts';
+import type { ResourceKey } from '../../../src/model/resource.ts';
+import { DirectorySource } from '../../../src/operator/directory/directorySource.ts';
+
+let directory: string;
+const sources: DirectorySource[] = [];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'eg-manifests-'));
+});
+afterEach(async () => {
+  for (const source of sources.splice(0)) await source.stop();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const started = async (): Promise<DirectorySource> => {
+  const source = new DirectorySource({
+    directory,
+    namespace: 'default',
+    clock: systemClock,
+    logger: pino({ enabled: false }),
+    settleMs: 20,
+    confirmDeletionMs: 200,
+    confirmEmptyMs: 400,
+    pollMs: 200,
+  });
+  sources.push(source);
+  await source.start(5_000);
+  return source;
+};
+
+const cluster = (name: string, url = `http://${name}:8080`): string =>
+  `# cluster ${name}\napiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata:\n  name: ${name}\nspec:\n  proxyTo: ${url}\n  routingGroup: adhoc\n`;
+const rule = (name: string): string =>
+  `---\napiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata: {name: ${name}}\nspec: {condition: "true", routeTo: {routingGroup: adhoc}}\n`;
+const key = (name: string): ResourceKey => ({ kind: 'EngineCluster', namespace: 'default', name });
+const path = (name: string): string => join(directory, name);
+const write = (name: string, text: string): Promise<void> => writeFile(path(name), text);
+const read = (name: string): Promise<string> => readFile(path(name), 'utf8');
+const names = (source: DirectorySource): string[] =>
+  source
+    .list('EngineCluster')
+    .map((resource) => resource.metadata.name)
+    .sort();
+const until = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 5_000, interval: 10 });
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+test('resources of all files are read, and changes are followed', async () => {
+  await write('a.yaml', `${cluster('a')}${rule('r')}`);
+  await mkdir(path('more'));
+  await write('more/b.yml', cluster('b'));
+  await write(
+    'c.json',
+    JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name: 'c' } }),
+  );
+  await write('notes.txt', 'no manifest');
+  const source = await started();
+  expect(names(source)).toEqual(['a', 'b', 'c']);
+  expect(source.list('RoutingRule')).toHaveLength(1);
+  const changed: string[] = [];
+  source.watch((changedKey) => changed.push(changedKey.name));
+  const before = source.get(key('b'));
+  await write('more/b.yml', cluster('b', 'http://other:1'));
+  await until(() => expect(source.get(key('b'))?.spec.proxyTo).toBe('http://other:1'));
+  const after = source.get(key('b'));
+  expect(after?.metadata).toMatchObject({ uid: before?.metadata.uid, generation: 2 });
+  expect(BigInt(after!.metadata.resourceVersion)).toBeGreaterThan(BigInt(before!.metadata.resourceVersion));
+  expect(changed).toEqual(['b']);
+});
+
+test('a touched file changes nothing', async () => {
+  await write('a.yaml', cluster('a'));
+  const source = await started();
+  const before = source.get(key('a'));
+  await write('a.yaml', cluster('a'));
+  await write('b.yaml', cluster('b'));
+  await until(() => expect(names(source)).toEqual(['a', 'b']));
+  expect(source.get(key('a'))).toBe(before);
+});
+
+test('a broken document keeps its last good version, is reported with its place, and disturbs no other', async () => {
+  await write('a.yaml', `${cluster('a')}---\n${cluster('b')}---\n${cluster('c')}`);
+  const source = await started();
+  await write('a.yaml', `${cluster('a', 'http://new:1')}---\n${cluster('b').replace('spec:', 'spec: "')}`);
+  await until(() => expect(source.get(key('a'))?.spec.proxyTo).toBe('http://new:1'));
+  expect(source.problems()).toMatchObject([{ place: path('a.yaml'), document: 2 }]);
+  expect(source.problems()[0]?.line).toBeGreaterThan(9);
+  await until(() => expect(names(source)).toEqual(['a', 'b']));
+  await pause(300);
+  expect(source.get(key('b'))?.spec.proxyTo).toBe('http://b:8080');
+});
+
+test('an emptied, half-written or absent file is no deletion until it stays so', async () => {
+  await write('a.yaml', `${cluster('a')}---\n${cluster('b')}`);
+  await write('z.yaml', cluster('z'));
+  const source = await started();
+  const gone: string[] = [];
+  source.watch((changed) => gone.push(changed.name));
+  for (const disturb of [
+    () => write('a.yaml', ''),
+    () => unlink(path('a.yaml')),
+    () => write('a.yaml', cluster('a')),
+  ]) {
+    await disturb();
+    await pause(100);
+    expect(names(source)).toEqual(['a', 'b', 'z']);
+    await write('a.yaml', `${cluster('a')}---\n${cluster('b')}`);
+    await pause(100);
+  }
+  expect(gone).toEqual([]);
+  await write('a.yaml', cluster('b'));
+  await until(() => expect(names(source)).toEqual(['b', 'z']));
+  expect(gone).toEqual(['a']);
+  await unlink(path('a.yaml'));
+  await until(() => expect(names(source)).toEqual(['z']));
+});
+
+test('a resource that moves to another file is not deleted in between', async () => {
+  await write('a.yaml', cluster('a'));
+  await write('b.yaml', cluster('b'));
+  const source = await started();
+  const before = source.get(key('a'));
+  await rename(path('a.yaml'), path('c.yaml'));
+  await pause(500);
+  expect(source.get(key('a'))).toBe(before);
+  const held = source.get(key('a'))!;
+  await source.apply(
+    key('a'),
+    { set: { weight: 1 }, remove: [], annotations: {} },
+    { force: false, expectedVersion: held.metadata.resourceVersion },
+  );
+  expect(await read('c.yaml')).toContain('weight: 1');
+});
+
+test('the same identity in two files is reported; the first stays in force', async () => {
+  await write('a.yaml', cluster('a'));
+  const source = await started();
+  await write('0.yaml', cluster('a', 'http://second:1'));
+  await until(() => expect(source.problems()).toHaveLength(1));
+  expect(source.problems()[0]).toMatchObject({ place: path('0.yaml'), document: 1, line: 1 });
+  expect(source.get(key('a'))?.spec.proxyTo).toBe('http://a:8080');
+  await unlink(path('a.yaml'));
+  await until(() => expect(source.get(key('a'))?.spec.proxyTo).toBe('http://second:1'));
+  expect(source.problems()).toEqual([]);
+});
+
+test('the links of a mounted ConfigMap are followed, and its files cannot be written', async () => {
+  const version = async (name: string, text: string): Promise<void> => {
+    await mkdir(path(name));
+    await writeFile(join(path(name), 'a.yaml'), text);
+    await symlink(name, path('..data_tmp'));
+    await rename(path('..data_tmp'), path('..data'));
+  };
+  await version('..2026_1', cluster('a'));
+  await symlink('..data/a.yaml', path('a.yaml'));
+  const source = await started();
+  expect(names(source)).toEqual(['a']);
+  await version('..2026_2', cluster('a', 'http://swapped:1'));
+  await until(() => expect(source.get(key('a'))?.spec.proxyTo).toBe('http://swapped:1'));
+  const expectedVersion = source.get(key('a'))!.metadata.resourceVersion;
+  const write = source.apply(
+    key('a'),
+    { set: { weight: 1 }, remove: [], annotations: {} },
+    { force: false, expectedVersion },
+  );
+  await expect(write).rejects.toMatchObject({ code: 'EG_READ_ONLY', message: expect.stringContaining(path('a.yaml')) });
+});
+
+test('writes change their document only; new resources get a file, deletions take theirs', async () => {
+  const others = [
+    '---\n# only a comment\n',
+    rule('r'),
+    '--- # odd  spacing\n',
+    cluster('b').replace('routingGroup: adhoc', 'routingGroup:   "x"'),
+  ];
+  await write('a.yaml', `${cluster('a')}${others.join('')}`);
+  const source = await started();
+  const version = (name: string): string => source.get(key(name))!.metadata.resourceVersion;
+  await source.apply(
+    key('a'),
+    { set: { active: false }, remove: [], annotations: {} },
+    { force: false, expectedVersion: version('a') },
+  );
+  expect(await read('a.yaml')).toBe(`${cluster('a')}  active: false\n${others.join('')}`);
+  await source.annotate(key('b'), { 'x/y': 'z' }, version('b'));
+  expect(await read('a.yaml')).toContain(`${cluster('a')}  active: false\n${others.slice(0, 2).join('')}`);
+  expect(source.get(key('b'))?.metadata).toMatchObject({ annotations: { 'x/y': 'z' }, generation: 1 });
+  expect(await source.delete(key('a'), null)).toBe(true);
+  expect(names(source)).toEqual(['b']);
+  expect((await read('a.yaml')).startsWith(others.slice(0, 2).join(''))).toBe(true);
+  await source.create({ ...key('n'), spec: { proxyTo: 'http://n:1', routingGroup: 'g' } });
+  expect(await readdir(directory)).toEqual(['a.yaml', 'enginecluster-n.yaml']);
+  await expect(source.create({ ...key('n'), spec: {} })).rejects.toMatchObject({ code: 'EG_CONFLICT' });
+  expect(await source.delete(key('n'), null)).toBe(true);
+  expect(await source.delete(key('n'), null)).toBe(false);
+  expect(await readdir(directory)).toEqual(['a.yaml']);
+});
+
+test('a file that is edited during a write: neither change is lost', async () => {
+  await write('a.yaml', `${cluster('a')}---\n${cluster('b')}`);
+  const source = await started();
+  const expectedVersion = source.get(key('a'))!.metadata.resourceVersion;
+  await write('a.yaml', `${cluster('a', 'http://edited:1')}---\n${cluster('b')}`);
+  const change = { set: { weight: 7 }, remove: [], annotations: {} };
+  await expect(source.apply(key('a'), change, { force: false, expectedVersion })).rejects.toMatchObject({
+    name: 'VersionConflict',
+  });
+  await until(() => expect(source.get(key('a'))?.spec.proxyTo).toBe('http://edited:1'));
+  await write('a.yaml', `${cluster('a', 'http://edited:1')}---\n${cluster('b', 'http://edited:2')}`);
+  await source.apply(key('a'), change, {
+    force: false,
+    expectedVersion: source.get(key('a'))!.metadata.resourceVersion,
+  });
+  await until(() => expect(source.get(key('b'))?.spec.proxyTo).toBe('http://edited:2'));
+  expect(source.get(key('a'))?.spec).toMatchObject({ proxyTo: 'http://edited:1', weight: 7 });
+});
+
+test('two replicas that write to one directory at the same time lose nothing', async () => {
+  await write('a.yaml', Array.from({ length: 6 }, (_, index) => cluster(`c${index}`)).join('---\n'));
+  const replicas = [await started(), await started()];
+  const attempt = async (source: DirectorySource, name: string, field: string): Promise<void> => {
+    for (;;) {
+      const held = source.get(key(name))!;
+      try {
+        await source.apply(
+          key(name),
+          { set: { [field]: 5 }, remove: [], annotations: {} },
+          { force: false, expectedVersion: held.metadata.resourceVersion },
+        );
+        return;
+      } catch (error) {
+        if ((error as Error).name !== 'VersionConflict') throw error;
+        await pause(30);
+      }
+    }
+  };
+  await Promise.all(
+    Array.from({ length: 6 }, (_, index) => [
+      attempt(replicas[0]!, `c${index}`, 'left'),
+      attempt(replicas[1]!, `c${index}`, 'right'),
+    ]).flat(),
+  );
+  for (const source of replicas) {
+    await until(() => {
+      for (const resource of source.list('EngineCluster')) expect(resource.spec).toMatchObject({ left: 5, right: 5 });
+    });
+  }
+});
+
+test('a directory that goes away keeps what was read, refuses writes, and is found again', async () => {
+  await write('a.yaml', cluster('a'));
+  const source = await started();
+  await rename(directory, `${directory}-away`);
+  await until(() => expect(source.state().available).toBe(false));
+  expect(names(source)).toEqual(['a']);
+  await expect(source.create({ ...key('n'), spec: {} })).rejects.toMatchObject({ code: 'EG_SOURCE_UNAVAILABLE' });
+  await rename(`${directory}-away`, directory);
+  await until(() => expect(source.state().available).toBe(true));
+  expect(names(source)).toEqual(['a']);
+});
+
+test('after a restart versions go on, generation and creation come from the database', async () => {
+  await write('a.yaml', cluster('a'));
+  const first = await started();
+  const before = first.get(key('a'))!;
+  const stored = {
+    ...before.metadata,
+    ...key('a'),
+    registryName: 'a',
+    spec: before.spec,
+    labels: {},
+    annotations: {},
+    status: { active: true },
+    source: 'directory',
+    generation: 7,
+    creationTimestamp: '2020-01-01T00:00:00.000Z',
+  } as const;
+  const second = new DirectorySource({
+    directory,
+    namespace: 'default',
+    clock: systemClock,
+    logger: pino({ enabled: false }),
+  });
+  sources.push(second);
+  second.restore([stored]);
+  await second.start(5_000);
+  expect(second.get(key('a'))).toMatchObject({
+    metadata: {
+      uid: before.metadata.uid,
+      resourceVersion: before.metadata.resourceVersion,
+      generation: 7,
+      creationTimestamp: '2020-01-01T00:00:00.000Z',
+    },
+    status: { active: true },
+  });
+});
