@@ -55,7 +55,7 @@ export class InfoCheck implements HealthCheckKind {
         headers: { accept: 'application/json' },
       });
       if (answer.statusCode !== 200) {
-        answer.body.destroy();
+        await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal });
         return bad(`status ${answer.statusCode}`, repeatable.includes(answer.statusCode));
       }
       let text = '';
