@@ -1,0 +1,148 @@
+import { LRUCache } from 'lru-cache';
+import type { ProductNames } from '../model/names.ts';
+import { analyzeSql, type SqlVerdict } from './analyzeSql.ts';
+import { bodyText } from './bodyText.ts';
+import { preparedStatements } from './preparedStatements.ts';
+import type { QueryProperties } from './queryProperties.ts';
+import { headerValue, headerValues, type RawHeaders } from './rawHeaders.ts';
+import { isStatementPath } from './statementPath.ts';
+import { v2Body } from './v2Body.ts';
+
+/** How requests are analysed (spec.md: Configuration keys, `requestAnalyzerConfig`). */
+export interface AnalysisSettings {
+  readonly names: ProductNames;
+  /** Bodies of this many UTF-16 units and more are not analysed. */
+  readonly maxBodySize: number;
+  /** Bodies may be JSON with `query` and `preparedStatements`. */
+  readonly clientsUseV2Format: boolean;
+  /** Paths whose POSTs are submissions, without a trailing slash: `/v1/statement` and the additional ones. */
+  readonly statementPaths: readonly string[];
+  /** Bytes of memory for verdicts of repeated texts; 0 for none. */
+  readonly cacheBytes: number;
+}
+
+/** What of a request is analysed. */
+export interface AnalyzableRequest {
+  readonly method: string;
+  /** Path as sent, without the query string. */
+  readonly path: string;
+  readonly headers: RawHeaders;
+  /** The whole body; null when there is none or it is longer than what is buffered. */
+  readonly body: string | Uint8Array | null;
+}
+
+/** Analyses one request; never throws because of what is in it. */
+export type AnalyzeRequest = (request: AnalyzableRequest) => QueryProperties;
+
+/** Memory for verdicts by default. */
+export const DEFAULT_CACHE_BYTES = 16 * 1024 * 1024;
+/** Longer texts are not kept. */
+const LONGEST_KEPT = 64 * 1024;
+
+const nothing: SqlVerdict = {
+  errorMessage: null,
+  queryType: '',
+  resourceGroupQueryType: '',
+  tables: [],
+  catalogs: [],
+  schemas: [],
+  catalogSchemas: [],
+  body: '',
+  queryId: null,
+};
+
+/** Makes the analysis of requests; verdicts of equal texts with equal defaults are made once. */
+export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
+  const catalogKey = settings.names.headerKey('Catalog');
+  const schemaKey = settings.names.headerKey('Schema');
+  const preparedKey = settings.names.headerKey('Prepared-Statement');
+  const cache = verdictCache(settings.cacheBytes);
+  // Characters are at most four bytes of UTF-8.
+  const maxPreparedBytes = Math.min(settings.maxBodySize * 4, 2 ** 30);
+
+  function statementVerdict(
+    text: string,
+    catalog: string | null,
+    schema: string | null,
+    preparedLines: readonly string[],
+  ): SqlVerdict {
+    const prepared = preparedStatements(preparedLines, maxPreparedBytes);
+    if (prepared.errorMessage !== null) return { ...nothing, errorMessage: prepared.errorMessage, body: text };
+    return analyzeSql(text, { catalog, schema, prepared: prepared.statements });
+  }
+
+  function cachedVerdict(
+    text: string,
+    catalog: string | null,
+    schema: string | null,
+    preparedLines: readonly string[],
+  ): SqlVerdict {
+    if (cache === null) return statementVerdict(text, catalog, schema, preparedLines);
+    const key = cacheKey(text, catalog, schema, preparedLines);
+    if (key.length > LONGEST_KEPT) return statementVerdict(text, catalog, schema, preparedLines);
+    const known = cache.get(key);
+    if (known !== undefined) return known;
+    const verdict = statementVerdict(text, catalog, schema, preparedLines);
+    cache.set(key, verdict);
+    return verdict;
+  }
+
+  function bodyVerdict(request: AnalyzableRequest, catalog: string | null, schema: string | null): SqlVerdict {
+    const { body, headers } = request;
+    if (body === null || request.method !== 'POST' || body.length === 0) return nothing;
+    // No character takes more than three bytes a UTF-16 unit.
+    if (typeof body !== 'string' && body.length >= settings.maxBodySize * 3) return nothing;
+    const text = bodyText(body, headerValue(headers, 'content-type'));
+    if (text === null || text.length === 0 || text.length >= settings.maxBodySize) return nothing;
+    const v2 = settings.clientsUseV2Format ? v2Body(text) : null;
+    if (v2 !== null) return analyzeSql(v2.query, { catalog, schema, prepared: v2.preparedStatements });
+    return cachedVerdict(text, catalog, schema, headerValues(headers, preparedKey));
+  }
+
+  return (request) => {
+    const defaultCatalog = headerValue(request.headers, catalogKey);
+    const defaultSchema = headerValue(request.headers, schemaKey);
+    const verdict = bodyVerdict(request, defaultCatalog, defaultSchema);
+    return {
+      errorMessage: verdict.errorMessage,
+      isNewQuerySubmission: request.method === 'POST' && isStatementPath(request.path, settings.statementPaths),
+      queryType: verdict.queryType,
+      resourceGroupQueryType: verdict.resourceGroupQueryType,
+      defaultCatalog,
+      defaultSchema,
+      tables: verdict.tables,
+      catalogs: verdict.catalogs,
+      schemas: verdict.schemas,
+      catalogSchemas: verdict.catalogSchemas,
+      body: verdict.body,
+      queryId: verdict.queryId,
+    };
+  };
+}
+
+function verdictCache(bytes: number): LRUCache<string, SqlVerdict> | null {
+  if (bytes <= 0) return null;
+  return new LRUCache<string, SqlVerdict>({ maxSize: bytes, sizeCalculation: verdictBytes });
+}
+
+/** About what an entry takes: two bytes a character and what its objects cost. */
+function verdictBytes(verdict: SqlVerdict, key: string): number {
+  let bytes = 512 + 2 * key.length + (verdict.body === key ? 0 : 2 * verdict.body.length);
+  for (const table of verdict.tables) bytes += 160 + 2 * table.reduce((sum, part) => sum + part.length, 0);
+  for (const list of [verdict.catalogs, verdict.schemas, verdict.catalogSchemas]) {
+    for (const name of list) bytes += 32 + 2 * name.length;
+  }
+  return bytes;
+}
+
+/** A text that differs where anything that the verdict depends on differs. */
+function cacheKey(
+  text: string,
+  catalog: string | null,
+  schema: string | null,
+  preparedLines: readonly string[],
+): string {
+  const defaults = `${catalog === null ? '' : `c${catalog.length}:${catalog}`}/${schema === null ? '' : `s${schema.length}:${schema}`}/`;
+  if (preparedLines.length === 0) return defaults + text;
+  return `${defaults}p${preparedLines.map((line) => `${line.length}:${line}`).join('')}/${text}`;
+}

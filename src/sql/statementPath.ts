@@ -1,0 +1,18 @@
+/**
+ * True if a path is one of the statement paths: segments are compared after taking off path parameters (`;x=1`) and a
+ * trailing slash, as the engine takes such a POST as a submission too (design.md).
+ * @param path as sent, without the query string
+ * @param statementPaths such as `/v1/statement`, without a trailing slash
+ */
+export function isStatementPath(path: string, statementPaths: readonly string[]): boolean {
+  if (statementPaths.includes(path)) return true;
+  if (!path.includes(';') && !path.endsWith('/')) return false;
+  const plain = path
+    .split('/')
+    .map((segment) => {
+      const parameters = segment.indexOf(';');
+      return parameters < 0 ? segment : segment.slice(0, parameters);
+    })
+    .join('/');
+  return statementPaths.includes(plain.endsWith('/') ? plain.slice(0, -1) : plain);
+}

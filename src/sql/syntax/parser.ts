@@ -1,0 +1,254 @@
+import { LAST_IDENTIFIER, T } from './kinds.ts';
+import { type TokenBuffer, tokenize } from './lexer.ts';
+
+/** Thrown to leave the parser; the parser holds what went wrong. One object for all, as errors are a normal verdict. */
+class SyntaxFailure extends Error {}
+const failure = new SyntaxFailure('syntax error');
+
+/** Values of `Parser.blamed` that are no token. */
+const UNBLAMED = -1;
+const SELF = -2;
+
+/** Nesting of constructs that the parser goes down by calls; deeper text is refused (the engine's own parser overflows). */
+const MAX_DEPTH = 1_500;
+/** What the engine says of a text that its parser cannot go down into. */
+export const TOO_DEEP = 'statement is too large (stack overflow while parsing)';
+
+/** What a name in a statement stands for. */
+export const NameRole = {
+  /** A table, view, table function or other object of a schema. */
+  table: 0,
+  /** A schema. */
+  schema: 1,
+  /** A catalog. */
+  catalog: 2,
+  /** A column with its table before it. */
+  column: 3,
+  /** A procedure: must be a full name, but is no table. */
+  procedure: 4,
+  /** The schema of the defaults, as nothing is named. */
+  defaultSchema: 5,
+  /** The catalog of the defaults, as nothing is named. */
+  defaultCatalog: 6,
+  /** The new name of the schema named before. */
+  renamedSchema: 7,
+  /** The new name of the table or view named before, whose catalog it takes if it has none. */
+  renamedTable: 8,
+} as const;
+
+/**
+ * State of a parse: tokens, position, what was found. Rules of the grammar are functions that take it, one per rule, in
+ * the files beside this one. They move forward only; where the grammar needs to look ahead, they peek.
+ */
+export class Parser {
+  readonly text: string;
+  readonly tokens: TokenBuffer;
+  readonly kinds: Uint16Array;
+  pos = 0;
+  /** Kind of the token at `pos`. */
+  kind: number;
+  /** Class name of the outermost statement, once known. */
+  statement = '';
+  /** Class name of the statement that EXPLAIN ANALYZE runs; "" for none. */
+  analyzed = '';
+  /** Names found: role, first token, number of parts; parts are two tokens apart. */
+  readonly names: number[] = [];
+  /** Token of the error; its offset is where the message points. */
+  errorToken = 0;
+  /** Message of the error; "" for a mismatched token. */
+  errorMessage = '';
+  /** First token of the select item being read, where `x.*` may stand. */
+  starStart = -1;
+  /** True while reading the relation of `NEAREST (FROM …)`, whose alias cannot be the MATCH that follows. */
+  inNearest = false;
+  /** Names of WITH that are in scope, with how often each is. */
+  readonly scope = new Map<string, number>();
+  /** For EXECUTE: token of the statement's name; for EXECUTE IMMEDIATE: token of its text. -1 for others. */
+  executed = -1;
+  /** For CALL: token of the literal that names the query, where there is one; see `callArguments`. */
+  readonly call = { nameToken: -1, nameParts: 0, queryIdToken: -1 };
+  /**
+   * Token that errors are reported at instead of where they are. The engine's parser looks ahead over all of `IN (…)`, as
+   * IN may follow an expression too; if that fails it takes the expression as finished before IN. `UNBLAMED` for none;
+   * `SELF` where an outer decision looks ahead over everything, so that errors are reported where they are. The outermost
+   * decision counts.
+   */
+  blamed: number = UNBLAMED;
+  private depth = 0;
+  private softToken = -1;
+  private softMessage = '';
+
+  constructor(text: string) {
+    this.text = text;
+    this.tokens = tokenize(text);
+    this.kinds = this.tokens.kinds;
+    this.kind = this.kinds[0] as number;
+  }
+
+  /** Kind of the token `offset` places ahead (at most `LOOKAHEAD` beyond the end). */
+  peek(offset: number): number {
+    return this.kinds[this.pos + offset] as number;
+  }
+
+  next(): void {
+    this.pos += 1;
+    this.kind = this.kinds[this.pos] as number;
+  }
+
+  /** Takes the token if it is of this kind. */
+  accept(kind: number): boolean {
+    if (this.kind !== kind) return false;
+    this.next();
+    return true;
+  }
+
+  expect(kind: number): void {
+    if (this.kind !== kind) throw this.mismatch();
+    this.next();
+  }
+
+  /** Takes one of two kinds. */
+  expectEither(one: number, other: number): void {
+    if (this.kind !== one && this.kind !== other) throw this.mismatch();
+    this.next();
+  }
+
+  /** True if the token, or the one `offset` ahead, can be an identifier. */
+  atIdentifier(offset = 0): boolean {
+    const kind = this.kinds[this.pos + offset] as number;
+    return kind !== T.EOF && kind <= LAST_IDENTIFIER;
+  }
+
+  /** Takes an identifier. */
+  identifier(): void {
+    const kind = this.kind;
+    if (kind === T.EOF || kind > LAST_IDENTIFIER) throw this.mismatch();
+    if (kind !== T.IDENTIFIER && kind <= T.DIGIT_IDENTIFIER) this.checkIdentifier(kind);
+    this.next();
+  }
+
+  /** Forms of identifiers that the grammar reads only to refuse them with a better message. */
+  private checkIdentifier(kind: number): void {
+    if (kind === T.BACKQUOTED_IDENTIFIER) {
+      throw this.fail(this.pos, 'backquoted identifiers are not supported; use double quotes to quote identifiers');
+    }
+    if (kind === T.DIGIT_IDENTIFIER) {
+      throw this.fail(this.pos, 'identifiers must not start with a digit; surround the identifier with double quotes');
+    }
+    if ((this.tokens.ends[this.pos] as number) - (this.tokens.starts[this.pos] as number) === 2) {
+      throw this.fail(this.pos, 'Zero-length delimited identifier not allowed');
+    }
+  }
+
+  /** Takes `a.b.c`; gives the number of its parts. */
+  qualifiedName(): number {
+    this.identifier();
+    let parts = 1;
+    while (this.kind === T.DOT) {
+      this.next();
+      this.identifier();
+      parts += 1;
+    }
+    return parts;
+  }
+
+  /** Takes a qualified name and remembers what it stands for. */
+  namedObject(role: number): void {
+    const token = this.pos;
+    this.names.push(role, token, this.qualifiedName());
+  }
+
+  /** Text of a token. */
+  tokenText(token: number): string {
+    return this.text.slice(this.tokens.starts[token] as number, this.tokens.ends[token] as number);
+  }
+
+  /** Value of an identifier's token in lower case. */
+  identifierValue(token: number): string {
+    const start = this.tokens.starts[token] as number;
+    const end = this.tokens.ends[token] as number;
+    if (this.kinds[token] !== T.QUOTED_IDENTIFIER) return this.text.slice(start, end).toLowerCase();
+    const inner = this.text.slice(start + 1, end - 1).toLowerCase();
+    return inner.includes('"') ? inner.replaceAll('""', '"') : inner;
+  }
+
+  /** The exception for a token that no rule takes. */
+  mismatch(): Error {
+    this.errorToken = this.blamed >= 0 ? this.blamed : this.pos;
+    this.errorMessage = '';
+    return failure;
+  }
+
+  /** The exception for an error with a message of its own. */
+  fail(token: number, message: string): Error {
+    this.errorToken = token;
+    this.errorMessage = message;
+    return failure;
+  }
+
+  /**
+   * Remembers an error that the engine finds only in the finished tree: a syntax error further on comes before it. The
+   * first one counts.
+   */
+  later(token: number, message: string): void {
+    if (this.softToken >= 0) return;
+    this.softToken = token;
+    this.softMessage = message;
+  }
+
+  /** Throws what `later` remembered. */
+  settle(): void {
+    if (this.softToken >= 0) throw this.fail(this.softToken, this.softMessage);
+  }
+
+  /** Goes one construct down. */
+  enter(): void {
+    this.depth += 1;
+    if (this.depth > MAX_DEPTH) throw this.fail(0, TOO_DEEP);
+  }
+
+  leave(): void {
+    this.depth -= 1;
+  }
+
+  /** Errors from here on are this token's, unless an outer decision took them; gives what `unblame` needs. */
+  blame(token: number): number {
+    const outer = this.blamed;
+    if (outer === UNBLAMED) this.blamed = token;
+    return outer;
+  }
+
+  /** Errors from here on are reported where they are, unless an outer decision took them. */
+  blameSelf(): number {
+    return this.blame(SELF);
+  }
+
+  unblame(outer: number): void {
+    this.blamed = outer;
+  }
+
+  /** Brings a name of WITH into scope. */
+  bindName(name: string): void {
+    this.scope.set(name, (this.scope.get(name) ?? 0) + 1);
+  }
+
+  /** Takes names out of scope. */
+  unbindNames(names: readonly string[]): void {
+    for (const name of names) {
+      const count = this.scope.get(name) ?? 0;
+      if (count <= 1) this.scope.delete(name);
+      else this.scope.set(name, count - 1);
+    }
+  }
+
+  /** Remembers a relation's name as a table unless it is a name of WITH. */
+  relationName(token: number, parts: number): void {
+    if (parts === 1 && this.scope.size > 0 && this.scope.has(this.identifierValue(token))) return;
+    this.names.push(NameRole.table, token, parts);
+  }
+}
+
+/** True if the exception is the parser's own. */
+export function isSyntaxFailure(error: unknown): boolean {
+  return error === failure;
+}
