@@ -1,0 +1,60 @@
+import { productNames } from '../model/names.ts';
+import { requestAnalysis } from './analyzeRequest.ts';
+import type { QueryProperties } from './queryProperties.ts';
+
+/** A case: a request as one JSON object, and the settings it is analysed with where they are not the defaults. */
+export interface AnalysisCase {
+  readonly id: string;
+  readonly method?: string;
+  readonly path?: string;
+  /** Name to value, or to the values of repeated lines; names in any case. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  readonly body?: string | null;
+  readonly config?: { readonly maxBodySize?: number; readonly isClientsUseV2Format?: boolean };
+}
+
+/** Fields of a verdict as cases write them: tables as text, and whether there was no error. */
+export interface CaseVerdict extends Omit<QueryProperties, 'tables' | 'body'> {
+  readonly tables: readonly string[];
+  readonly isQueryParsingSuccessful: boolean;
+}
+
+const DEFAULT_MAX_BODY_SIZE = 1_000_000;
+
+/**
+ * The verdict of a case, without any cache.
+ * @param productName name in the case's headers, e.g. `Engine`
+ */
+export function caseVerdict(request: AnalysisCase, productName: string): CaseVerdict {
+  const analyze = requestAnalysis({
+    names: productNames(productName),
+    maxBodySize: request.config?.maxBodySize ?? DEFAULT_MAX_BODY_SIZE,
+    clientsUseV2Format: request.config?.isClientsUseV2Format ?? false,
+    statementPaths: ['/v1/statement'],
+    cacheBytes: 0,
+  });
+  const headers: string[] = [];
+  for (const [name, value] of Object.entries(request.headers ?? {})) {
+    for (const line of typeof value === 'string' ? [value] : value) headers.push(name, line);
+  }
+  const properties = analyze({
+    method: request.method ?? 'POST',
+    path: request.path ?? '/v1/statement',
+    headers,
+    body: request.body ?? null,
+  });
+  return {
+    errorMessage: properties.errorMessage,
+    isNewQuerySubmission: properties.isNewQuerySubmission,
+    queryType: properties.queryType,
+    resourceGroupQueryType: properties.resourceGroupQueryType,
+    defaultCatalog: properties.defaultCatalog,
+    defaultSchema: properties.defaultSchema,
+    catalogs: properties.catalogs,
+    schemas: properties.schemas,
+    catalogSchemas: properties.catalogSchemas,
+    tables: properties.tables.map((table) => table.join('.')),
+    queryId: properties.queryId,
+    isQueryParsingSuccessful: properties.errorMessage === null,
+  };
+}
