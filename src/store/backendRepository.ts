@@ -1,0 +1,54 @@
+import type { Database } from './database.ts';
+import type { BackendRepository, BackendRow } from './store.ts';
+
+interface Row {
+  readonly name: string;
+  readonly routing_group: string | null;
+  readonly backend_url: string | null;
+  readonly external_url: string | null;
+  readonly active: unknown;
+}
+
+/** Columns of `gateway_backend` of a row. */
+export function backendColumns(row: BackendRow): Record<string, unknown> {
+  return {
+    name: row.name,
+    routing_group: row.routingGroup,
+    backend_url: row.backendUrl,
+    external_url: row.externalUrl,
+    active: row.active,
+  };
+}
+
+/** A row as stored, nulls of hand-written rows read as the reference's defaults (contract.md §1.2). */
+export function backendRow(row: Row): BackendRow {
+  const backendUrl = row.backend_url ?? '';
+  return {
+    name: row.name,
+    routingGroup: row.routing_group ?? 'adhoc',
+    backendUrl,
+    externalUrl: row.external_url ?? backendUrl,
+    active: Boolean(row.active),
+  };
+}
+
+/** `gateway_backend` (contract.md §7). */
+export class KnexBackendRepository implements BackendRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  all(): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
+    return this.database.run(async (knex) => {
+      const rows: Row[] = await knex('gateway_backend').orderBy('name');
+      const managed: { registry_name: string }[] = await knex('eg_resources')
+        .where('kind', 'EngineCluster')
+        .whereNull('deleted_at')
+        .select('registry_name');
+      const names = new Set(managed.map((row) => row.registry_name));
+      return rows.map((row) => ({ ...backendRow(row), managed: names.has(row.name) }));
+    });
+  }
+}

@@ -1,0 +1,163 @@
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import knexFactory, { type Knex } from 'knex';
+import pg from 'pg';
+import type { Logger } from 'pino';
+import type { SqlDialect } from './dialect.ts';
+import { mysqlDialect } from './dialects/mysql.ts';
+import { postgresqlDialect } from './dialects/postgresql.ts';
+import { sqliteDialect } from './dialects/sqlite.ts';
+import { databaseFailure, storeError } from './failures.ts';
+import type { DatabaseTarget, DatabaseTls, ServerTarget } from './jdbcUrl.ts';
+import { MysqlClient, PostgresqlClient, SqliteClient } from './knexClients.ts';
+
+/** Bounds of the connection pool, milliseconds. */
+export interface DatabaseLimits {
+  /** Connections to a server; SQLite always has one. */
+  readonly maxConnections: number;
+  /** Waiting for a free connection. */
+  readonly acquireTimeoutMs: number;
+  /** Opening a connection. */
+  readonly connectTimeoutMs: number;
+  /** One statement. */
+  readonly queryTimeoutMs: number;
+}
+
+/** Defaults: nothing that asks the database waits longer than about 10 s. */
+export const defaultLimits: DatabaseLimits = {
+  maxConnections: 10,
+  acquireTimeoutMs: 5000,
+  connectTimeoutMs: 5000,
+  queryTimeoutMs: 10_000,
+};
+
+/** How long a transaction that met a conflict (deadlock, SQLite busy) is repeated. */
+const CONFLICT_PATIENCE_MS = 5000;
+/** The same for a migration, during which another process may hold SQLite's lock for long. */
+const MIGRATION_PATIENCE_MS = 120_000;
+
+/** A connection pool with classified errors and repeated conflicts. */
+export class Database {
+  readonly knex: Knex;
+  readonly dialect: SqlDialect;
+
+  constructor(knex: Knex, dialect: SqlDialect) {
+    this.knex = knex;
+    this.dialect = dialect;
+  }
+
+  /**
+   * Runs single statements. They may run again after a conflict, so they must be repeatable.
+   * @throws GatewayError EG_DATABASE_UNAVAILABLE, or DatabaseFailure for everything else
+   */
+  run<T>(work: (knex: Knex) => PromiseLike<T>): Promise<T> {
+    return repeatConflicts(() => work(this.knex));
+  }
+
+  /** Runs `work` in one transaction, repeated as a whole after a conflict. Errors as `run`. */
+  transaction<T>(work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
+    return repeatConflicts(() => this.knex.transaction(work));
+  }
+
+  /** Runs `work` alone among all processes that migrate this database. */
+  migrateAlone<T>(work: (connection: Knex) => Promise<T>): Promise<T> {
+    return repeatConflicts(() => this.dialect.migrateAlone(this.knex, work), MIGRATION_PATIENCE_MS);
+  }
+
+  close(): Promise<void> {
+    return this.knex.destroy();
+  }
+}
+
+async function repeatConflicts<T>(work: () => PromiseLike<T>, patienceMs = CONFLICT_PATIENCE_MS): Promise<T> {
+  const start = performance.now();
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      const conflict = !(error instanceof Error && error.name === 'GatewayError') && databaseFailure(error).kind;
+      if (conflict !== 'transient' || performance.now() - start > patienceMs) throw storeError(error);
+      await sleep(Math.random() * Math.min(20 * attempt, 200));
+    }
+  }
+}
+
+/** PostgreSQL's bigint (20) as a number; all of ours are below 2^53. Set per connection, not for the whole process. */
+const postgresqlTypes = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
+    oid === 20 && format !== 'binary' ? Number : pg.types.getTypeParser(oid, format as 'text'),
+};
+
+function serverTls(tls: DatabaseTls | null): object | undefined {
+  if (tls === null) return undefined;
+  return {
+    rejectUnauthorized: tls.verify,
+    ...(tls.ca === null ? {} : { ca: tls.ca }),
+    // mysql2 asks `verifyIdentity`, pg and Node.js `checkServerIdentity`.
+    ...(tls.verify && tls.verifyHost ? { verifyIdentity: true } : { checkServerIdentity: () => undefined }),
+  };
+}
+
+function serverConnection(target: ServerTarget, connectTimeoutMs: number): object {
+  const tls = serverTls(target.tls);
+  const common = {
+    host: target.host,
+    port: target.port,
+    database: target.database,
+    ...(target.user === null ? {} : { user: target.user }),
+    ...(target.password === null ? {} : { password: target.password }),
+    ...(tls === undefined ? {} : { ssl: tls }),
+  };
+  return target.dialect === 'mysql'
+    ? { ...common, connectTimeout: connectTimeoutMs, charset: 'utf8mb4', enableKeepAlive: true }
+    : {
+        ...common,
+        connectionTimeoutMillis: connectTimeoutMs,
+        keepAlive: true,
+        types: postgresqlTypes,
+        application_name: 'engine-gateway',
+      };
+}
+
+/** Opens the pool; connections are made when they are needed, so a server that is away is no error here. */
+export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, logger: Logger): Database {
+  const log = {
+    warn: (message: unknown) => logger.debug({ detail: String(message) }, 'database driver'),
+    error: (message: unknown) => logger.warn({ detail: String(message) }, 'database driver'),
+    debug: () => {},
+    deprecate: () => {},
+  };
+  const acquireTimeoutMillis = limits.acquireTimeoutMs;
+  const shared = { log, compileSqlOnError: false, acquireConnectionTimeout: acquireTimeoutMillis };
+  if (target.dialect === 'sqlite') {
+    if (target.file !== ':memory:') mkdirSync(path.dirname(path.resolve(target.file)), { recursive: true });
+    const config = {
+      ...shared,
+      client: SqliteClient as unknown as typeof Knex.Client,
+      connection: { filename: target.file },
+      useNullAsDefault: true,
+      // An idle connection of `:memory:` would take the data with it.
+      pool: { min: 1, max: 1, acquireTimeoutMillis },
+    };
+    return new Database(knexFactory(config), sqliteDialect);
+  }
+  const connectTimeoutMs = target.connectTimeoutMs ?? limits.connectTimeoutMs;
+  const config = {
+    ...shared,
+    client: (target.dialect === 'mysql' ? MysqlClient : PostgresqlClient) as unknown as typeof Knex.Client,
+    connection: serverConnection(target, connectTimeoutMs) as Knex.StaticConnectionConfig,
+    queryTimeoutMs: target.queryTimeoutMs ?? limits.queryTimeoutMs,
+    ...(target.schemas.length > 0 ? { searchPath: target.schemas } : {}),
+    pool: {
+      min: 0,
+      max: limits.maxConnections,
+      acquireTimeoutMillis,
+      createTimeoutMillis: connectTimeoutMs + 2000,
+      destroyTimeoutMillis: 2000,
+      idleTimeoutMillis: 60_000,
+      propagateCreateError: true,
+    },
+  };
+  return new Database(knexFactory(config), target.dialect === 'mysql' ? mysqlDialect : postgresqlDialect);
+}

@@ -1,0 +1,40 @@
+import type { Knex } from 'knex';
+import type { Dialect, QueryRecord } from './store.ts';
+
+/** Everything in which the three databases differ, beyond what knex's builder covers. */
+export interface SqlDialect {
+  readonly name: Dialect;
+  /** SQL expression: the database's clock in whole milliseconds since 1970. */
+  readonly clockMs: string;
+  /** Appended to a select to lock its rows; empty where a transaction locks the database. */
+  readonly forUpdate: string;
+  /** Column types of the tables of contract.md §7 and of ours. */
+  readonly types: {
+    readonly identity: string;
+    readonly longText: string;
+    readonly timestamp: string;
+    /** `query_type` of exact_match_source_selectors. */
+    readonly exactQueryType: string;
+    /** Written after a table of ours: character set and exact comparison. */
+    readonly tableOptions: string;
+    /** Keys of exact_match_source_selectors. */
+    readonly exactKeys: string;
+  };
+  /** Runs `work` alone among all processes that migrate this database; in a transaction where DDL allows one. */
+  migrateAlone<T>(knex: Knex, work: (connection: Knex) => Promise<T>): Promise<T>;
+  /** Columns of a table in the schema that statements use, with their type in lower case; null when there is no such table. */
+  columns(knex: Knex, table: string): Promise<ReadonlyMap<string, string> | null>;
+  /** Whether the table has an index of that name. */
+  hasIndex(knex: Knex, table: string, index: string): Promise<boolean>;
+  /** Statement that widens `query_history.query_text` to unbounded text; null where no table has it narrow. */
+  readonly widenQueryText: string | null;
+  /** Inserts fitted records into query_history and eg_query_decisions; existing ids are left as they are. */
+  insertHistory(knex: Knex, records: readonly QueryRecord[]): Promise<void>;
+  /** Deletes up to `limit` rows whose `column` is below the bound; answers how many. */
+  deleteBatch(knex: Knex, table: string, column: string, bound: number, limit: number): Promise<number>;
+}
+
+/** Record as the JSON that PostgreSQL and SQLite unpack themselves: one parameter, one cached statement, any batch. */
+export function recordsJson(records: readonly QueryRecord[]): string {
+  return JSON.stringify(records);
+}

@@ -1,0 +1,86 @@
+import type { Knex } from 'knex';
+import type { SqlDialect } from '../dialect.ts';
+
+/** How long a replica waits for another's migration: asked in turns of a few seconds, below the statement's time-out. */
+const LOCK_TURNS = 30;
+const LOCK_TURN_SECONDS = 4;
+
+const historyHead =
+  'insert into query_history (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url) values ';
+const decisionsHead = 'insert into eg_query_decisions (query_id, cluster, created, decision) values ';
+/** Unlike `insert ignore` this ignores existing ids only and still refuses values that do not fit. */
+const keep = ' on duplicate key update query_id = values(query_id)';
+
+const values = (row: string, count: number): string => Array.from({ length: count }, () => row).join(',');
+
+/** MySQL 5.7 or newer and MariaDB 10.5 or newer. */
+export const mysqlDialect: SqlDialect = {
+  name: 'mysql',
+  clockMs: 'cast(unix_timestamp(sysdate(3)) * 1000 as signed)',
+  forUpdate: ' for update',
+  types: {
+    identity: 'bigint not null auto_increment',
+    longText: 'longtext',
+    timestamp: 'datetime',
+    exactQueryType: 'varchar(512)',
+    tableOptions: ' engine=InnoDB row_format=dynamic default character set utf8mb4 collate utf8mb4_bin',
+    exactKeys:
+      'primary key (environment, source(128), query_type), unique (source(128), environment, query_type(128), resource_group_id)',
+  },
+  // DDL commits by itself here, so the lock belongs to a pinned session and every step can be repeated.
+  migrateAlone: (knex, work) =>
+    knex.transaction(async (pinned) => {
+      for (let turn = 0; ; turn++) {
+        const [rows] = await pinned.raw(
+          "select get_lock(concat('eg_migrate_', left(sha1(database()), 40)), ?) as locked",
+          [LOCK_TURN_SECONDS],
+        );
+        if (rows[0].locked === 1) break;
+        if (turn >= LOCK_TURNS) throw new Error('another process has been migrating for two minutes');
+      }
+      try {
+        return await work(pinned);
+      } finally {
+        await pinned.raw("select release_lock(concat('eg_migrate_', left(sha1(database()), 40)))");
+      }
+    }),
+  async columns(knex, table) {
+    const [rows] = await knex.raw(
+      'select column_name as name, column_type as type from information_schema.columns where table_schema = database() and table_name = ?',
+      [table],
+    );
+    const found = rows as { name: string; type: string }[];
+    return found.length === 0
+      ? null
+      : new Map(found.map((row) => [row.name.toLowerCase(), String(row.type).toLowerCase()]));
+  },
+  async hasIndex(knex, table, index) {
+    const [rows] = await knex.raw(
+      'select 1 from information_schema.statistics where table_schema = database() and table_name = ? and index_name = ? limit 1',
+      [table, index],
+    );
+    return rows.length > 0;
+  },
+  widenQueryText: 'alter table query_history modify query_text longtext',
+  async insertHistory(knex, records) {
+    const history: Knex.RawBinding[] = [];
+    const decisions: Knex.RawBinding[] = [];
+    for (const record of records) {
+      history.push(record.queryId, record.queryText, record.created, record.backendUrl, record.user);
+      history.push(record.source, record.routingGroup, record.externalUrl);
+      decisions.push(record.queryId, record.cluster, record.created, record.decision);
+    }
+    await knex.raw(historyHead + values('(?,?,?,?,?,?,?,?)', records.length) + keep, history);
+    await knex.raw(decisionsHead + values('(?,?,?,?)', records.length) + keep, decisions);
+  },
+  async deleteBatch(knex, table, column, bound, limit) {
+    const [result] = await knex.raw('delete from ?? where ?? < ? order by ?? limit ?', [
+      table,
+      column,
+      bound,
+      column,
+      limit,
+    ]);
+    return result.affectedRows as number;
+  },
+};

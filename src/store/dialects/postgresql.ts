@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Knex } from 'knex';
+import type { SqlDialect } from '../dialect.ts';
+import { recordsJson } from '../dialect.ts';
+
+/** Key of the advisory lock: "EGmigrat" in ASCII, halved. */
+const LOCK = [0x45476d69, 0x67726174] as const;
+/** How long a replica waits for another's migration. */
+const LOCK_PATIENCE_MS = 120_000;
+
+const insertSql = `with r as materialized (
+  select * from json_to_recordset(cast(? as json)) as t("queryId" text, "queryText" text, "user" text, "source" text,
+    "backendUrl" text, "created" bigint, "routingGroup" text, "externalUrl" text, "cluster" text, "decision" text)
+), h as (
+  insert into query_history (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url)
+  select "queryId", "queryText", "created", "backendUrl", "user", "source", "routingGroup", "externalUrl" from r
+  on conflict do nothing
+)
+insert into eg_query_decisions (query_id, cluster, created, decision)
+select "queryId", "cluster", "created", "decision" from r on conflict do nothing`;
+
+/** PostgreSQL 12 or newer. */
+export const postgresqlDialect: SqlDialect = {
+  name: 'postgresql',
+  clockMs: 'cast(extract(epoch from clock_timestamp()) * 1000 as bigint)',
+  forUpdate: ' for update',
+  types: {
+    identity: 'serial',
+    longText: 'text',
+    timestamp: 'timestamp',
+    exactQueryType: 'varchar(128)',
+    tableOptions: '',
+    exactKeys:
+      'primary key (environment, source, query_type), unique (source, environment, query_type, resource_group_id)',
+  },
+  migrateAlone: (knex, work) =>
+    knex.transaction(async (trx) => {
+      const deadline = performance.now() + LOCK_PATIENCE_MS;
+      // Asked again and again rather than waited for, so that the statement's time-out can stay short.
+      for (;;) {
+        const answer = await trx.raw('select pg_try_advisory_xact_lock(?, ?) as locked', [...LOCK]);
+        if (answer.rows[0].locked === true) return work(trx);
+        if (performance.now() > deadline) throw new Error('another process has been migrating for two minutes');
+        await sleep(100);
+      }
+    }),
+  async columns(knex, table) {
+    const answer = await knex.raw(
+      `select a.attname as name, format_type(a.atttypid, a.atttypmod) as type from pg_attribute a
+       where a.attrelid = to_regclass(?) and a.attnum > 0 and not a.attisdropped`,
+      [table],
+    );
+    const rows = answer.rows as { name: string; type: string }[];
+    return rows.length === 0 ? null : new Map(rows.map((row) => [row.name, row.type.toLowerCase()]));
+  },
+  async hasIndex(knex, table, index) {
+    const answer = await knex.raw(
+      `select 1 from pg_index i join pg_class c on c.oid = i.indexrelid
+       where i.indrelid = to_regclass(?) and c.relname = ?`,
+      [table, index],
+    );
+    return answer.rows.length > 0;
+  },
+  widenQueryText: 'alter table query_history alter column query_text type text',
+  async insertHistory(knex, records) {
+    await knex.raw(insertSql, [recordsJson(records)]);
+  },
+  async deleteBatch(knex, table, column, bound, limit) {
+    const answer = await knex.raw(`delete from ?? where ctid = any(array(select ctid from ?? where ?? < ? limit ?))`, [
+      table,
+      table,
+      column,
+      bound,
+      limit,
+    ] as Knex.RawBinding[]);
+    return answer.rowCount ?? 0;
+  },
+};

@@ -1,0 +1,55 @@
+import type { SqlDialect } from '../dialect.ts';
+import { recordsJson } from '../dialect.ts';
+
+const historySql = `insert into query_history
+  (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url)
+  select value->>'queryId', value->>'queryText', value->>'created', value->>'backendUrl', value->>'user', value->>'source',
+    value->>'routingGroup', value->>'externalUrl' from json_each(?) where true on conflict do nothing`;
+const decisionsSql = `insert into eg_query_decisions (query_id, cluster, created, decision)
+  select value->>'queryId', value->>'cluster', value->>'created', value->>'decision' from json_each(?) where true
+  on conflict do nothing`;
+
+/** SQLite as built into Node.js. */
+export const sqliteDialect: SqlDialect = {
+  name: 'sqlite',
+  clockMs: "cast(unixepoch('now', 'subsec') * 1000 as integer)",
+  forUpdate: '',
+  types: {
+    identity: 'integer',
+    longText: 'text',
+    timestamp: 'timestamp',
+    exactQueryType: 'varchar(128)',
+    tableOptions: '',
+    exactKeys:
+      'primary key (environment, source, query_type), unique (source, environment, query_type, resource_group_id)',
+  },
+  migrateAlone: (knex, work) => knex.transaction(work),
+  async columns(knex, table) {
+    const rows = (await knex.raw('select name, type from pragma_table_info(?)', [table])) as {
+      name: string;
+      type: string;
+    }[];
+    return rows.length === 0 ? null : new Map(rows.map((row) => [row.name, row.type.toLowerCase()]));
+  },
+  async hasIndex(knex, table, index) {
+    const rows = await knex.raw('select 1 from pragma_index_list(?) where name = ?', [table, index]);
+    return rows.length > 0;
+  },
+  widenQueryText: null,
+  insertHistory: (knex, records) =>
+    knex.transaction(async (trx) => {
+      const json = recordsJson(records);
+      await trx.raw(historySql, [json]);
+      await trx.raw(decisionsSql, [json]);
+    }),
+  async deleteBatch(knex, table, column, bound, limit) {
+    const result = (await knex.raw('delete from ?? where rowid in (select rowid from ?? where ?? < ? limit ?)', [
+      table,
+      table,
+      column,
+      bound,
+      limit,
+    ])) as { changes: number };
+    return Number(result.changes);
+  },
+};

@@ -1,0 +1,203 @@
+import { createRequire } from 'node:module';
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import type { Knex } from 'knex';
+import { databaseFailure } from './failures.ts';
+
+/** What our clients use of a driver's connection. */
+interface RawConnection {
+  __knex__disposed?: unknown;
+  destroy?: () => void;
+  end?: (done: (error?: unknown) => void) => unknown;
+  /** pg: the protocol object with its socket. */
+  connection?: { stream: { destroy: () => void } };
+  query?: (sql: string, done: (error: unknown) => void) => void;
+}
+
+/** A query as knex hands it to its clients. */
+interface QueryObject {
+  sql: string;
+  bindings?: readonly unknown[];
+  response?: unknown;
+  context?: unknown;
+}
+
+/** The part of knex's clients that ours override; knex publishes no types for it. */
+interface BaseClient {
+  config: { queryTimeoutMs?: number };
+  connectionSettings: { filename: string };
+  driver: unknown;
+  acquireRawConnection(): Promise<RawConnection>;
+  destroyRawConnection(connection: RawConnection): Promise<unknown>;
+  _query(connection: RawConnection, query: QueryObject): Promise<QueryObject>;
+}
+
+type ClientClass = new (config: Knex.Config) => BaseClient;
+
+const require = createRequire(import.meta.url);
+const PostgresqlBase = require('knex/lib/dialects/postgres/index.js') as ClientClass;
+const MysqlBase = require('knex/lib/dialects/mysql2/index.js') as ClientClass;
+const SqliteBase = require('knex/lib/dialects/better-sqlite3/index.js') as ClientClass;
+const SqliteTransaction = require('knex/lib/dialects/sqlite3/execution/sqlite-transaction.js') as new (
+  ...args: unknown[]
+) => { query(connection: unknown, sql: string): unknown };
+
+/** Closes a connection at once, without the protocol's good-bye. */
+function cut(connection: RawConnection): void {
+  if (connection.connection !== undefined) connection.connection.stream.destroy();
+  else connection.destroy?.();
+}
+
+/** Runs a query under the client's time-out. A connection whose query did not end in time is of no more use and is cut. */
+async function timedQuery(
+  client: BaseClient,
+  connection: RawConnection,
+  run: () => Promise<QueryObject>,
+): Promise<QueryObject> {
+  const limit = client.config.queryTimeoutMs ?? 0;
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    if (limit === 0) return await run();
+    const timeUp = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const error = Object.assign(new Error(`no answer within ${limit} ms`), { code: 'EG_QUERY_TIMEOUT' });
+        connection.__knex__disposed = error.message;
+        reject(error);
+        cut(connection);
+      }, limit);
+    });
+    return await Promise.race([run(), timeUp]);
+  } catch (error) {
+    throw databaseFailure(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Says good-bye, for a second at most: the pool must not wait for a server that is away. */
+async function closeConnection(connection: RawConnection): Promise<void> {
+  if (connection.__knex__disposed !== undefined) return cut(connection);
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, 1000);
+    connection.end?.(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+  cut(connection);
+}
+
+/** knex's PostgreSQL client with time-outs and classified errors. */
+export class PostgresqlClient extends PostgresqlBase {
+  override _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
+    return timedQuery(this, connection, () => super._query(connection, query));
+  }
+
+  override destroyRawConnection(connection: RawConnection): Promise<unknown> {
+    return closeConnection(connection);
+  }
+}
+
+/**
+ * Settings of each MySQL session. Strict, so that nothing is cut silently; without NO_BACKSLASH_ESCAPES and ANSI_QUOTES,
+ * under which the driver's quoting would not hold; UTC, so that the clock of leases has no repeated hour.
+ */
+const MYSQL_SESSION =
+  "set session sql_mode='STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', time_zone='+00:00', innodb_lock_wait_timeout=10";
+
+/** knex's mysql2 client with time-outs, classified errors and a fixed session. */
+export class MysqlClient extends MysqlBase {
+  override async acquireRawConnection(): Promise<RawConnection> {
+    const connection = await super.acquireRawConnection();
+    await new Promise<void>((resolve, reject) => {
+      connection.query?.(MYSQL_SESSION, (error) => (error ? reject(error) : resolve()));
+    });
+    return connection;
+  }
+
+  override _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
+    return timedQuery(this, connection, () => super._query(connection, query));
+  }
+
+  override destroyRawConnection(connection: RawConnection): Promise<unknown> {
+    return closeConnection(connection);
+  }
+}
+
+/** A read-write transaction takes SQLite's lock at once: a later upgrade would fail without waiting. */
+class ImmediateTransaction extends SqliteTransaction {
+  begin(connection: unknown): unknown {
+    return this.query(connection, 'BEGIN IMMEDIATE;');
+  }
+}
+
+type Statement = ReturnType<DatabaseSync['prepare']>;
+
+/** Prepared statements a connection keeps. */
+const STATEMENT_CACHE = 200;
+/** Outside of the client: knex makes the client of a transaction without running the constructor. */
+const preparedStatements = new WeakMap<DatabaseSync, Map<string, Statement>>();
+
+/** knex's SQLite client over the `node:sqlite` module of Node.js. */
+export class SqliteClient extends SqliteBase {
+  _driver(): unknown {
+    return DatabaseSync;
+  }
+
+  transaction(...args: unknown[]): unknown {
+    return new ImmediateTransaction(this, ...args);
+  }
+
+  override acquireRawConnection(): Promise<RawConnection> {
+    return Promise.resolve().then(() => {
+      // The wait is short, because it blocks the event loop; what is busy longer is repeated by `Database`.
+      const database = new DatabaseSync(this.connectionSettings.filename, { timeout: 100 });
+      database.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma foreign_keys = on');
+      return database as unknown as RawConnection;
+    });
+  }
+
+  override destroyRawConnection(connection: RawConnection): Promise<unknown> {
+    (connection as unknown as DatabaseSync).close();
+    return Promise.resolve();
+  }
+
+  override async _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
+    try {
+      const statement = this.prepared(connection as unknown as DatabaseSync, query.sql);
+      const values = (query.bindings ?? []).map(sqliteValue);
+      if (statement.columns().length > 0) {
+        query.response = statement.all(...values);
+      } else {
+        const result = statement.run(...values);
+        query.response = result;
+        query.context = { lastID: result.lastInsertRowid, changes: result.changes };
+      }
+      return query;
+    } catch (error) {
+      throw databaseFailure(error);
+    }
+  }
+
+  private prepared(database: DatabaseSync, sql: string): Statement {
+    let known = preparedStatements.get(database);
+    if (known === undefined) {
+      known = new Map();
+      preparedStatements.set(database, known);
+    }
+    let statement = known.get(sql);
+    if (statement === undefined) {
+      if (known.size >= STATEMENT_CACHE) known.clear();
+      statement = database.prepare(sql);
+      // A statement that changes the schema is run once.
+      if (/^\s*(select|insert|update|delete|with|begin|commit|rollback)/i.test(sql)) known.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+function sqliteValue(value: unknown): SQLInputValue {
+  if (value === undefined) return null;
+  if (typeof value === 'boolean') return Number(value);
+  if (value instanceof Date) return value.valueOf();
+  return value as SQLInputValue;
+}

@@ -1,0 +1,55 @@
+import type { Knex } from 'knex';
+import type { Database } from './database.ts';
+import type { Fence, LeaderRepository } from './store.ts';
+
+interface Row {
+  readonly holder: string | null;
+  readonly epoch: number;
+  readonly expires: number;
+  readonly now: number;
+}
+
+async function lockedRow(trx: Knex.Transaction, database: Database): Promise<Row | undefined> {
+  const { clockMs, forUpdate } = database.dialect;
+  const lock = trx('eg_leader')
+    .where('name', 'leader')
+    .first('holder', 'epoch', 'expires', trx.raw(`${clockMs} as now`));
+  return (await (forUpdate === '' ? lock : lock.forUpdate())) as Row | undefined;
+}
+
+/** Whether the fence still holds; locks the row until the transaction ends, so that nobody can take over meanwhile. */
+export async function fenceHolds(trx: Knex.Transaction, database: Database, fence: Fence): Promise<boolean> {
+  const row = await lockedRow(trx, database);
+  return row !== undefined && row.holder === fence.holder && row.epoch === fence.epoch;
+}
+
+/** `eg_leader`: one row; its epoch grows with each change of the holder (design.md, fixed point 10). */
+export class KnexLeaderRepository implements LeaderRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  acquire(holder: string, ttlMs: number): Promise<Fence | null> {
+    return this.database.transaction(async (trx) => {
+      const row = await lockedRow(trx, this.database);
+      if (row === undefined) return null;
+      const now = Number(row.now);
+      if (row.holder !== holder && row.holder !== null && row.expires > now) return null;
+      const epoch = row.holder === holder ? row.epoch : row.epoch + 1;
+      await trx('eg_leader')
+        .where('name', 'leader')
+        .update({ holder, epoch, expires: now + ttlMs });
+      return { holder, epoch };
+    });
+  }
+
+  release(fence: Fence): Promise<void> {
+    return this.database.run(async (knex) => {
+      await knex('eg_leader')
+        .where({ name: 'leader', holder: fence.holder, epoch: fence.epoch })
+        .update({ holder: null, expires: 0 });
+    });
+  }
+}

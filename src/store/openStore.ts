@@ -1,0 +1,88 @@
+import type { Logger } from 'pino';
+import { GatewayError } from '../model/errors.ts';
+import { KnexBackendRepository } from './backendRepository.ts';
+import { KnexCoordinatorRepository } from './coordinatorRepository.ts';
+import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
+import { storeError } from './failures.ts';
+import { KnexQueryHistoryRepository } from './historyRepository.ts';
+import { type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
+import { KnexLeaderRepository } from './leaderRepository.ts';
+import { checkSchema, migrate } from './migrations.ts';
+import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
+import { KnexResourceRepository } from './resourceRepository.ts';
+import type { Dialect, Store } from './store.ts';
+
+/** What `openStore` needs. */
+export interface StoreOptions extends JdbcSettings {
+  /** `dataStore.runMigrationsEnabled`: false only checks that the tables are there. */
+  readonly runMigrations: boolean;
+  readonly logger: Logger;
+  readonly limits?: Partial<DatabaseLimits>;
+}
+
+/** The store over knex. */
+export class KnexStore implements Store {
+  readonly dialect: Dialect;
+  readonly backends: KnexBackendRepository;
+  readonly resources: KnexResourceRepository;
+  readonly history: KnexQueryHistoryRepository;
+  readonly coordinators: KnexCoordinatorRepository;
+  readonly queries: KnexQueryOwnerRepository;
+  readonly leader: KnexLeaderRepository;
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+    this.dialect = database.dialect.name;
+    this.backends = new KnexBackendRepository(database);
+    this.resources = new KnexResourceRepository(database);
+    this.history = new KnexQueryHistoryRepository(database);
+    this.coordinators = new KnexCoordinatorRepository(database);
+    this.queries = new KnexQueryOwnerRepository(database);
+    this.leader = new KnexLeaderRepository(database);
+  }
+
+  async ping(timeoutMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const timeUp = new Promise<never>((_, reject) => {
+      timer = setTimeout(
+        () =>
+          reject(new GatewayError('EG_DATABASE_UNAVAILABLE', `The database did not answer within ${timeoutMs} ms.`)),
+        timeoutMs,
+      );
+    });
+    const answer = Promise.resolve(this.database.knex.raw('select 1')).catch((error: unknown) => {
+      throw storeError(error);
+    });
+    await Promise.race([answer, timeUp]).finally(() => clearTimeout(timer));
+  }
+
+  close(): Promise<void> {
+    return this.database.close();
+  }
+}
+
+/**
+ * Opens the gateway's database and migrates it (or, with `runMigrations: false`, checks it).
+ * @throws GatewayError EG_MALFORMED for a mistake in the settings, EG_DATABASE_UNAVAILABLE when it is away, EG_IMPOSSIBLE
+ *   when tables are missing and migrations are off
+ */
+export async function openStore(options: StoreOptions): Promise<KnexStore> {
+  const parsed = parseJdbcUrl(options);
+  if ('problems' in parsed) {
+    const message = parsed.problems.map((problem) => `${problem.field} ${problem.message}`).join('; ');
+    throw new GatewayError('EG_MALFORMED', message, { field: parsed.problems[0]?.field ?? '' });
+  }
+  if (parsed.ignored.length > 0) {
+    options.logger.info({ parameters: parsed.ignored }, 'parameters of dataStore.jdbcUrl without meaning here');
+  }
+  const database = openDatabase(parsed.target, { ...defaultLimits, ...options.limits }, options.logger);
+  try {
+    if (options.runMigrations) await migrate(database, options.logger);
+    else await checkSchema(database);
+    return new KnexStore(database);
+  } catch (error) {
+    await database.close();
+    throw storeError(error);
+  }
+}

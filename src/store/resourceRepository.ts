@@ -1,0 +1,280 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Knex } from 'knex';
+import { GatewayError } from '../model/errors.ts';
+import type { ResourceKey } from '../model/resource.ts';
+import { backendColumns, backendRow } from './backendRepository.ts';
+import type { Database } from './database.ts';
+import { deleteInBatches } from './deletion.ts';
+import { fenceHolds } from './leaderRepository.ts';
+import type { BackendRow, Fence, ProjectionResult, ResourceRepository, SourceName, StoredResource } from './store.ts';
+
+interface Row {
+  readonly kind: ResourceKey['kind'];
+  readonly namespace: string;
+  readonly name: string;
+  readonly registry_name: string;
+  readonly uid: string;
+  readonly resource_version: string;
+  readonly generation: number;
+  readonly creation_timestamp: string;
+  readonly spec: string;
+  readonly labels: string;
+  readonly annotations: string;
+  readonly status: string | null;
+  readonly source: SourceName;
+  readonly backend_name: string | null;
+  readonly deleted_at: number | null;
+}
+
+function toColumns(resource: StoredResource, backend: BackendRow | null): Row {
+  return {
+    kind: resource.kind,
+    namespace: resource.namespace,
+    name: resource.name,
+    registry_name: resource.registryName,
+    uid: resource.uid,
+    resource_version: resource.resourceVersion,
+    generation: resource.generation,
+    creation_timestamp: resource.creationTimestamp,
+    spec: JSON.stringify(resource.spec),
+    labels: JSON.stringify(resource.labels),
+    annotations: JSON.stringify(resource.annotations),
+    status: resource.status === null ? null : JSON.stringify(resource.status),
+    source: resource.source,
+    backend_name: backend?.name ?? null,
+    deleted_at: null,
+  };
+}
+
+function fromRow(row: Row): StoredResource {
+  return {
+    kind: row.kind,
+    namespace: row.namespace,
+    name: row.name,
+    registryName: row.registry_name,
+    uid: row.uid,
+    resourceVersion: row.resource_version,
+    generation: row.generation,
+    creationTimestamp: row.creation_timestamp,
+    spec: JSON.parse(row.spec),
+    labels: JSON.parse(row.labels),
+    annotations: JSON.parse(row.annotations),
+    status: row.status === null ? null : JSON.parse(row.status),
+    source: row.source,
+  };
+}
+
+/** Compares two versions as the whole numbers they are; -1, 0 or 1. */
+function compareVersions(a: string, b: string): number {
+  const [left, right] = [BigInt(a || '0'), BigInt(b || '0')];
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/**
+ * Whether a projection comes too late. Of one uid the higher version is newer; a uid of Kubernetes that was removed never
+ * returns, while a file's may (with a higher version). Of two uids the one created later is newer.
+ */
+function isStale(stored: Row, resource: StoredResource): boolean {
+  const order = compareVersions(resource.resourceVersion, stored.resource_version);
+  if (stored.source !== resource.source) return false;
+  if (stored.uid === resource.uid) {
+    if (stored.deleted_at === null) return order < 0;
+    return resource.source === 'kubernetes' || order <= 0;
+  }
+  const created = Date.parse(resource.creationTimestamp) - Date.parse(stored.creation_timestamp);
+  return created === 0 || Number.isNaN(created) ? order < 0 : created < 0;
+}
+
+const widths = { name: 256, routingGroup: 256, backendUrl: 256, externalUrl: 256 } as const;
+const jsonFields = {
+  name: 'name',
+  routingGroup: 'routingGroup',
+  backendUrl: 'proxyTo',
+  externalUrl: 'externalUrl',
+} as const;
+
+function checkWidths(backend: BackendRow): void {
+  for (const column of Object.keys(widths) as (keyof typeof widths)[]) {
+    const value = backend[column];
+    if (value.length > widths[column] && [...value].length > widths[column]) {
+      const field = jsonFields[column];
+      throw new GatewayError('EG_IMPOSSIBLE', `${field} is longer than ${widths[column]} characters; shorten it`, {
+        field,
+      });
+    }
+  }
+}
+
+/** `eg_resources` and the rows of `gateway_backend` derived from it (design.md, fixed point 4). */
+export class KnexResourceRepository implements ResourceRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  all(kind?: ResourceKey['kind']): Promise<readonly StoredResource[]> {
+    return this.database.run(async (knex) => {
+      const query = knex('eg_resources').whereNull('deleted_at').orderBy(['kind', 'namespace', 'name']);
+      const rows: Row[] = await (kind === undefined ? query : query.where('kind', kind));
+      return rows.map(fromRow);
+    });
+  }
+
+  get(key: ResourceKey): Promise<StoredResource | null> {
+    return this.database.run(async (knex) => {
+      const row: Row | undefined = await knex('eg_resources').where(keyColumns(key)).whereNull('deleted_at').first();
+      return row === undefined ? null : fromRow(row);
+    });
+  }
+
+  async project(resource: StoredResource, backend: BackendRow | null, fence: Fence | null): Promise<ProjectionResult> {
+    if (backend !== null) checkWidths(backend);
+    return this.guarded(fence, async (trx, mark) => {
+      const stored = await storedRow(trx, resource);
+      if (stored !== undefined && isStale(stored, resource)) return 'stale';
+      const columns = toColumns(resource, backend);
+      if (stored !== undefined && isDeepStrictEqual({ ...stored }, columns) && (await derived(trx, backend))) {
+        return 'unchanged';
+      }
+      await this.store(trx, stored, columns, backend);
+      await setMark(trx, mark + 1);
+      return 'applied';
+    });
+  }
+
+  remove(key: ResourceKey, uid: string, fence: Fence | null): Promise<ProjectionResult> {
+    return this.guarded(fence, async (trx, mark) => {
+      const stored = await storedRow(trx, key);
+      if (stored !== undefined && stored.uid !== uid) return 'stale';
+      if (stored !== undefined && stored.deleted_at !== null) return 'unchanged';
+      await this.bury(trx, key, uid, stored);
+      await setMark(trx, mark + 1);
+      return 'applied';
+    });
+  }
+
+  async write(
+    resource: StoredResource,
+    backend: BackendRow | null,
+    expectedVersion: string | null,
+  ): Promise<StoredResource | null> {
+    if (backend !== null) checkWidths(backend);
+    return this.marked(async (trx, mark) => {
+      const stored = await storedRow(trx, resource);
+      const live = stored !== undefined && stored.deleted_at === null ? stored : undefined;
+      if (live?.resource_version !== (expectedVersion ?? undefined)) return null;
+      const version = [String(mark + 1), nextVersion(stored?.resource_version)].reduce((a, b) =>
+        compareVersions(a, b) < 0 ? b : a,
+      );
+      const sameSpec = live !== undefined && isDeepStrictEqual(JSON.parse(live.spec), resource.spec);
+      const generation = live === undefined ? 1 : sameSpec ? live.generation : live.generation + 1;
+      const written: StoredResource = { ...resource, resourceVersion: version, generation };
+      await this.store(trx, stored, toColumns(written, backend), backend);
+      await setMark(trx, mark + 1);
+      return written;
+    });
+  }
+
+  delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
+    return this.marked(async (trx, mark) => {
+      const stored = await storedRow(trx, key);
+      if (stored === undefined || stored.deleted_at !== null) return false;
+      if (expectedVersion !== null && stored.resource_version !== expectedVersion) return false;
+      await this.bury(trx, key, stored.uid, stored);
+      await setMark(trx, mark + 1);
+      return true;
+    });
+  }
+
+  changeMark(): Promise<string> {
+    return this.database.run(async (knex) => {
+      const row = await knex('eg_marks').where('name', 'resources').first('value');
+      return String(row?.value ?? 0);
+    });
+  }
+
+  /** Deletes tombstones older than the bound; for the retention job. */
+  deleteTombstonesBefore(before: number): Promise<number> {
+    return deleteInBatches(this.database, 'eg_resources', 'deleted_at', before);
+  }
+
+  /** A transaction that holds the lock of the table's mark: changes happen one after the other, and the mark grows in their order. */
+  private marked<T>(work: (trx: Knex.Transaction, mark: number) => Promise<T>): Promise<T> {
+    return this.database.transaction(async (trx) => {
+      const query = trx('eg_marks').where('name', 'resources').first('value');
+      const row = await (this.database.dialect.forUpdate === '' ? query : query.forUpdate());
+      return work(trx, Number(row?.value ?? 0));
+    });
+  }
+
+  private guarded(
+    fence: Fence | null,
+    work: (trx: Knex.Transaction, mark: number) => Promise<ProjectionResult>,
+  ): Promise<ProjectionResult> {
+    return this.marked(async (trx, mark) => {
+      if (fence !== null && !(await fenceHolds(trx, this.database, fence))) return 'fenced';
+      return work(trx, mark);
+    });
+  }
+
+  private async store(trx: Knex.Transaction, stored: Row | undefined, columns: Row, backend: BackendRow | null) {
+    if (stored === undefined) await trx('eg_resources').insert(columns);
+    else await trx('eg_resources').where(keyColumns(columns)).update(columns);
+    if (stored?.backend_name !== undefined && stored.backend_name !== columns.backend_name) {
+      await dropBackend(trx, stored.backend_name);
+    }
+    if (backend === null) return;
+    await trx('gateway_backend').insert(backendColumns(backend)).onConflict('name').merge();
+  }
+
+  /** Leaves a tombstone, also for a resource never stored: a replica may still be about to project it. */
+  private async bury(trx: Knex.Transaction, key: ResourceKey, uid: string, stored: Row | undefined): Promise<void> {
+    const now = await trx.select(trx.raw(`${this.database.dialect.clockMs} as now`)).first();
+    const tombstone = { backend_name: null, deleted_at: Number(now.now), spec: '{}', status: null };
+    if (stored !== undefined) {
+      await trx('eg_resources').where(keyColumns(key)).update(tombstone);
+      await dropBackend(trx, stored.backend_name);
+      return;
+    }
+    const unknown = {
+      resourceVersion: '0',
+      generation: 0,
+      creationTimestamp: '',
+      registryName: key.name,
+      source: 'kubernetes',
+    };
+    const empty = { ...unknown, spec: {}, labels: {}, annotations: {}, status: null };
+    await trx('eg_resources').insert({ ...toColumns({ ...key, uid, ...empty } as StoredResource, null), ...tombstone });
+  }
+}
+
+function keyColumns(key: ResourceKey): { kind: string; namespace: string; name: string } {
+  return { kind: key.kind, namespace: key.namespace, name: key.name };
+}
+
+async function storedRow(trx: Knex.Transaction, key: ResourceKey): Promise<Row | undefined> {
+  return trx('eg_resources').where(keyColumns(key)).first();
+}
+
+async function setMark(trx: Knex.Transaction, value: number): Promise<void> {
+  await trx('eg_marks').where('name', 'resources').update({ value });
+}
+
+/** Whether the derived row is there as it should be. */
+async function derived(trx: Knex.Transaction, backend: BackendRow | null): Promise<boolean> {
+  if (backend === null) return true;
+  const row = await trx('gateway_backend').where('name', backend.name).first();
+  return row !== undefined && isDeepStrictEqual(backendRow(row), { ...backend });
+}
+
+/** Deletes a row of `gateway_backend` that no live resource derives any more. */
+async function dropBackend(trx: Knex.Transaction, name: string | null): Promise<void> {
+  if (name === null) return;
+  const other = await trx('eg_resources').where('backend_name', name).whereNull('deleted_at').first('name');
+  if (other === undefined) await trx('gateway_backend').where('name', name).delete();
+}
+
+function nextVersion(version: string | undefined): string {
+  return String(BigInt(version ?? '0') + 1n);
+}

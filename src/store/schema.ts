@@ -1,0 +1,116 @@
+import type { SqlDialect } from './dialect.ts';
+
+/** A table: the columns that must be there, and the statement that creates it. */
+export interface TableDefinition {
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly create: (dialect: SqlDialect) => string;
+}
+
+/** An index, created where the table lacks one of that name. */
+export interface IndexDefinition {
+  readonly table: string;
+  readonly name: string;
+  readonly columns: string;
+}
+
+function table(name: string, columns: readonly string[], body: (dialect: SqlDialect) => string): TableDefinition {
+  return {
+    name,
+    columns,
+    create: (dialect) => `create table if not exists ${name} (${body(dialect)})${dialect.types.tableOptions}`,
+  };
+}
+
+/** Tables of contract.md §7: shared with the gateway that ran before and with the engines' resource group managers. */
+export const sharedTables: readonly TableDefinition[] = [
+  table(
+    'gateway_backend',
+    ['name', 'routing_group', 'backend_url', 'external_url', 'active'],
+    () => `name varchar(256) primary key, routing_group varchar(256), backend_url varchar(256),
+      external_url varchar(256), active boolean`,
+  ),
+  table(
+    'query_history',
+    ['query_id', 'query_text', 'created', 'backend_url', 'user_name', 'source', 'routing_group', 'external_url'],
+    (dialect) => `query_id varchar(256) primary key, query_text ${dialect.types.longText}, created bigint,
+      backend_url varchar(256), user_name varchar(256), source varchar(256), routing_group varchar(255),
+      external_url varchar(255)`,
+  ),
+  table(
+    'resource_groups',
+    ['resource_group_id', 'name', 'parent', 'soft_memory_limit', 'max_queued', 'hard_concurrency_limit'],
+    (dialect) => `resource_group_id ${dialect.types.identity}, name varchar(250) not null unique, parent bigint null,
+      jmx_export boolean null, scheduling_policy varchar(128) null, scheduling_weight int null,
+      soft_memory_limit varchar(128) not null, max_queued int not null, hard_concurrency_limit int not null,
+      soft_concurrency_limit int null, soft_cpu_limit varchar(128) null, hard_cpu_limit varchar(128) null,
+      environment varchar(128) null, primary key (resource_group_id),
+      foreign key (parent) references resource_groups (resource_group_id)`,
+  ),
+  table(
+    'selectors',
+    ['resource_group_id', 'priority', 'user_regex', 'source_regex', 'query_type'],
+    () => `resource_group_id bigint not null, priority bigint not null, user_regex varchar(512), source_regex varchar(512),
+      query_type varchar(512), client_tags varchar(512), selector_resource_estimate varchar(1024),
+      foreign key (resource_group_id) references resource_groups (resource_group_id)`,
+  ),
+  table(
+    'resource_groups_global_properties',
+    ['name', 'value'],
+    () => `name varchar(128) not null primary key, value varchar(512) null, check (name in ('cpu_quota_period'))`,
+  ),
+  table(
+    'exact_match_source_selectors',
+    ['resource_group_id', 'update_time', 'source', 'environment', 'query_type'],
+    (dialect) => `resource_group_id varchar(256) not null, update_time ${dialect.types.timestamp} not null,
+      source varchar(512) not null, environment varchar(128), query_type ${dialect.types.exactQueryType},
+      ${dialect.types.exactKeys}`,
+  ),
+];
+
+/** Our own tables. */
+export const ownTables: readonly TableDefinition[] = [
+  table(
+    'eg_resources',
+    ['kind', 'namespace', 'name', 'uid', 'resource_version', 'spec', 'backend_name', 'deleted_at'],
+    (dialect) => `kind varchar(32) not null, namespace varchar(253) not null, name varchar(253) not null,
+      registry_name varchar(256) not null, uid varchar(128) not null, resource_version varchar(64) not null,
+      generation bigint not null, creation_timestamp varchar(40) not null, spec ${dialect.types.longText} not null,
+      labels ${dialect.types.longText} not null, annotations ${dialect.types.longText} not null,
+      status ${dialect.types.longText}, source varchar(16) not null, backend_name varchar(256), deleted_at bigint,
+      primary key (kind, namespace, name)`,
+  ),
+  table(
+    'eg_coordinators',
+    ['suffix', 'cluster', 'base_url', 'last_seen'],
+    () => `suffix varchar(32) primary key, cluster varchar(256) not null, base_url varchar(2048) not null,
+      last_seen bigint not null`,
+  ),
+  table(
+    'eg_queries',
+    ['query_id', 'cluster', 'base_url', 'created'],
+    () => `query_id varchar(256) primary key, cluster varchar(256) not null, base_url varchar(2048) not null,
+      created bigint not null`,
+  ),
+  table(
+    'eg_query_decisions',
+    ['query_id', 'cluster', 'created', 'decision'],
+    (dialect) => `query_id varchar(256) primary key, cluster varchar(256) not null, created bigint not null,
+      decision ${dialect.types.longText}`,
+  ),
+  table(
+    'eg_leader',
+    ['name', 'holder', 'epoch', 'expires'],
+    () => `name varchar(32) primary key, holder varchar(256), epoch bigint not null, expires bigint not null`,
+  ),
+  table('eg_marks', ['name', 'value'], () => 'name varchar(32) primary key, value bigint not null'),
+];
+
+/** Indexes; the first is the one that the shared table has always had. */
+export const indexes: readonly IndexDefinition[] = [
+  { table: 'query_history', name: 'query_history_created_idx', columns: 'created' },
+  { table: 'query_history', name: 'eg_query_history_user_idx', columns: 'user_name, created' },
+  { table: 'eg_resources', name: 'eg_resources_backend_idx', columns: 'backend_name' },
+  { table: 'eg_queries', name: 'eg_queries_created_idx', columns: 'created' },
+  { table: 'eg_query_decisions', name: 'eg_query_decisions_created_idx', columns: 'created' },
+];

@@ -1,0 +1,265 @@
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import type { BackendRow, Fence, QueryRecord, StoredResource } from '../../../src/store/store.ts';
+import { databases, type TestDatabase } from '../../support/databases.ts';
+
+const logger = pino({ level: 'silent' });
+
+const resource = (name: string, version: string, extra: Partial<StoredResource> = {}): StoredResource => ({
+  kind: 'EngineCluster',
+  namespace: 'default',
+  name,
+  registryName: name,
+  uid: `uid-${name}`,
+  resourceVersion: version,
+  generation: 1,
+  creationTimestamp: '2026-11-01T00:00:00Z',
+  spec: { proxyTo: `http://${name}:8080`, note: 'naïve 🚀 \u0000' },
+  labels: { a: 'b' },
+  annotations: {},
+  status: null,
+  source: 'kubernetes',
+  ...extra,
+});
+
+const backend = (name: string, active = true): BackendRow => ({
+  name,
+  routingGroup: 'adhoc',
+  backendUrl: `http://${name}:8080`,
+  externalUrl: `http://${name}.example`,
+  active,
+});
+
+const key = (name: string) => ({ kind: 'EngineCluster', namespace: 'default', name }) as const;
+
+const record = (id: string, extra: Partial<QueryRecord> = {}): QueryRecord => ({
+  queryId: id,
+  queryText: 'select 1',
+  user: 'alice',
+  source: 'cli',
+  backendUrl: 'http://a:8080',
+  created: 1_800_000_000_000,
+  routingGroup: 'adhoc',
+  externalUrl: 'http://a.example',
+  cluster: 'a',
+  decision: '{"rule":null}',
+  ...extra,
+});
+
+for (const database of databases) {
+  describe.skipIf(!database.available())(`repositories on ${database.name}`, () => {
+    let server: TestDatabase;
+    let store: KnexStore;
+
+    beforeAll(async () => {
+      server = await database.start();
+      store = await openStore({ ...(await server.create()), runMigrations: true, logger });
+    });
+
+    afterAll(async () => {
+      await store?.close();
+      await server?.dispose();
+    });
+
+    it('answers a ping', async () => {
+      expect(store.dialect).toBe(database.name);
+      await store.ping(2000);
+    });
+
+    it('stores a resource whole and its derived row', async () => {
+      const stored = resource('whole', '5');
+      const before = BigInt(await store.resources.changeMark());
+      expect(await store.resources.project(stored, backend('whole'), null)).toBe('applied');
+      expect(await store.resources.get(key('whole'))).toEqual(stored);
+      expect(await store.backends.all()).toContainEqual({ ...backend('whole'), managed: true });
+      expect(BigInt(await store.resources.changeMark())).toBeGreaterThan(before);
+      const mark = await store.resources.changeMark();
+      expect(await store.resources.project(stored, backend('whole'), null)).toBe('unchanged');
+      expect(await store.resources.changeMark()).toBe(mark);
+      expect(await store.resources.project(stored, backend('whole', false), null)).toBe('applied');
+      expect(await store.backends.all()).toContainEqual({ ...backend('whole', false), managed: true });
+    });
+
+    it('compares versions as numbers, and keeps the newer one', async () => {
+      await store.resources.project(resource('numbers', '10'), backend('numbers'), null);
+      expect(await store.resources.project(resource('numbers', '9'), backend('numbers', false), null)).toBe('stale');
+      expect((await store.resources.get(key('numbers')))?.resourceVersion).toBe('10');
+      expect(await store.resources.project(resource('numbers', '11'), backend('numbers'), null)).toBe('applied');
+    });
+
+    it('does not bring back a removed resource by a late projection', async () => {
+      await store.resources.project(resource('gone', '1'), backend('gone'), null);
+      expect(await store.resources.remove(key('gone'), 'other', null)).toBe('stale');
+      expect(await store.resources.remove(key('gone'), 'uid-gone', null)).toBe('applied');
+      expect(await store.resources.remove(key('gone'), 'uid-gone', null)).toBe('unchanged');
+      expect(await store.resources.project(resource('gone', '2'), backend('gone'), null)).toBe('stale');
+      expect(await store.resources.get(key('gone'))).toBeNull();
+      expect((await store.backends.all()).map((row) => row.name)).not.toContain('gone');
+      const again = resource('gone', '3', { uid: 'second', creationTimestamp: '2026-11-02T00:00:00Z' });
+      expect(await store.resources.project(again, backend('gone'), null)).toBe('applied');
+      expect(await store.resources.project(resource('gone', '4'), backend('gone'), null)).toBe('stale');
+    });
+
+    it('keeps out a projection of a resource removed before it was ever stored', async () => {
+      await store.resources.remove(key('never'), 'uid-never', null);
+      expect(await store.resources.project(resource('never', '1'), backend('never'), null)).toBe('stale');
+      const again = resource('never', '2', { uid: 'second' });
+      expect(await store.resources.project(again, backend('never'), null)).toBe('applied');
+    });
+
+    it('moves the derived row with the registry name', async () => {
+      await store.resources.project(resource('moved', '1'), backend('old name'), null);
+      await store.resources.project(resource('moved', '2', { registryName: 'new' }), backend('new name'), null);
+      const names = (await store.backends.all()).map((row) => row.name);
+      expect(names).toContain('new name');
+      expect(names).not.toContain('old name');
+      await store.resources.project(resource('moved', '3'), null, null);
+      expect((await store.backends.all()).map((row) => row.name)).not.toContain('new name');
+    });
+
+    it('refuses a projection whose fence is lost', async () => {
+      const fence = (await store.leader.acquire('one', 60_000)) as Fence;
+      expect(await store.leader.acquire('two', 60_000)).toBeNull();
+      expect(await store.leader.acquire('one', 60_000)).toEqual(fence);
+      expect(await store.resources.project(resource('fenced', '1'), backend('fenced'), fence)).toBe('applied');
+      await store.leader.release(fence);
+      expect(await store.resources.project(resource('fenced', '2'), backend('fenced'), fence)).toBe('fenced');
+      const next = (await store.leader.acquire('two', 60_000)) as Fence;
+      expect(next.epoch).toBeGreaterThan(fence.epoch);
+      expect(await store.resources.remove(key('fenced'), 'uid-fenced', fence)).toBe('fenced');
+      await store.leader.release(next);
+    });
+
+    it('names the field that is too long for its column', async () => {
+      const long = { ...backend('long'), backendUrl: `http://${'x'.repeat(300)}` };
+      await expect(store.resources.project(resource('long', '1'), long, null)).rejects.toMatchObject({
+        code: 'EG_IMPOSSIBLE',
+        field: 'proxyTo',
+      });
+    });
+
+    it('writes as the source with optimistic versions', async () => {
+      const source = 'database' as const;
+      const draft = resource('written', '0', { source });
+      const created = await store.resources.write(draft, backend('written'), null);
+      expect(created).toMatchObject({ generation: 1 });
+      expect(await store.resources.write(draft, backend('written'), null)).toBeNull();
+      const version = created?.resourceVersion ?? '';
+      const annotated = await store.resources.write({ ...draft, annotations: { x: 'y' } }, backend('written'), version);
+      expect(annotated?.generation).toBe(1);
+      const changed = { ...draft, spec: { proxyTo: 'http://b:1' } };
+      expect(await store.resources.write(changed, backend('written'), version)).toBeNull();
+      const second = await store.resources.write(changed, backend('written'), annotated?.resourceVersion ?? '');
+      expect(second?.generation).toBe(2);
+      expect(await store.resources.delete(key('written'), version)).toBe(false);
+      expect(await store.resources.delete(key('written'), null)).toBe(true);
+      expect(await store.resources.write(draft, backend('written'), null)).not.toBeNull();
+    });
+
+    it('lets exactly one of racing writers win', async () => {
+      const draft = resource('raced', '0', { source: 'database' });
+      const results = await Promise.all(Array.from({ length: 8 }, () => store.resources.write(draft, null, null)));
+      expect(results.filter((result) => result !== null)).toHaveLength(1);
+    });
+
+    it('ends racing projections with the newest version', async () => {
+      const versions = Array.from({ length: 20 }, (_, index) => String(95 + index));
+      const shuffled = [...versions.slice(7), ...versions.slice(0, 7)];
+      await Promise.all(
+        shuffled.map((version) =>
+          store.resources.project(resource('racing', version), { ...backend('racing'), routingGroup: version }, null),
+        ),
+      );
+      expect((await store.resources.get(key('racing')))?.resourceVersion).toBe('114');
+      expect((await store.backends.all()).find((row) => row.name === 'racing')?.routingGroup).toBe('114');
+    });
+
+    it('remembers the first cluster of a suffix', async () => {
+      const row = { suffix: 'kvhrm', cluster: 'a', baseUrl: 'http://a', lastSeen: 1000 };
+      expect(await store.coordinators.learn(row)).toEqual(row);
+      expect(await store.coordinators.learn({ ...row, cluster: 'b' })).toEqual(row);
+      await store.coordinators.touch(['kvhrm'], 1_800_000_000_000);
+      await store.coordinators.touch(['kvhrm'], 5);
+      expect(await store.coordinators.get('kvhrm')).toEqual({ ...row, lastSeen: 1_800_000_000_000 });
+      expect(await store.coordinators.get('KVHRM')).toBeNull();
+      expect(await store.coordinators.deleteBefore(1_800_000_000_001)).toBe(1);
+      expect(await store.coordinators.all()).toEqual([]);
+    });
+
+    it('stores owners by full id', async () => {
+      const row = { queryId: 'q1', cluster: 'a', baseUrl: 'http://a', created: 1_800_000_000_000 };
+      await store.queries.put(row);
+      await store.queries.put({ ...row, cluster: 'b' });
+      expect(await store.queries.get('q1')).toEqual({ ...row, cluster: 'b' });
+      expect(await store.queries.deleteBefore(row.created + 1)).toBe(1);
+      expect(await store.queries.get('q1')).toBeNull();
+    });
+
+    it('keeps history, pages it newest first and filters it', async () => {
+      const records = Array.from({ length: 25 }, (_, index) =>
+        record(`h${String(index).padStart(2, '0')}`, {
+          created: 1_800_000_000_000 + index,
+          user: index % 2 === 0 ? 'alice' : 'bob',
+          cluster: index % 5 === 0 ? 'b' : 'a',
+        }),
+      );
+      await store.history.insert(records);
+      await store.history.insert([record('h00', { queryText: 'changed' })]);
+      expect(await store.history.get('h00')).toEqual(records[0]);
+      const page = await store.history.find({}, { offset: 5, limit: 3 });
+      expect(page.total).toBe(25);
+      expect(page.records.map((found) => found.queryId)).toEqual(['h19', 'h18', 'h17']);
+      expect((await store.history.find({ user: 'bob' }, { offset: 0, limit: 0 })).total).toBe(12);
+      expect((await store.history.find({ cluster: 'b' }, { offset: 0, limit: 9 })).records).toHaveLength(5);
+      const window = { from: 1_800_000_000_003, to: 1_800_000_000_005 };
+      expect((await store.history.find(window, { offset: 0, limit: 9 })).records.map((r) => r.queryId)).toEqual([
+        'h04',
+        'h03',
+      ]);
+      expect(await store.history.deleteBefore(1_800_000_000_020)).toBe(20);
+      expect((await store.history.find({}, { offset: 0, limit: 1 })).total).toBe(5);
+    });
+
+    it('takes texts of any kind', async () => {
+      const hostile = record('hostile', {
+        queryText: `select '\u0000\ud800 \\' ?? $1 :x 🚀 ${'é'.repeat(70_000)}'`,
+        user: `${'🚀'.repeat(300)}`,
+        source: null,
+        externalUrl: 'x'.repeat(400),
+        decision: null,
+      });
+      await store.history.insert([hostile]);
+      const found = await store.history.get('hostile');
+      expect(found?.queryText).toBe(hostile.queryText.replace('\u0000', '').replace('\ud800', '\ufffd'));
+      expect(found?.user).toBe('🚀'.repeat(256));
+      expect(found?.externalUrl).toHaveLength(255);
+      expect(found).toMatchObject({ source: null, decision: null });
+    });
+
+    it('migrates once when several start at the same time', async () => {
+      const settings = await server.create();
+      const stores = await Promise.all(
+        Array.from({ length: 6 }, () => openStore({ ...settings, runMigrations: true, logger })),
+      );
+      await Promise.all(
+        stores.map((opened, index) =>
+          opened.queries.put({ queryId: `m${index}`, cluster: 'a', baseUrl: 'b', created: 1 }),
+        ),
+      );
+      expect(await stores[0]?.queries.deleteBefore(2)).toBe(6);
+      await Promise.all(stores.map((opened) => opened.close()));
+    });
+
+    it('says which tables are missing when migrations are off', async () => {
+      const settings = await server.create();
+      await expect(openStore({ ...settings, runMigrations: false, logger })).rejects.toMatchObject({
+        code: 'EG_IMPOSSIBLE',
+        message: expect.stringContaining('table query_history'),
+      });
+      const migrated = await openStore({ ...settings, runMigrations: true, logger });
+      const checked = await openStore({ ...settings, runMigrations: false, logger });
+      await Promise.all([migrated.close(), checked.close()]);
+    });
+  });
+}

@@ -1,0 +1,78 @@
+import { chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import pg from 'pg';
+import { requireComponent } from './components.ts';
+import { folderOf, freePort, runProgram, ServerProcess, systemUser, type TestServer } from './serverProcess.ts';
+
+function installations(): string[] {
+  try {
+    return readdirSync('/usr/lib/postgresql').map((version) => `/usr/lib/postgresql/${version}/bin`);
+  } catch {
+    return [];
+  }
+}
+
+const folder = folderOf(['initdb', 'postgres'], installations());
+
+/** Whether PostgreSQL is installed; throws with CI=true when it is not. */
+export const hasPostgresql = (): boolean =>
+  requireComponent('PostgreSQL', folder !== null, 'install the package postgresql');
+
+/** Starts a PostgreSQL of its own on a temporary directory and a free port; as user postgres, because it refuses root. */
+export async function startPostgresql(): Promise<TestServer> {
+  const directory = mkdtempSync(path.join(tmpdir(), 'eg-postgresql-'));
+  const user = systemUser('postgres');
+  if (user !== null) chownSync(directory, user.uid, user.gid);
+  const data = path.join(directory, 'data');
+  const bin = folder ?? '';
+  runProgram(
+    path.join(bin, 'initdb'),
+    ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'],
+    user ?? undefined,
+  );
+  const port = await freePort();
+  const process_ = new ServerProcess(
+    path.join(bin, 'postgres'),
+    [
+      ...[
+        '-D',
+        data,
+        '-p',
+        String(port),
+        '-c',
+        'listen_addresses=127.0.0.1',
+        '-c',
+        `unix_socket_directories=${directory}`,
+      ],
+      ...['-c', 'shared_buffers=64MB', '-c', 'max_connections=200'],
+    ],
+    user,
+  );
+  const withAdmin = async (sql: string) => {
+    const client = new pg.Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' });
+    await client.connect();
+    try {
+      await client.query(sql);
+    } finally {
+      await client.end();
+    }
+  };
+  const start = () => process_.start(() => withAdmin('select 1'));
+  await start();
+  let count = 0;
+  return {
+    port,
+    start,
+    stop: (immediate = false) => process_.stop(immediate ? 'SIGQUIT' : 'SIGINT'),
+    async createDatabase() {
+      const name = `gateway_${process.pid}_${++count}`;
+      await withAdmin(`create database ${name}`);
+      return { jdbcUrl: `jdbc:postgresql://127.0.0.1:${port}/${name}`, user: 'postgres', password: 'unused' };
+    },
+    async dispose() {
+      await process_.stop('SIGINT');
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}

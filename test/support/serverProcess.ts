@@ -1,0 +1,109 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A database server of a test, on a directory and port of its own. */
+export interface TestServer {
+  readonly port: number;
+  /** Starts it (again) on the same data and port; resolves when it answers. */
+  start(): Promise<void>;
+  /** Stops it; `immediate` as in a power cut. */
+  stop(immediate?: boolean): Promise<void>;
+  /** Creates an empty database and answers its JDBC settings. */
+  createDatabase(): Promise<{ jdbcUrl: string; user: string; password: string }>;
+  /** Stops it and deletes its data. */
+  dispose(): Promise<void>;
+}
+
+/** The first of the folders that holds all the programs; null when none does. */
+export function folderOf(programs: readonly string[], folders: readonly string[]): string | null {
+  const all = [...folders, ...(process.env.PATH ?? '').split(path.delimiter)];
+  const has = (folder: string) =>
+    programs.every((program) => {
+      try {
+        accessSync(path.join(folder, program), constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+  return all.find((folder) => folder !== '' && has(folder)) ?? null;
+}
+
+/** A port that was free a moment ago. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** Runs a program to its end. @throws with its output when it fails */
+export function runProgram(command: string, args: readonly string[], user?: { uid: number; gid: number }): void {
+  const result = spawnSync(command, args, { encoding: 'utf8', ...user });
+  if (result.status !== 0) throw new Error(`${command} failed: ${result.stderr || result.stdout || result.error}`);
+}
+
+/** User and group ids of a system user; null when this process is not root or there is no such user. */
+export function systemUser(name: string): { uid: number; gid: number } | null {
+  if (process.getuid?.() !== 0) return null;
+  const id = (flag: string) => Number(spawnSync('id', [flag, name], { encoding: 'utf8' }).stdout);
+  const [uid, gid] = [id('-u'), id('-g')];
+  return uid > 0 && gid > 0 ? { uid, gid } : null;
+}
+
+/** A child process that is started and stopped by its own pid. */
+export class ServerProcess {
+  private child: ChildProcess | null = null;
+  private output = '';
+  private readonly command: string;
+  private readonly args: readonly string[];
+  private readonly user: { uid: number; gid: number } | null;
+
+  constructor(command: string, args: readonly string[], user: { uid: number; gid: number } | null) {
+    this.command = command;
+    this.args = args;
+    this.user = user;
+    // A test run that is cut short takes its servers along.
+    process.once('exit', () => this.child?.kill('SIGKILL'));
+  }
+
+  /** Starts it and waits until `ready` resolves. */
+  async start(ready: () => Promise<unknown>): Promise<void> {
+    this.output = '';
+    const child = spawn(this.command, this.args, { stdio: ['ignore', 'pipe', 'pipe'], ...this.user });
+    this.child = child;
+    const keep = (data: Buffer) => {
+      this.output = (this.output + data.toString()).slice(-4000);
+    };
+    child.stdout?.on('data', keep);
+    child.stderr?.on('data', keep);
+    const deadline = performance.now() + 40_000;
+    for (;;) {
+      if (child.exitCode !== null) throw new Error(`${this.command} ended: ${this.output}`);
+      try {
+        return void (await ready());
+      } catch (error) {
+        if (performance.now() > deadline) throw new Error(`${this.command} is not ready: ${error}; ${this.output}`);
+        await sleep(50);
+      }
+    }
+  }
+
+  async stop(signal: NodeJS.Signals): Promise<void> {
+    const child = this.child;
+    this.child = null;
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    await new Promise<void>((resolve) => {
+      child.once('exit', () => resolve());
+      child.kill(signal);
+    });
+  }
+}
