@@ -87,7 +87,8 @@ export class AskExchange extends Exchange {
       this.#tell(null);
       this.adopt(candidate.upstream, controller);
       this.onResponseStart(controller, status, headers, statusText);
-      controller.resume();
+      // Later, as this may run within the parser of another connection, of which undici has but one at a time.
+      queueMicrotask(() => controller.resume());
     }
   }
 

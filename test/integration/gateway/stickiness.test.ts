@@ -1,0 +1,320 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import {
+  closeAll,
+  closing,
+  clusterAt,
+  startGateway,
+  startServer,
+  type TestGatewayOptions,
+  until,
+} from '../../support/gateway.ts';
+import { send } from '../../support/rawHttp.ts';
+import { type QueryResults, submit } from '../../support/statementClient.ts';
+
+let directory: string;
+let store: KnexStore;
+const open = () =>
+  openStore({
+    jdbcUrl: `jdbc:sqlite:${join(directory, 'gateway.db')}`,
+    runMigrations: true,
+    logger: pino({ level: 'silent' }),
+  });
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'eg-sticky-'));
+  store = await open();
+});
+afterEach(async () => {
+  await closeAll();
+  await store.close();
+  await rm(directory, { recursive: true });
+});
+
+const engine = async (name: string, more = {}) =>
+  closing(await startSimulatedEngine({ name, record: true, queuedPolls: 2, ...more }));
+const gateway = (options: TestGatewayOptions) => startGateway({ store, ...options });
+const user = ['X-Engine-User', 'test'];
+const results = (text: string) => JSON.parse(text) as QueryResults;
+const pathOf = (uri: string) => uri.slice(new URL(uri).origin.length);
+
+/** Follows a query to its end, each request at the next of the gateways. */
+async function followAlternately(urls: readonly string[], start: QueryResults): Promise<QueryResults> {
+  let page = start;
+  for (let turn = 0; page.nextUri !== undefined; turn++) {
+    const answer = await send(urls[turn % urls.length]!, pathOf(page.nextUri), { headers: user });
+    expect(answer.status).toBe(200);
+    page = results(answer.text);
+  }
+  return page;
+}
+
+describe('replicas and restarts', () => {
+  test('two replicas serve alternate requests of one query; nobody is asked', async () => {
+    const clusters = [await engine('a'), await engine('b'), await engine('c')].map((one) =>
+      clusterAt(one.name, one.url),
+    );
+    const one = await gateway({ clusters });
+    const other = await gateway({ clusters, store: closing(await open()) });
+    for (let count = 0; count < 12; count++) {
+      const last = await followAlternately([other.url, one.url], await submit(one.url, 'SELECT 1'));
+      expect(last.error).toBeUndefined();
+    }
+    expect(await other.registry.metrics()).not.toContain('source="asked"');
+    expect((await store.coordinators.all()).map((row) => row.cluster).sort()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('a restarted gateway serves running queries, also of clusters that are inactive, unhealthy, deleted or moved', async () => {
+    const a = await engine('a');
+    const first = await gateway({ clusters: [clusterAt('a', a.url)] });
+    const running = await Promise.all([1, 2, 3, 4].map(() => submit(first.url, 'SELECT 1')));
+    await first.close();
+    const b = await engine('b');
+    const cases = [
+      [clusterAt('a', a.url, { active: false }), clusterAt('b', b.url)],
+      [clusterAt('a', a.url)],
+      [clusterAt('b', b.url)],
+      [clusterAt('a', b.url)],
+    ];
+    for (const [index, clusters] of cases.entries()) {
+      const next = await gateway({ clusters, healthy: index !== 1 });
+      expect((await followAlternately([next.url], running[index]!)).error).toBeUndefined();
+      await next.close();
+    }
+    expect(b.requests).toEqual([]);
+  });
+
+  test('the row of a coordinator is stored before its first id is seen', async () => {
+    const a = await engine('a');
+    const one = await gateway({ clusters: [clusterAt('a', a.url)] });
+    await submit(one.url, 'SELECT 1');
+    expect(await store.coordinators.get(a.suffix)).toMatchObject({ cluster: 'a', baseUrl: a.url });
+  });
+
+  test('with the database away queries run all the same, by memory', async () => {
+    const a = await engine('a');
+    const one = await startGateway({ clusters: [clusterAt('a', a.url)] });
+    expect((await followAlternately([one.url], await submit(one.url, 'SELECT 1'))).error).toBeUndefined();
+  });
+
+  test('a database that hangs delays the first id by 250 ms, and is told later', async () => {
+    const a = await engine('a');
+    let letGo: (() => void) | null = null;
+    const hanging = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const coordinators = Object.create(store.coordinators) as typeof store.coordinators;
+    coordinators.learn = async (row) => {
+      await hanging;
+      return store.coordinators.learn(row);
+    };
+    const one = await gateway({
+      clusters: [clusterAt('a', a.url)],
+      store: { ...store, coordinators, queries: store.queries, history: store.history },
+    });
+    const before = performance.now();
+    const started = await submit(one.url, 'SELECT 1');
+    const took = performance.now() - before;
+    expect(took).toBeGreaterThan(200);
+    expect(took).toBeLessThan(1_500);
+    expect((await followAlternately([one.url], started)).error).toBeUndefined();
+    letGo!();
+    await until(async () => (await store.coordinators.get(a.suffix)) !== null, 'the row');
+  });
+});
+
+describe('ids that a suffix does not tell', () => {
+  const answeringWith = (id: string) =>
+    startServer((request, response) => {
+      request.resume();
+      if (request.method === 'POST') response.end(JSON.stringify({ id, nextUri: 'x' }));
+      else if (request.url!.includes(id)) response.end(JSON.stringify({ id, mine: true }));
+      else response.writeHead(404).end();
+    });
+
+  test('of another form go by full id, on every replica', async () => {
+    const a = await answeringWith('q-1');
+    const b = await answeringWith('q-2');
+    const clusters = [clusterAt('a', a.url), clusterAt('b', b.url, { routingGroup: 'b' })];
+    const [one, other] = [await gateway({ clusters }), await gateway({ clusters })];
+    await send(one.url, '/v1/statement', { method: 'POST', body: 'x', headers: ['X-Engine-Routing-Group', 'b'] });
+    expect(await store.queries.get('q-2')).toMatchObject({ cluster: 'b', baseUrl: b.url });
+    for (const { url } of [one, other]) {
+      expect(results((await send(url, '/v1/statement/executing/q-2/1')).text)).toMatchObject({ mine: true });
+    }
+  });
+
+  test('of two coordinators with one suffix go by full id', async () => {
+    const ids = ['20261121_015745_00001_twins', '20261121_015745_00002_twins'] as const;
+    const [a, b] = [await answeringWith(ids[0]), await answeringWith(ids[1])];
+    const clusters = [clusterAt('a', a.url), clusterAt('b', b.url, { routingGroup: 'b' })];
+    const [one, other] = [await gateway({ clusters }), await gateway({ clusters })];
+    await send(one.url, '/v1/statement', { method: 'POST', body: 'x' });
+    // The other replica has learned the suffix before it clashes.
+    expect((await send(other.url, `/v1/query/${ids[0]}`)).status).toBe(200);
+    await send(one.url, '/v1/statement', { method: 'POST', body: 'x', headers: ['X-Engine-Routing-Group', 'b'] });
+    for (const { url } of [one, other]) {
+      for (const id of ids) {
+        expect(results((await send(url, `/v1/statement/executing/${id}/1`)).text)).toMatchObject({ id, mine: true });
+      }
+    }
+  });
+
+  test('a database of a gateway before knows running queries in query_history only', async () => {
+    const id = '20261121_015745_00007_older';
+    const [a, b] = [await answeringWith('none'), await answeringWith(id)];
+    await store.history.insert([
+      {
+        queryId: id,
+        queryText: 'SELECT 1',
+        user: null,
+        source: null,
+        backendUrl: b.url,
+        created: 1,
+        routingGroup: null,
+        externalUrl: null,
+        cluster: '',
+        decision: null,
+      },
+    ]);
+    const one = await gateway({ clusters: [clusterAt('a', a.url), clusterAt('b', b.url)] });
+    expect((await send(one.url, `/v1/statement/executing/${id}/y/1`)).status).toBe(200);
+    expect(await one.registry.metrics()).toContain('engine_gateway_query_lookups_total{source="history"} 1');
+  });
+});
+
+describe('unknown ids', () => {
+  const id = '20261121_015745_00042_strng';
+  const asked: string[] = [];
+  const answering = (name: string, status: number, delayMs = 0) =>
+    startServer((request, response) => {
+      asked.push(`${name} ${request.method} ${request.url} ${request.headers.authorization ?? '-'}`);
+      setTimeout(() => {
+        response.writeHead(status, { 'x-name': name, ...(status === 401 ? { 'www-authenticate': 'Basic' } : {}) });
+        response.end(name);
+      }, delayMs);
+    });
+  beforeEach(() => {
+    asked.length = 0;
+  });
+  const clustersOf = async (...answers: (readonly [status: number, delayMs?: number])[]) =>
+    Promise.all(
+      answers.map(async ([status, delayMs], index) => {
+        const name = 'abcdef'[index]!;
+        return clusterAt(name, (await answering(name, status, delayMs)).url, { active: index !== 1 });
+      }),
+    );
+
+  test("the client's own request goes to all clusters; the one that knows the query answers, and is remembered", async () => {
+    const one = await gateway({ clusters: await clustersOf([404], [200, 30], [410], [401], [403]) });
+    const path = `/v1/statement/executing/${id}/y1/2?a=b`;
+    const answer = await send(one.url, path, { headers: ['Authorization', 'Basic eA=='] });
+    expect([answer.status, answer.text]).toEqual([200, 'b']);
+    expect([...asked].sort()).toEqual([...'abcde'].map((name) => `${name} GET ${path} Basic eA==`));
+    asked.length = 0;
+    expect((await send(one.url, path)).text).toBe('b');
+    expect(asked).toEqual([`b GET ${path} -`]);
+    await until(async () => (await store.coordinators.get('strng')) !== null, 'the row');
+    const other = await gateway({ clusters: [] });
+    expect((await send(other.url, path)).text).toBe('b');
+  });
+
+  test.each([
+    ['DELETE', `/v1/query/${id}`],
+    ['HEAD', `/v1/query/${id}`],
+    ['GET', `/ui/api/query/${id}`],
+  ])('%s %s finds its cluster', async (method, path) => {
+    const one = await gateway({ clusters: await clustersOf([404], [204]) });
+    expect((await send(one.url, path, { method })).status).toBe(204);
+  });
+
+  test('an answer that asks for credentials is given on where nobody knows the query without', async () => {
+    const one = await gateway({ clusters: await clustersOf([404], [401], [404]) });
+    const answer = await send(one.url, `/v1/query/${id}`);
+    expect([answer.status, answer.text, answer.headers['www-authenticate']]).toEqual([401, 'b', 'Basic']);
+  });
+
+  test('nobody knows it: a refusal in the protocol, 404 elsewhere, remembered', async () => {
+    const one = await gateway({ clusters: await clustersOf([404], [410]) });
+    const refused = await send(one.url, `/v1/statement/executing/${id}/y/1`);
+    expect([refused.status, results(refused.text).error!.message]).toEqual([
+      200,
+      `Query ${id} is not known to any cluster behind this gateway.`,
+    ]);
+    expect((await send(one.url, `/v1/query/${id}`)).status).toBe(404);
+    expect(asked).toHaveLength(2);
+  });
+
+  test('nobody can be asked: 502, not remembered', async () => {
+    const [cluster] = await clustersOf([200]);
+    const one = await gateway({ clusters: [clusterAt('gone', 'http://127.0.0.1:1')] });
+    expect((await send(one.url, `/v1/statement/executing/${id}/y/1`)).status).toBe(502);
+    one.table.setInputs({ clusters: [cluster!] });
+    expect((await send(one.url, `/v1/statement/executing/${id}/y/1`)).status).toBe(200);
+  });
+
+  test.each(['PUT', 'DELETE-with-body'])('%s is not sent to clusters that do not own the query', async (method) => {
+    const one = await gateway({ clusters: await clustersOf([200]) });
+    const answer = await send(one.url, `/v1/query/${id}/killed`, {
+      method: method.slice(0, 6).replace('-', ''),
+      body: 'x',
+    });
+    expect(answer.status).toBe(404);
+    expect(asked).toEqual([]);
+  });
+
+  test('what is no id is neither looked up nor asked about', async () => {
+    const one = await gateway({ clusters: await clustersOf([200]) });
+    expect((await send(one.url, '/v1/query/some%20thing')).status).toBe(404);
+    expect((await send(one.url, '/v1/query/word')).status).toBe(404);
+    expect(asked).toEqual([]);
+  });
+
+  test('askings of one id at once are one; more than 16 ids at once are put off', async () => {
+    const one = await gateway({ clusters: await clustersOf([200, 300]) });
+    const same = await Promise.all([1, 2, 3].map(() => send(one.url, `/v1/query/${id}`)));
+    expect(same.map((answer) => answer.status)).toEqual([200, 200, 200]);
+    expect(asked).toHaveLength(3);
+    const many = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        send(one.url, `/v1/query/20261121_015745_${10_000 + index}_mny${String.fromCharCode(97 + index)}x`),
+      ),
+    );
+    const statuses = many.map((answer) => answer.status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(16);
+    expect(statuses.filter((status) => status === 503)).toHaveLength(4);
+  });
+});
+
+describe('owners that are gone', () => {
+  test('a cluster that refuses connections: 502 so that clients try again, after a while a refusal in the protocol', async () => {
+    const a = await engine('a');
+    const one = await gateway({ clusters: [clusterAt('a', a.url)], settings: { ownerGoneAfter: 300 } });
+    const { id, nextUri } = await submit(one.url, 'SELECT 1');
+    await a.close();
+    expect((await send(one.url, pathOf(nextUri!), { headers: user })).status).toBe(502);
+    await until(async () => (await send(one.url, pathOf(nextUri!), { headers: user })).status === 200, 'the refusal');
+    const { error } = results((await send(one.url, pathOf(nextUri!), { headers: user })).text);
+    expect(error).toMatchObject({
+      errorName: 'REMOTE_HOST_GONE',
+      message: `Query ${id} was lost: its cluster "a" is gone (connection refused). Run the query again.`,
+    });
+  });
+
+  test('a coordinator that is back under a new suffix: a refusal once that is seen', async () => {
+    const a = await engine('a');
+    const one = await gateway({ clusters: [clusterAt('a', a.url)] });
+    const before = await submit(one.url, 'SELECT 1');
+    await a.restart('fresh');
+    const after = await submit(one.url, 'SELECT 1');
+    expect(after.id).toMatch(/_fresh$/);
+    const { error } = results((await send(one.url, pathOf(before.nextUri!), { headers: user })).text);
+    expect(error!.message).toContain('it was restarted since');
+    expect((await followAlternately([one.url], after)).error).toBeUndefined();
+  });
+});
