@@ -1,0 +1,291 @@
+import { productNames } from '../model/names.ts';
+import type { RequestUser } from '../model/requestUser.ts';
+import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
+import { Evaluation, EvaluationError } from '../rules/evaluation.ts';
+import { compileProgram } from '../rules/language/program.ts';
+import { CompileError, placeText } from '../rules/language/source.ts';
+import { QueryObject } from '../rules/objects/query.ts';
+import { RequestObject } from '../rules/objects/request.ts';
+import { UserObject } from '../rules/objects/user.ts';
+import { createRuleCompiler } from '../rules/set/compiler.ts';
+import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../rules/values/collections.ts';
+import { compareNatural } from '../rules/values/operators.ts';
+import { javaText } from '../rules/values/text.ts';
+import {
+  JavaChar,
+  JavaClass,
+  JavaDouble,
+  JavaFloat,
+  JavaLong,
+  JavaObject,
+  JavaOptional,
+  JavaSmallInt,
+  kindOf,
+  type Value,
+} from '../rules/values/value.ts';
+import type { QueryProperties } from '../sql/queryProperties.ts';
+
+/** A request of a case. */
+export interface CaseRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query?: string;
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  readonly remoteAddr?: string;
+  readonly body?: string;
+  readonly user?: string | null;
+  readonly queryProperties?: CaseProperties;
+}
+
+/** Query properties as cases give them; what is left out is empty. */
+export type CaseProperties = { readonly [name: string]: unknown };
+
+/** A line of the cases, without its verdict. */
+export interface RuleCase {
+  readonly id: string;
+  readonly kind: 'expression' | 'rules';
+  readonly expr?: string;
+  readonly vars?: {
+    readonly request?: CaseRequest;
+    readonly state?: Readonly<Record<string, unknown>>;
+    readonly result?: Readonly<Record<string, unknown>>;
+    readonly user?: string | null;
+    readonly queryProperties?: CaseProperties;
+    readonly analyzeRequest?: boolean;
+  };
+  readonly yaml?: string;
+  readonly missingFile?: boolean;
+  readonly analyzeRequest?: boolean;
+  readonly requests?: readonly CaseRequest[];
+}
+
+/** What evaluating a case gives. */
+export interface CaseResult {
+  readonly id: string;
+  readonly value?: unknown;
+  readonly type?: string;
+  readonly error?: string;
+  /** Whether the text was refused or failed. */
+  readonly phase?: 'compile' | 'run';
+  readonly state?: unknown;
+  readonly result?: unknown;
+  readonly requests?: readonly {
+    readonly routingGroup: string | null;
+    readonly errors: readonly string[];
+    readonly fired: readonly string[];
+  }[];
+}
+
+const names = productNames('Engine');
+
+/** Evaluates one case: an expression, or a rules file against its requests. */
+export function evaluateCase(line: RuleCase): CaseResult {
+  return line.kind === 'expression' ? evaluateExpression(line) : evaluateRules(line);
+}
+
+function evaluateExpression(line: RuleCase): CaseResult {
+  const { expr = '', vars = {}, id } = line;
+  const objects = {
+    request: new RequestObject(toRequest(vars.request ?? { method: 'POST', path: '/v1/statement' }, true)),
+    state: new JavaMap(),
+    result: new JavaMap(),
+    user: new UserObject({ user: vars.user ?? null, userInfo: null }),
+    query: new QueryObject(toProperties(vars.queryProperties)),
+  };
+  const e = new Evaluation(objects);
+  for (const [key, value] of Object.entries(vars.state ?? {})) objects.state.fill(key, fromJson(value, e), e);
+  for (const [key, value] of Object.entries(vars.result ?? {})) objects.result.fill(key, fromJson(value, e), e);
+  try {
+    const program = compileProgram(expr, { names, analyzeRequest: vars.analyzeRequest !== false });
+    const value = program.run(e);
+    return {
+      id,
+      value: toJson(value, e),
+      type: typeOf(value),
+      ...(vars.state === undefined ? {} : { state: toJson(objects.state, e) }),
+      ...(vars.result === undefined ? {} : { result: toJson(objects.result, e) }),
+    };
+  } catch (error) {
+    if (error instanceof CompileError) {
+      return { id, error: `${placeText(expr, error.offset)}: ${error.message}`, phase: 'compile' };
+    }
+    if (error instanceof EvaluationError) {
+      return { id, error: `${placeText(expr, error.offset ?? e.at)}: ${error.message}`, phase: 'run' };
+    }
+    throw error;
+  }
+}
+
+function evaluateRules(line: RuleCase): CaseResult {
+  const errors: string[] = [];
+  const compiler = createRuleCompiler({
+    names,
+    rulesEngineEnabled: true,
+    rulesType: 'FILE',
+    analyzeRequest: line.analyzeRequest !== false,
+    onRuleError: 'skip',
+    onFileError: 'header',
+    monotonic: () => 0,
+  });
+  const { ruleSet, fileProblems } = compiler.compile([], {
+    path: 'rules.yaml',
+    text: line.missingFile === true ? null : (line.yaml ?? null),
+  });
+  const load = fileProblems.map((problem) => `${problem.path}:${problem.line}:${problem.column}: ${problem.message}`);
+  const requests = (line.requests ?? []).map((caseRequest) => {
+    const request = toRequest(caseRequest, line.analyzeRequest !== false);
+    const decision = ruleSet?.decide(request);
+    const failed = (decision?.trace ?? []).flatMap((entry) => (entry.error === undefined ? [] : [entry.error]));
+    const header = request.headers.find(([name]) => name.toLowerCase() === names.headerKey('Routing-Group'))?.[1];
+    return {
+      routingGroup:
+        (decision === undefined || decision.useHeader ? header : (decision.routingGroup ?? lastPut(decision))) ?? null,
+      errors: [...errors, ...load, ...failed],
+      fired: (decision?.trace ?? []).filter((entry) => entry.outcome === 'fired').map((entry) => entry.rule),
+    };
+  });
+  return { id: line.id, requests };
+}
+
+/** What the rules put last where it is no group: "" in place of null. */
+function lastPut(decision: RuleDecision): string | null {
+  return (
+    decision.trace.findLast((entry) => entry.put !== undefined && 'routingGroup' in entry.put)?.put?.routingGroup ??
+    null
+  );
+}
+
+function toRequest(request: CaseRequest, analyzed: boolean): RuleRequest {
+  const headers = Object.entries(request.headers ?? {}).flatMap(([name, value]) =>
+    (typeof value === 'string' ? [value] : value).map((text) => [name, text.trim()] as const),
+  );
+  const host = headers.find(([name]) => name.toLowerCase() === 'host')?.[1] ?? 'gateway.example:8080';
+  const length =
+    request.body === undefined ? [] : [['Content-Length', String(Buffer.byteLength(request.body))] as const];
+  const isForm = headers.some(
+    ([name, value]) => name.toLowerCase() === 'content-type' && value.startsWith('application/x-www-form-urlencoded'),
+  );
+  const [serverName = '', port = '80'] = host.split(':');
+  return {
+    method: request.method,
+    path: request.path,
+    query: request.query ?? null,
+    headers: [...headers, ...length],
+    scheme: 'http',
+    serverName,
+    serverPort: Number(port),
+    remoteAddr: request.remoteAddr ?? '127.0.0.1',
+    remoteUser: null,
+    formBody: isForm ? (request.body ?? null) : null,
+    isSubmission: request.method === 'POST' && request.path.startsWith('/v1/statement'),
+    user: analyzed ? ({ user: request.user ?? null, userInfo: null } satisfies RequestUser) : null,
+    queryProperties: analyzed ? toProperties(request.queryProperties) : null,
+  };
+}
+
+function toProperties(properties: CaseProperties = {}): QueryProperties {
+  const text = (name: string): string => (typeof properties[name] === 'string' ? (properties[name] as string) : '');
+  const optional = (name: string): string | null =>
+    typeof properties[name] === 'string' ? (properties[name] as string) : null;
+  const list = (name: string): readonly string[] =>
+    Array.isArray(properties[name]) ? (properties[name] as string[]) : [];
+  return {
+    errorMessage: optional('errorMessage'),
+    isNewQuerySubmission: properties.isNewQuerySubmission === true,
+    queryType: text('queryType'),
+    resourceGroupQueryType: text('resourceGroupQueryType'),
+    defaultCatalog: optional('defaultCatalog'),
+    defaultSchema: optional('defaultSchema'),
+    tables: list('tables').map((table) => tableParts(table)),
+    catalogs: list('catalogs'),
+    schemas: list('schemas'),
+    catalogSchemas: list('catalogSchemas'),
+    body: text('body'),
+    queryId: optional('queryId'),
+  };
+}
+
+/** Parts of a table's text; parts in the middle may hold dots. */
+function tableParts(table: string | readonly string[]): readonly string[] {
+  if (typeof table !== 'string') return table;
+  const first = table.indexOf('.');
+  const last = table.lastIndexOf('.');
+  return [table.slice(0, first), table.slice(first + 1, last), table.slice(last + 1)].map((part) =>
+    part.replace(/^"(.*)"$/, '$1'),
+  );
+}
+
+function fromJson(json: unknown, e: Evaluation): Value {
+  if (json === null || typeof json === 'string' || typeof json === 'boolean') return json;
+  if (typeof json === 'number') {
+    if (!Number.isInteger(json)) return new JavaDouble(json);
+    return Math.abs(json) < 2 ** 31 ? json : new JavaLong(BigInt(json));
+  }
+  if (Array.isArray(json)) return new JavaList(json.map((item) => fromJson(item, e)));
+  const entries = Object.entries(json as object);
+  const [first] = entries;
+  if (first !== undefined && first[0] === '$set') {
+    const set = new JavaSet();
+    for (const item of first[1] as unknown[]) set.fill(fromJson(item, e), e);
+    return set;
+  }
+  const map = new JavaMap();
+  for (const [key, value] of entries) map.fill(key, fromJson(value, e), e);
+  return map;
+}
+
+function typeOf(value: Value): string {
+  const kind = kindOf(value);
+  const plain = [
+    'boolean',
+    'int',
+    'long',
+    'double',
+    'float',
+    'short',
+    'byte',
+    'string',
+    'char',
+    'null',
+    'list',
+    'array',
+    'set',
+    'map',
+    'collection',
+    'optional',
+    'class',
+  ];
+  return plain.includes(kind) ? kind : 'object';
+}
+
+function numberJson(value: number): unknown {
+  return Number.isFinite(value) ? value : String(value);
+}
+
+function toJson(value: Value, e: Evaluation): unknown {
+  if (!(value instanceof JavaObject)) return value;
+  if (value instanceof JavaDouble || value instanceof JavaFloat) return numberJson(value.value);
+  if (value instanceof JavaLong) {
+    return value.value >= BigInt(Number.MIN_SAFE_INTEGER) && value.value <= BigInt(Number.MAX_SAFE_INTEGER)
+      ? Number(value.value)
+      : String(value.value);
+  }
+  if (value instanceof JavaSmallInt) return value.value;
+  if (value instanceof JavaChar) return value.text;
+  if (value instanceof JavaClass) return value.name;
+  if (value instanceof JavaOptional) return value.value === null ? [] : [toJson(value.value, e)];
+  if (value instanceof JavaList || value instanceof JavaArray || value instanceof JavaCollection) {
+    return value.items.map((item) => toJson(item, e));
+  }
+  if (value instanceof JavaSet) return sorted(value.ordered(e, compareNatural).map((item) => toJson(item, e)));
+  if (value instanceof JavaMap) {
+    return Object.fromEntries(
+      [...value.entries.values()].map((entry) => [javaText(entry.key, e), toJson(entry.value, e)]),
+    );
+  }
+  return javaText(value, e);
+}
+
+function sorted(items: unknown[]): unknown[] {
+  return items.sort((a, b) => (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0));
+}

@@ -1,0 +1,435 @@
+import { MAX_DEPTH } from '../limits.ts';
+import type { BinaryOperator, Expression } from './ast.ts';
+import type { Token } from './lexer.ts';
+import { CompileError } from './source.ts';
+
+/** Height of an expression's tree that is accepted: long sums and chains of calls grow to the left. */
+const MAX_HEIGHT = 500;
+
+/**
+ * How tightly two-sided operators bind. `contains` takes everything up to a whole comparison on its left, but only
+ * one operand on its right; `~=` takes one operand on both sides (docs/rules.md: Precedence).
+ */
+const BINDING: Readonly<
+  Record<string, { readonly operator: BinaryOperator | '&&' | '||'; readonly left: number; readonly right: number }>
+> = {
+  '||': { operator: '||', left: 1, right: 2 },
+  or: { operator: 'or', left: 1, right: 2 },
+  '&&': { operator: '&&', left: 2, right: 3 },
+  and: { operator: '&&', left: 2, right: 3 },
+  contains: { operator: 'contains', left: 3, right: 20 },
+  '==': { operator: '==', left: 4, right: 5 },
+  '!=': { operator: '!=', left: 4, right: 5 },
+  '<': { operator: '<', left: 5, right: 6 },
+  '<=': { operator: '<=', left: 5, right: 6 },
+  '>': { operator: '>', left: 5, right: 6 },
+  '>=': { operator: '>=', left: 5, right: 6 },
+  is: { operator: 'is', left: 5, right: 20 },
+  instanceof: { operator: 'is', left: 5, right: 20 },
+  '+': { operator: '+', left: 7, right: 8 },
+  '-': { operator: '-', left: 7, right: 8 },
+  '*': { operator: '*', left: 8, right: 9 },
+  '/': { operator: '/', left: 8, right: 9 },
+  '%': { operator: '%', left: 8, right: 9 },
+  '~=': { operator: '~=', left: 10, right: 20 },
+};
+
+/** Operators and words of MVEL that this language leaves out, with what to write instead. */
+const REFUSED: Readonly<Record<string, string>> = {
+  '===': 'write ==',
+  '!==': 'write !=',
+  '&': 'bit operators do not exist; write && for a logical and',
+  '|': 'bit operators do not exist; write || for a logical or',
+  '^': 'bit operators do not exist',
+  '~': 'bit operators do not exist',
+  '<<': 'bit operators do not exist',
+  '>>': 'bit operators do not exist',
+  '>>>': 'bit operators do not exist',
+  '**': 'there is no power operator; use Math.pow',
+  '#': 'write + to concatenate strings',
+  '->': 'functions cannot be written; use foreach',
+  '::': 'functions cannot be written; use foreach',
+  '++': 'only a variable of its own statement can be incremented, as in i++',
+  '--': 'only a variable of its own statement can be decremented, as in i--',
+  in: 'in is not available; write list contains value',
+  soundslike: 'soundslike is not available',
+  strsim: 'strsim is not available',
+  convertable_to: 'convertable_to is not available',
+  not: 'write !(a contains b)',
+};
+
+/** Words that are no names of variables. */
+const WORDS = new Set([
+  'if', 'else', 'for', 'foreach', 'while', 'do', 'until', 'return', 'new', 'var', 'def', 'function', 'proto', 'import',
+  'import_static', 'package', 'with', 'assert', 'switch', 'case', 'try', 'catch', 'finally', 'throw', 'break', 'continue',
+  'class', 'this', 'is', 'instanceof', 'contains', 'and', 'or', 'in', 'isdef', 'soundslike', 'strsim', 'convertable_to',
+]); // biome-ignore format: a table
+
+/** True for words that cannot name a variable. */
+export function isReservedWord(name: string): boolean {
+  return WORDS.has(name);
+}
+
+/** Reads expressions from tokens; statements are read by the parser that extends it. */
+export class ExpressionParser {
+  readonly #tokens: readonly Token[];
+  #index = 0;
+  #depth = 0;
+
+  constructor(tokens: readonly Token[]) {
+    this.#tokens = tokens;
+  }
+
+  /** The token `ahead` places from here. */
+  protected peek(ahead = 0): Token {
+    const last = this.#tokens.length - 1;
+    return this.#tokens[Math.min(this.#index + ahead, last)] as Token;
+  }
+
+  protected advance(): Token {
+    const token = this.peek();
+    this.#index += 1;
+    return token;
+  }
+
+  protected at(text: string): boolean {
+    const token = this.peek();
+    return token.text === text && token.type !== 'literal';
+  }
+
+  protected accept(text: string): boolean {
+    if (!this.at(text)) return false;
+    this.#index += 1;
+    return true;
+  }
+
+  protected expect(text: string, where: string): Token {
+    if (!this.at(text)) throw this.unexpected(`${text} is missing ${where}`);
+    return this.advance();
+  }
+
+  /** The error for the current token. */
+  protected unexpected(expected: string): CompileError {
+    const token = this.peek();
+    const refused = token.type === 'literal' ? undefined : REFUSED[token.text];
+    const found =
+      token.type === 'end' ? 'the end' : token.type === 'literal' ? 'a literal' : JSON.stringify(token.text);
+    return new CompileError(
+      refused === undefined ? `${expected}; found ${found}` : `${token.text} cannot be used here: ${refused}`,
+      token.offset,
+    );
+  }
+
+  /** Runs a step one level deeper, within the depth budget. */
+  protected nested<T>(read: () => T): T {
+    this.#depth += 1;
+    if (this.#depth > MAX_DEPTH) {
+      throw new CompileError(`nested deeper than ${MAX_DEPTH} levels`, this.peek().offset);
+    }
+    const result = read();
+    this.#depth -= 1;
+    return result;
+  }
+
+  protected expression(): Expression {
+    return this.nested(() => {
+      const test = this.#binary(0);
+      if (!this.at('?')) return test;
+      const { offset } = this.advance();
+      if (this.at(':')) throw new CompileError('?: needs a value between ? and :', offset);
+      const yes = this.expression();
+      this.expect(':', 'after the value that follows ?');
+      const no = this.expression();
+      return this.#node({ type: 'ternary', test, yes, no, offset, depth: 0 }, [test, yes, no]);
+    });
+  }
+
+  #binary(minimum: number): Expression {
+    let left = this.#unary();
+    for (;;) {
+      const token = this.peek();
+      const binding = token.type === 'literal' || !Object.hasOwn(BINDING, token.text) ? undefined : BINDING[token.text];
+      if (binding === undefined || binding.left < minimum) return left;
+      this.advance();
+      if (binding.operator === 'is') left = this.#instanceOf(left, token.offset);
+      else
+        left = this.#combine(
+          binding.operator,
+          left,
+          this.nested(() => this.#binary(binding.right)),
+          token.offset,
+        );
+    }
+  }
+
+  #instanceOf(left: Expression, offset: number): Expression {
+    const name = this.qualifiedName('a class name, as in x is String');
+    const right: Expression = { type: 'name', name, offset, depth: 1 };
+    return this.#node({ type: 'binary', operator: 'is', left, right, offset, depth: 0 }, [left]);
+  }
+
+  #combine(operator: BinaryOperator | '&&' | '||', left: Expression, right: Expression, offset: number): Expression {
+    if (operator !== '&&' && operator !== '||') {
+      return this.#node({ type: 'binary', operator, left, right, offset, depth: 0 }, [left, right]);
+    }
+    // Chains are one node, so that a list of a thousand alternatives is not a thousand levels deep.
+    const operands =
+      left.type === 'logical' && left.operator === operator && !this.#grouped.has(left) ? left.operands : [left];
+    const depth = 1 + Math.max(left.depth, right.depth + 1);
+    const node: Expression = {
+      type: 'logical',
+      operator,
+      operands: [...operands, right],
+      offset,
+      depth: operands.length > 1 ? Math.max(left.depth, right.depth + 1) : depth,
+    };
+    return this.#checked(node);
+  }
+
+  /** Expressions in parentheses: never merged into a chain around them. */
+  readonly #grouped = new WeakSet<Expression>();
+
+  #unary(): Expression {
+    const token = this.peek();
+    if (this.accept('!')) {
+      const operand = this.nested(() => this.#unary());
+      if (startsWithLiteral(operand) && !this.#grouped.has(operand)) {
+        throw new CompileError('! cannot be applied to a literal; put what follows in parentheses', token.offset);
+      }
+      return this.#node({ type: 'not', operand, offset: token.offset, depth: 0 }, [operand]);
+    }
+    if (this.accept('-')) {
+      const operand = this.nested(() => this.#unary());
+      return this.#node({ type: 'negate', operand, offset: token.offset, depth: 0 }, [operand]);
+    }
+    if (this.at('isdef')) {
+      this.advance();
+      return { type: 'isdef', name: this.variableName('after isdef'), offset: token.offset, depth: 1 };
+    }
+    return this.#postfix();
+  }
+
+  #postfix(): Expression {
+    const start = this.peek();
+    let left = this.#primary();
+    const isNumber = start.type === 'literal' && typeof start.value !== 'string';
+    for (;;) {
+      const token = this.peek();
+      if (token.text === '.' || token.text === '.?') {
+        if (isNumber && left.type === 'literal') {
+          throw new CompileError('a number needs parentheses before a method call, as in (5).toString()', token.offset);
+        }
+        this.advance();
+        left = this.#member(left, token.text === '.?');
+      } else if (token.text === '[') {
+        this.advance();
+        const key = this.expression();
+        this.expect(']', 'after the index');
+        left = this.#node({ type: 'index', target: left, key, offset: token.offset, depth: 0 }, [left, key]);
+      } else if (token.text === '(' && left.type === 'name') {
+        throw new CompileError(
+          `there is no function ${left.name}; methods are called on an object or class`,
+          left.offset,
+        );
+      } else {
+        return left;
+      }
+    }
+  }
+
+  #member(target: Expression, safe: boolean): Expression {
+    const token = this.advance();
+    if (token.type !== 'name')
+      throw new CompileError('a property or method name is missing after the dot', token.offset);
+    if (!this.at('(')) {
+      return this.#node({ type: 'property', target, name: token.text, safe, offset: token.offset, depth: 0 }, [target]);
+    }
+    this.advance();
+    const args = this.#list(')');
+    return this.#node({ type: 'call', target, name: token.text, args, safe, offset: token.offset, depth: 0 }, [
+      target,
+      ...args,
+    ]);
+  }
+
+  #list(close: string): Expression[] {
+    const items: Expression[] = [];
+    while (!this.accept(close)) {
+      items.push(this.expression());
+      if (this.accept(close)) break;
+      this.expect(',', `or ${close} after an element`);
+    }
+    return items;
+  }
+
+  #primary(): Expression {
+    const token = this.peek();
+    if (token.type === 'literal') {
+      this.advance();
+      return { type: 'literal', value: token.value, offset: token.offset, depth: 1 };
+    }
+    if (token.type === 'name') return this.#word(token);
+    if (this.accept('(')) return this.#group(token.offset);
+    if (this.accept('[')) return this.#bracket(token.offset);
+    if (token.text === '{')
+      throw new CompileError('arrays in braces do not exist; write a list as in ["a", "b"]', token.offset);
+    throw this.unexpected('a value is missing');
+  }
+
+  #group(offset: number): Expression {
+    if (this.accept(')')) return { type: 'literal', value: null, offset, depth: 1 };
+    const inner = this.expression();
+    this.expect(')', 'after the expression in parentheses');
+    if (inner.type === 'name' && isTypeName(inner.name) && this.#startsOperand()) {
+      throw new CompileError(`casts do not exist; use ${castHint(inner.name)}`, inner.offset);
+    }
+    const copy = { ...inner };
+    this.#grouped.add(copy);
+    return copy;
+  }
+
+  #startsOperand(): boolean {
+    const token = this.peek();
+    return (
+      token.type === 'literal' || token.text === '(' || (token.type === 'name' && !Object.hasOwn(BINDING, token.text))
+    );
+  }
+
+  #word(token: Token): Expression {
+    this.advance();
+    const { offset, text } = token;
+    switch (text) {
+      case 'true':
+      case 'false':
+        return { type: 'literal', value: text === 'true', offset, depth: 1 };
+      case 'null':
+      case 'nil':
+        return { type: 'literal', value: null, offset, depth: 1 };
+      case 'empty':
+        return { type: 'empty', offset, depth: 1 };
+      case 'new':
+        return this.#construct(offset);
+      default:
+    }
+    if (WORDS.has(text)) throw new CompileError(`${text} cannot be used here`, offset);
+    return { type: 'name', name: text, offset, depth: 1 };
+  }
+
+  #construct(offset: number): Expression {
+    const className = this.qualifiedName('a class name after new');
+    if (this.at('<'))
+      throw new CompileError('type parameters must be left out: write new HashSet()', this.peek().offset);
+    if (this.at('['))
+      throw new CompileError('arrays cannot be made; write a list as in ["a", "b"]', this.peek().offset);
+    this.expect('(', `after new ${className}`);
+    const args = this.#list(')');
+    return this.#node({ type: 'new', className, args, offset, depth: 0 }, args);
+  }
+
+  /** `a.b.C` as one name. */
+  protected qualifiedName(what: string): string {
+    const first = this.advance();
+    if (first.type !== 'name' || WORDS.has(first.text)) throw new CompileError(`${what} is missing`, first.offset);
+    let name = first.text;
+    while (this.at('.') && this.peek(1).type === 'name' && this.peek(2).text !== '(') {
+      this.advance();
+      name += `.${this.advance().text}`;
+    }
+    if (this.at('.') && this.peek(1).type === 'name' && /^[a-z]/.test(name.split('.').at(-1) ?? '')) {
+      this.advance();
+      name += `.${this.advance().text}`;
+    }
+    return name;
+  }
+
+  protected variableName(where: string): string {
+    const token = this.advance();
+    if (token.type !== 'name' || WORDS.has(token.text)) {
+      throw new CompileError(`the name of a variable is missing ${where}`, token.offset);
+    }
+    return token.text;
+  }
+
+  #bracket(offset: number): Expression {
+    if (this.accept(':')) {
+      this.expect(']', 'after [: of an empty map');
+      return { type: 'map', entries: [], offset, depth: 1 };
+    }
+    if (this.accept(']')) return { type: 'list', items: [], offset, depth: 1 };
+    const first = this.expression();
+    if (!this.at(':')) return this.#listLiteral(first, offset);
+    const entries: { key: Expression; value: Expression }[] = [];
+    let key = first;
+    for (;;) {
+      this.expect(':', 'between key and value');
+      entries.push({ key, value: this.expression() });
+      if (this.accept(']')) break;
+      this.expect(',', 'or ] after an entry');
+      if (this.accept(']')) break;
+      key = this.expression();
+    }
+    return this.#node(
+      { type: 'map', entries, offset, depth: 0 },
+      entries.flatMap((entry) => [entry.key, entry.value]),
+    );
+  }
+
+  #listLiteral(first: Expression, offset: number): Expression {
+    const items = [first];
+    if (!this.accept(']')) {
+      this.expect(',', 'or ] after an element');
+      items.push(...this.#list(']'));
+    }
+    return this.#node({ type: 'list', items, offset, depth: 0 }, items);
+  }
+
+  #node(node: Expression, children: readonly Expression[]): Expression {
+    let depth = 0;
+    for (const child of children) depth = Math.max(depth, child.depth);
+    return this.#checked({ ...node, depth: depth + 1 });
+  }
+
+  #checked(node: Expression): Expression {
+    if (node.depth > MAX_HEIGHT) throw new CompileError(`more than ${MAX_HEIGHT} operations in a row`, node.offset);
+    return node;
+  }
+}
+
+function startsWithLiteral(expression: Expression): boolean {
+  if (expression.type === 'call' || expression.type === 'property' || expression.type === 'index') {
+    return startsWithLiteral(expression.target);
+  }
+  return expression.type === 'literal' && typeof expression.value !== 'boolean';
+}
+
+const TYPE_NAMES = new Set([
+  'int',
+  'long',
+  'double',
+  'float',
+  'boolean',
+  'char',
+  'short',
+  'byte',
+  'String',
+  'Integer',
+  'Long',
+  'Double',
+  'Float',
+  'Boolean',
+  'Character',
+  'Short',
+  'Byte',
+  'Object',
+]);
+
+/** True for names of types that a variable can be declared with, beside classes of the library. */
+export function isTypeName(name: string): boolean {
+  return TYPE_NAMES.has(name);
+}
+
+function castHint(name: string): string {
+  if (name === 'int' || name === 'Integer') return '(x).intValue() or Integer.parseInt(x)';
+  if (name === 'String') return 'String.valueOf(x)';
+  return 'a method such as (x).longValue() or Double.parseDouble(x)';
+}

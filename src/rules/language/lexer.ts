@@ -1,0 +1,166 @@
+import type { Value } from '../values/value.ts';
+import { JavaDouble, JavaFloat, JavaLong } from '../values/value.ts';
+import { CompileError } from './source.ts';
+
+/** A token of the rules language. */
+export interface Token {
+  readonly type: 'name' | 'operator' | 'literal' | 'end';
+  /** Text of a name or operator; '' for literals and the end. */
+  readonly text: string;
+  /** Value of a literal. */
+  readonly value: Value;
+  readonly offset: number;
+  /** Offset after the token. */
+  readonly end: number;
+}
+
+/** Longest first, so that the first match is the right one. */
+const OPERATORS = [
+  '>>>=', '>>>', '<<=', '>>=', '===', '!==', '**', '==', '!=', '<=', '>=', '&&', '||', '~=', '+=', '-=', '*=', '/=', '%=',
+  '++', '--', '->', '::', '.?', '?.', '<<', '>>', '+', '-', '*', '/', '%', '<', '>', '=', '!', '?', ':', '.', ',', ';',
+  '(', ')', '[', ']', '{', '}', '&', '|', '^', '~', '#', '$', '@',
+]; // biome-ignore format: a table
+
+const NAME_START = /[\p{L}_$]/u;
+const NAME = /[\p{L}_$][\p{L}\p{Nd}_$]*/uy;
+const NUMBER =
+  /(?:0[xX][0-9a-fA-F]+|[0-9]+(?:\.(?![.?\p{L}_])[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)/uy;
+const WORD_PART = /[\p{L}\p{Nd}_]+/uy;
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  n: '\n',
+  t: '\t',
+  r: '\r',
+  b: '\b',
+  f: '\f',
+  '\\': '\\',
+  '"': '"',
+  "'": "'",
+};
+
+/**
+ * Splits a text into tokens; the last one is `end`.
+ * @throws CompileError for characters, literals and comments that the language does not have
+ */
+export function tokenize(text: string): Token[] {
+  const tokens: Token[] = [];
+  let offset = skipBlank(text, 0);
+  while (offset < text.length) {
+    const token = readToken(text, offset);
+    tokens.push(token);
+    offset = skipBlank(text, token.end);
+  }
+  tokens.push({ type: 'end', text: '', value: null, offset: text.length, end: text.length });
+  return tokens;
+}
+
+function skipBlank(text: string, from: number): number {
+  let offset = from;
+  while (offset < text.length) {
+    const char = text.charAt(offset);
+    if (char <= ' ' || char === '\u00a0' || char === '\ufeff') {
+      offset += 1;
+    } else if (text.startsWith('//', offset)) {
+      const end = text.indexOf('\n', offset);
+      offset = end < 0 ? text.length : end;
+    } else if (text.startsWith('/*', offset)) {
+      const end = text.indexOf('*/', offset + 2);
+      if (end < 0) throw new CompileError('the comment has no end: */ is missing', offset);
+      offset = end + 2;
+    } else {
+      return offset;
+    }
+  }
+  return offset;
+}
+
+function readToken(text: string, offset: number): Token {
+  const char = text.charAt(offset);
+  if (char === '"' || char === "'") return readString(text, offset, char);
+  if ((char >= '0' && char <= '9') || (char === '.' && /[0-9]/.test(text.charAt(offset + 1)))) {
+    return readNumber(text, offset);
+  }
+  if (NAME_START.test(char) && char !== '$') {
+    NAME.lastIndex = offset;
+    const name = NAME.exec(text)?.[0] ?? char;
+    return { type: 'name', text: name, value: null, offset, end: offset + name.length };
+  }
+  const operator = OPERATORS.find((candidate) => text.startsWith(candidate, offset));
+  if (operator === undefined) {
+    throw new CompileError(`the character ${JSON.stringify(char)} is not part of the language`, offset);
+  }
+  return { type: 'operator', text: operator, value: null, offset, end: offset + operator.length };
+}
+
+function readString(text: string, start: number, quote: string): Token {
+  let value = '';
+  let offset = start + 1;
+  for (;;) {
+    const char = text.charAt(offset);
+    if (char === '') throw new CompileError(`the string has no end: ${quote} is missing`, start);
+    if (char === quote) break;
+    if (char === '\\') {
+      const escaped = ESCAPES[text.charAt(offset + 1)];
+      if (escaped === undefined) {
+        throw new CompileError(
+          `\\${text.charAt(offset + 1)} is no escape sequence; allowed are \\\\ \\" \\' \\n \\t \\r \\b \\f, other characters as they are`,
+          offset,
+        );
+      }
+      value += escaped;
+      offset += 2;
+    } else {
+      value += char;
+      offset += 1;
+    }
+  }
+  return { type: 'literal', text: '', value, offset: start, end: offset + 1 };
+}
+
+function readNumber(text: string, offset: number): Token {
+  NUMBER.lastIndex = offset;
+  const digits = NUMBER.exec(text)?.[0];
+  if (digits === undefined) throw new CompileError('not a number', offset);
+  WORD_PART.lastIndex = offset + digits.length;
+  const suffix = WORD_PART.exec(text)?.[0] ?? '';
+  const value = numberValue(digits, suffix, offset);
+  return { type: 'literal', text: '', value, offset, end: offset + digits.length + suffix.length };
+}
+
+function numberValue(digits: string, suffix: string, offset: number): Value {
+  const isWhole = !/[.eE]/.test(digits) || /^0[xX]/.test(digits);
+  if (digits.startsWith('0X') || (/^0[0-9]/.test(digits) && isWhole)) {
+    throw new CompileError(
+      `${digits} is no number here; hexadecimal numbers start with 0x, octal ones do not exist`,
+      offset,
+    );
+  }
+  switch (suffix) {
+    case '':
+      return isWhole ? wholeValue(digits, offset) : new JavaDouble(Number(digits));
+    case 'l':
+    case 'L':
+      if (isWhole) return longValue(digits, offset);
+      break;
+    case 'd':
+    case 'D':
+      return new JavaDouble(Number(digits));
+    case 'f':
+    case 'F':
+      return new JavaFloat(Number(digits));
+    default:
+  }
+  throw new CompileError(`${digits}${suffix} is no number; allowed suffixes are L, f and d`, offset);
+}
+
+/** The literal 2147483647 is a long already, as in MVEL. */
+function wholeValue(digits: string, offset: number): Value {
+  const value = Number(digits);
+  return value < 2_147_483_647 ? value : longValue(digits, offset);
+}
+
+function longValue(digits: string, offset: number): Value {
+  const value = BigInt(digits);
+  if (value > 9_223_372_036_854_775_807n) throw new CompileError(`${digits} is too large for a long`, offset);
+  return new JavaLong(value);
+}

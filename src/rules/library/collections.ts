@@ -1,0 +1,321 @@
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import {
+  elementsOf,
+  JavaArray,
+  JavaCollection,
+  type JavaEntry,
+  JavaIterator,
+  JavaList,
+  type JavaMap,
+  JavaSet,
+  JavaStream,
+} from '../values/collections.ts';
+import { hashOf, javaEquals } from '../values/equality.ts';
+import { compareNatural } from '../values/operators.ts';
+import { javaText } from '../values/text.ts';
+import { emptyOptional, JavaOptional, type Value } from '../values/value.ts';
+import { long, MethodTable } from './methodTable.ts';
+
+type AnyElements = JavaList | JavaSet | JavaCollection | JavaArray;
+
+/** The elements of a collection in its order. */
+export function itemsOf(collection: AnyElements, e: Evaluation): readonly Value[] {
+  return elementsOf(collection, e, compareNatural) ?? [];
+}
+
+function includes(collection: AnyElements, value: Value, e: Evaluation): boolean {
+  if (collection instanceof JavaSet) return collection.has(value, e);
+  e.step(collection.items.length);
+  return collection.items.some((item) => javaEquals(item, value, e));
+}
+
+function sizeOf(collection: AnyElements): number {
+  return collection instanceof JavaSet ? collection.size : collection.items.length;
+}
+
+/** What lists, sets and views share (`java.util.Collection`); reading only. */
+const collectionMethods = new MethodTable('Collection')
+  .add('size', [], (_e, self: AnyElements) => sizeOf(self))
+  .add('isEmpty', [], (_e, self: AnyElements) => sizeOf(self) === 0)
+  .add('containsAll', ['elements'], (e, self: AnyElements, others) =>
+    itemsOf(others, e).every((item) => includes(self, item, e)),
+  )
+  .add('iterator', [], (e, self: AnyElements) => new JavaIterator('iterator', itemsOf(self, e)))
+  .add('stream', [], (e, self: AnyElements) => new JavaStream(itemsOf(self, e)))
+  .add('toArray', [], (e, self: AnyElements) => new JavaArray(itemsOf(self, e)))
+  .add('toString', [], (e, self: AnyElements) => javaText(self, e))
+  .add('hashCode', [], (e, self: AnyElements) => hashOf(self, e))
+  .add('equals', ['any'], (e, self: AnyElements, other) => javaEquals(self, other, e));
+
+/** Views such as `map.values()`. */
+export const viewMethods = new MethodTable('Collection')
+  .include(collectionMethods)
+  .add('contains', ['any'], (e, self: AnyElements, value) => includes(self, value, e));
+
+/** A list before it changes: open, saved for undoing. */
+function changing(list: JavaList, e: Evaluation): JavaList {
+  if (list.access !== 'open') throw new EvaluationError('this list cannot be changed; new ArrayList(list) can');
+  e.step(1 + Math.trunc(list.items.length / 64));
+  e.willChange(list);
+  return list;
+}
+
+function checkIndex(list: { readonly items: readonly Value[] }, index: number, last = list.items.length - 1): number {
+  if (index < 0 || index > last) throw new EvaluationError(`index ${index} is outside a list of ${list.items.length}`);
+  return index;
+}
+
+function indexIn(list: JavaList, value: Value, e: Evaluation): number {
+  e.step(list.items.length);
+  return list.items.findIndex((item) => javaEquals(item, value, e));
+}
+
+function insert(list: JavaList, index: number, values: readonly Value[], e: Evaluation): boolean {
+  changing(list, e);
+  checkIndex(list, index, list.items.length);
+  e.reserveElements(list.items.length + values.length, values.length);
+  list.items.splice(index, 0, ...values);
+  return values.length > 0;
+}
+
+function removeAt(list: JavaList, index: number, e: Evaluation): Value {
+  changing(list, e);
+  checkIndex(list, index);
+  return list.items.splice(index, 1)[0] ?? null;
+}
+
+function end(list: JavaList, index: number): Value {
+  if (list.items.length === 0) throw new EvaluationError('the list is empty');
+  return list.items.at(index) ?? null;
+}
+
+function keep(list: JavaList, others: AnyElements, shouldHave: boolean, e: Evaluation): boolean {
+  changing(list, e);
+  const before = list.items.length;
+  list.items = list.items.filter((item) => includes(others, item, e) === shouldHave);
+  return list.items.length !== before;
+}
+
+/** `java.util.List` and what LinkedList and ArrayDeque add. */
+export const listMethods = new MethodTable('List')
+  .include(collectionMethods)
+  .add('contains', ['any'], (e, self: JavaList, value) => {
+    if (self.access === 'immutable' && value === null) throw new EvaluationError('List.of(…).contains(null)');
+    return includes(self, value, e);
+  })
+  .add('get', ['int'], (_e, self: JavaList, index) => self.items[checkIndex(self, index)] ?? null)
+  .add('indexOf', ['any'], (e, self: JavaList, value) => indexIn(self, value, e))
+  .add('lastIndexOf', ['any'], (e, self: JavaList, value) => {
+    e.step(self.items.length);
+    return self.items.findLastIndex((item) => javaEquals(item, value, e));
+  })
+  .add('subList', ['int', 'int'], (e, self: JavaList, from, to) => {
+    checkIndex(self, to, self.items.length);
+    checkIndex(self, from, to);
+    e.reserveElements(to - from, to - from);
+    return new JavaList(self.items.slice(from, to));
+  })
+  .add('set', ['int', 'any'], (e, self: JavaList, index, value) => setElement(self, index, value, e))
+  .add('add', ['any'], (e, self: JavaList, value) => insert(self, self.items.length, [value], e))
+  .add('add', ['int', 'any'], (e, self: JavaList, index, value) => {
+    insert(self, index, [value], e);
+    return null;
+  })
+  .add('addAll', ['elements'], (e, self: JavaList, others) => insert(self, self.items.length, itemsOf(others, e), e))
+  .add('remove', ['int'], (e, self: JavaList, index) => removeAt(self, index, e))
+  .add('remove', ['any'], (e, self: JavaList, value) => {
+    const index = indexIn(self, value, e);
+    if (index >= 0) removeAt(self, index, e);
+    return index >= 0;
+  })
+  .add('removeAll', ['elements'], (e, self: JavaList, others) => keep(self, others, false, e))
+  .add('retainAll', ['elements'], (e, self: JavaList, others) => keep(self, others, true, e))
+  .add('clear', [], (e, self: JavaList) => {
+    changing(self, e).items = [];
+    return null;
+  })
+  .add('getFirst', [], (_e, self: JavaList) => end(self, 0))
+  .add('getLast', [], (_e, self: JavaList) => end(self, -1))
+  .add('peek', [], (_e, self: JavaList) => self.items[0] ?? null)
+  .add('peekFirst', [], (_e, self: JavaList) => self.items[0] ?? null)
+  .add('peekLast', [], (_e, self: JavaList) => self.items.at(-1) ?? null)
+  .add('addFirst', ['any'], (e, self: JavaList, value) => {
+    insert(self, 0, [value], e);
+    return null;
+  })
+  .add('addLast', ['any'], (e, self: JavaList, value) => {
+    insert(self, self.items.length, [value], e);
+    return null;
+  })
+  .add('removeFirst', [], (e, self: JavaList) => removeAt(self, 0, e))
+  .add('removeLast', [], (e, self: JavaList) => removeAt(self, self.items.length - 1, e));
+
+/** `list[index] = value` and `list.set`; answers the value before. */
+export function setElement(list: JavaList, index: number, value: Value, e: Evaluation): Value {
+  if (list.access === 'immutable') throw new EvaluationError('this list cannot be changed; new ArrayList(list) can');
+  e.willChange(list);
+  const before = list.items[checkIndex(list, index)] ?? null;
+  list.items[index] = value;
+  return before;
+}
+
+function changingSet(set: JavaSet): JavaSet {
+  if (set.immutable) throw new EvaluationError('this set cannot be changed; new HashSet(set) can');
+  return set;
+}
+
+function setEnd(set: JavaSet, index: number, e: Evaluation): Value {
+  if (set.size === 0) throw new EvaluationError('the set is empty');
+  return set.ordered(e, compareNatural).at(index) ?? null;
+}
+
+/** `java.util.Set` and what TreeSet adds. */
+export const setMethods = new MethodTable('Set')
+  .include(collectionMethods)
+  .add('contains', ['any'], (e, self: JavaSet, value) => {
+    if (self.immutable && value === null) throw new EvaluationError('Set.of(…).contains(null)');
+    return self.has(value, e);
+  })
+  .add('add', ['any'], (e, self: JavaSet, value) => changingSet(self).add(value, e))
+  .add('addAll', ['elements'], (e, self: JavaSet, others) =>
+    itemsOf(others, e).reduce<boolean>((changed, item) => changingSet(self).add(item, e) || changed, false),
+  )
+  .add('remove', ['any'], (e, self: JavaSet, value) => changingSet(self).delete(value, e))
+  .add('removeAll', ['elements'], (e, self: JavaSet, others) =>
+    itemsOf(others, e).reduce<boolean>((changed, item) => changingSet(self).delete(item, e) || changed, false),
+  )
+  .add('retainAll', ['elements'], (e, self: JavaSet, others) =>
+    itemsOf(self, e)
+      .filter((item) => !includes(others, item, e))
+      .reduce<boolean>((changed, item) => changingSet(self).delete(item, e) || changed, false),
+  )
+  .add('clear', [], (e, self: JavaSet) => {
+    changingSet(self).clear(e);
+    return null;
+  })
+  .add('first', [], (e, self: JavaSet) => setEnd(self, 0, e))
+  .add('last', [], (e, self: JavaSet) => setEnd(self, -1, e));
+
+function changingMap(map: JavaMap): JavaMap {
+  if (map.immutable) throw new EvaluationError('this map cannot be changed; new HashMap(map) can');
+  return map;
+}
+
+function keys(map: JavaMap, e: Evaluation): JavaSet {
+  const set = new JavaSet(map.ordering === 'hash' ? 'insertion' : map.ordering, true);
+  for (const entry of map.ordered(e, compareNatural)) set.fill(entry.key, e);
+  return set;
+}
+
+function keyAt(map: JavaMap, index: number, e: Evaluation): Value {
+  const entry = map.ordered(e, compareNatural).at(index);
+  if (entry === undefined) throw new EvaluationError('the map is empty');
+  return entry.key;
+}
+
+/** `java.util.Map` and what TreeMap adds. */
+export const mapMethods = new MethodTable('Map')
+  .add('size', [], (_e, self: JavaMap) => self.size)
+  .add('isEmpty', [], (_e, self: JavaMap) => self.size === 0)
+  .add('get', ['any'], (e, self: JavaMap, key) => self.get(key, e) ?? null)
+  .add('getOrDefault', ['any', 'any'], (e, self: JavaMap, key, otherwise) => {
+    const found = self.get(key, e);
+    return found === undefined ? otherwise : found;
+  })
+  .add('containsKey', ['any'], (e, self: JavaMap, key) => self.get(key, e) !== undefined)
+  .add('containsValue', ['any'], (e, self: JavaMap, value) => {
+    e.step(self.size);
+    return [...self.entries.values()].some((entry) => javaEquals(entry.value, value, e));
+  })
+  .add('put', ['any', 'any'], (e, self: JavaMap, key, value) => changingMap(self).put(key, value, e) ?? null)
+  .add('putIfAbsent', ['any', 'any'], (e, self: JavaMap, key, value) => {
+    const found = self.get(key, e) ?? null;
+    if (found === null) changingMap(self).put(key, value, e);
+    return found;
+  })
+  .add('putAll', ['map'], (e, self: JavaMap, others) => {
+    for (const entry of others.ordered(e, compareNatural)) changingMap(self).put(entry.key, entry.value, e);
+    return null;
+  })
+  .add('replace', ['any', 'any'], (e, self: JavaMap, key, value) => {
+    const found = self.get(key, e);
+    if (found !== undefined) changingMap(self).put(key, value, e);
+    return found ?? null;
+  })
+  .add('remove', ['any'], (e, self: JavaMap, key) => changingMap(self).delete(key, e) ?? null)
+  .add('clear', [], (e, self: JavaMap) => {
+    changingMap(self).clear(e);
+    return null;
+  })
+  .add('keySet', [], (e, self: JavaMap) => keys(self, e))
+  .add(
+    'values',
+    [],
+    (e, self: JavaMap) => new JavaCollection(self.ordered(e, compareNatural).map((entry) => entry.value)),
+  )
+  .add('entrySet', [], (e, self: JavaMap) => {
+    const set = new JavaSet('insertion', true);
+    for (const entry of self.ordered(e, compareNatural)) set.fill(entry, e);
+    return set;
+  })
+  .add('firstKey', [], (e, self: JavaMap) => keyAt(self, 0, e))
+  .add('lastKey', [], (e, self: JavaMap) => keyAt(self, -1, e))
+  .add('toString', [], (e, self: JavaMap) => javaText(self, e))
+  .add('hashCode', [], (e, self: JavaMap) => hashOf(self, e))
+  .add('equals', ['any'], (e, self: JavaMap, other) => javaEquals(self, other, e));
+
+/** `Map.Entry`. */
+export const entryMethods = new MethodTable('Map.Entry')
+  .add('getKey', [], (_e, self: JavaEntry) => self.key)
+  .add('getValue', [], (_e, self: JavaEntry) => self.value)
+  .add('toString', [], (e, self: JavaEntry) => javaText(self, e))
+  .add('hashCode', [], (e, self: JavaEntry) => hashOf(self, e))
+  .add('equals', ['any'], (e, self: JavaEntry, other) => javaEquals(self, other, e));
+
+/** Iterator and Enumeration. */
+export const iteratorMethods = new MethodTable('Iterator')
+  .add('hasNext', [], (_e, self: JavaIterator) => self.hasNext())
+  .add('next', [], (_e, self: JavaIterator) => self.next());
+export const enumerationMethods = new MethodTable('Enumeration')
+  .add('hasMoreElements', [], (_e, self: JavaIterator) => self.hasNext())
+  .add('nextElement', [], (_e, self: JavaIterator) => self.next());
+
+/** Streams without functions. */
+export const streamMethods = new MethodTable('Stream')
+  .add('count', [], (_e, self: JavaStream) => long(BigInt(self.items.length)))
+  .add('toList', [], (_e, self: JavaStream) => new JavaList([...self.items], 'immutable'))
+  .add('toArray', [], (_e, self: JavaStream) => new JavaArray(self.items))
+  .add('findFirst', [], (_e, self: JavaStream) =>
+    self.items.length === 0 ? emptyOptional : new JavaOptional(self.items[0] ?? null),
+  )
+  .add('distinct', [], (e, self: JavaStream) => {
+    const set = new JavaSet('insertion');
+    for (const item of self.items) set.fill(item, e);
+    return new JavaStream([...set.elements.values()]);
+  })
+  .add('sorted', [], (e, self: JavaStream) => {
+    e.step(self.items.length);
+    return new JavaStream([...self.items].sort(compareNatural));
+  })
+  .add('limit', ['int'], (_e, self: JavaStream, most) => new JavaStream(self.items.slice(0, Math.max(0, most))))
+  .add('skip', ['int'], (_e, self: JavaStream, count) => new JavaStream(self.items.slice(Math.max(0, count))));
+
+/** `java.util.Optional`. */
+export const optionalMethods = new MethodTable('Optional')
+  .add('get', [], (_e, self: JavaOptional) => {
+    if (self.value === null) throw new EvaluationError('the Optional is empty; ask isPresent() first or use orElse');
+    return self.value;
+  })
+  .add('orElseThrow', [], (_e, self: JavaOptional) => {
+    if (self.value === null) throw new EvaluationError('the Optional is empty');
+    return self.value;
+  })
+  .add('orElse', ['any'], (_e, self: JavaOptional, otherwise) => self.value ?? otherwise)
+  .add('isPresent', [], (_e, self: JavaOptional) => self.value !== null)
+  .add('isEmpty', [], (_e, self: JavaOptional) => self.value === null)
+  .add('toString', [], (e, self: JavaOptional) => javaText(self, e))
+  .add('hashCode', [], (e, self: JavaOptional) => hashOf(self, e))
+  .add('equals', ['any'], (e, self: JavaOptional, other) => javaEquals(self, other, e));
+
+/** Arrays have a length and nothing else. */
+export const arrayMethods = new MethodTable('array').add('length', [], (_e, self: JavaArray) => self.items.length);

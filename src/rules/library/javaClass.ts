@@ -1,0 +1,25 @@
+import type { Kind, Value } from '../values/value.ts';
+import { MethodTable } from './methodTable.ts';
+
+/** A class that rules may name: its static methods, constants, constructors, and which values are instances. */
+export class LibraryClass {
+  readonly name: string;
+  readonly statics: MethodTable;
+  /** Constructors are the overloads of `new`; empty where the class cannot be made. */
+  readonly constructors: MethodTable;
+  readonly fields = new Map<string, Value>();
+  /** Kinds of its instances, for `is`. */
+  readonly instances: readonly Kind[];
+
+  constructor(name: string, instances: readonly Kind[] = []) {
+    this.name = name;
+    this.statics = new MethodTable(name);
+    this.constructors = new MethodTable(name);
+    this.instances = instances;
+  }
+
+  field(name: string, value: Value): this {
+    this.fields.set(name, value);
+    return this;
+  }
+}

@@ -1,0 +1,154 @@
+import { qualifiedNameMethods, queryMethods } from '../objects/query.ts';
+import { cookieMethods, requestMethods } from '../objects/request.ts';
+import { userInfoMethods, userMethods } from '../objects/user.ts';
+import { type Kind, kindOf, type Value } from '../values/value.ts';
+import {
+  arrayMethods,
+  entryMethods,
+  enumerationMethods,
+  iteratorMethods,
+  listMethods,
+  mapMethods,
+  optionalMethods,
+  setMethods,
+  streamMethods,
+  viewMethods,
+} from './collections.ts';
+import { LibraryClass } from './javaClass.ts';
+import type { MethodTable } from './methodTable.ts';
+import {
+  booleanClass,
+  booleanMethods,
+  byteClass,
+  doubleClass,
+  floatClass,
+  integerClass,
+  longClass,
+  mathClass,
+  numberClass,
+  numberMethods,
+  shortClass,
+} from './numbers.ts';
+import { builderClass, builderMethods, characterClass, charMethods, stringClass, stringMethods } from './strings.ts';
+import {
+  calendarMethods,
+  caseInsensitiveOrder,
+  comparatorMethods,
+  dateMethods,
+  decoderMethods,
+  encoderMethods,
+  utilityClasses,
+  uuidMethods,
+} from './utilities.ts';
+
+/**
+ * The allow-list: what can be called on a value of each type. Nothing else can be, as calls only ever look here
+ * (docs/rules.md lists it; a test compares).
+ */
+const instanceMethods: Partial<Record<Kind, MethodTable>> = {
+  boolean: booleanMethods,
+  int: numberMethods,
+  long: numberMethods,
+  float: numberMethods,
+  double: numberMethods,
+  short: numberMethods,
+  byte: numberMethods,
+  char: charMethods,
+  string: stringMethods,
+  builder: builderMethods,
+  list: listMethods,
+  array: arrayMethods,
+  set: setMethods,
+  map: mapMethods,
+  entry: entryMethods,
+  collection: viewMethods,
+  iterator: iteratorMethods,
+  enumeration: enumerationMethods,
+  stream: streamMethods,
+  optional: optionalMethods,
+  comparator: comparatorMethods,
+  date: dateMethods,
+  calendar: calendarMethods,
+  uuid: uuidMethods,
+  encoder: encoderMethods,
+  decoder: decoderMethods,
+  request: requestMethods,
+  cookie: cookieMethods,
+  user: userMethods,
+  userInfo: userInfoMethods,
+  query: queryMethods,
+  qualifiedName: qualifiedNameMethods,
+};
+
+const byKind = new Map(Object.entries(instanceMethods)) as ReadonlyMap<Kind, MethodTable>;
+
+/** Methods of a value's type; undefined for null and classes. */
+export function methodsOf(value: Value): MethodTable | undefined {
+  return byKind.get(kindOf(value));
+}
+
+/** Methods of a type. */
+export function methodsOfKind(kind: Kind): MethodTable | undefined {
+  return byKind.get(kind);
+}
+
+/** Kinds that have methods, for documentation and its test. */
+export function kindsWithMethods(): readonly Kind[] {
+  return [...byKind.keys()];
+}
+
+stringClass.field('CASE_INSENSITIVE_ORDER', caseInsensitiveOrder);
+
+/** Constants of the reference gateway's selector that its rules use by name. */
+const selectorClass = new LibraryClass('FileBasedRoutingGroupSelector').field(
+  'RESULTS_ROUTING_GROUP_KEY',
+  'routingGroup',
+);
+
+const allKinds = [...byKind.keys(), 'class' as const];
+
+const classes = new Map<string, LibraryClass>(
+  [
+    stringClass,
+    builderClass,
+    characterClass,
+    integerClass,
+    longClass,
+    doubleClass,
+    floatClass,
+    shortClass,
+    byteClass,
+    numberClass,
+    booleanClass,
+    mathClass,
+    selectorClass,
+    ...utilityClasses,
+    new LibraryClass('Object', allKinds),
+  ].map((libraryClass) => [libraryClass.name, libraryClass]),
+);
+classes.set('StrictMath', mathClass);
+classes.set('StringBuffer', builderClass);
+
+const PACKAGES = /^java\.(?:util|lang)\.([A-Z]\w*)$/;
+
+/** A class by its short name or as `java.util.X` and `java.lang.X`; undefined when rules cannot use it. */
+export function libraryClass(name: string): LibraryClass | undefined {
+  return classes.get(PACKAGES.exec(name)?.[1] ?? name);
+}
+
+/** Names of all classes, sorted. */
+export function classNames(): readonly string[] {
+  return [...classes.keys()].sort();
+}
+
+/** Names of primitive types, which are classes of their own in `x == int`. */
+export const primitiveTypes: ReadonlyMap<string, Kind> = new Map([
+  ['int', 'int'],
+  ['long', 'long'],
+  ['float', 'float'],
+  ['double', 'double'],
+  ['short', 'short'],
+  ['byte', 'byte'],
+  ['char', 'char'],
+  ['boolean', 'boolean'],
+]);

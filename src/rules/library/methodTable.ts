@@ -1,0 +1,302 @@
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../values/collections.ts';
+import { describe } from '../values/describe.ts';
+import { javaText } from '../values/text.ts';
+import {
+  doubleToInt,
+  doubleToLong,
+  isNumber,
+  JavaBuilder,
+  JavaChar,
+  JavaDouble,
+  JavaFloat,
+  JavaLong,
+  type JavaNumberObject,
+  JavaSmallInt,
+  kindName,
+  kindOf,
+  toDouble,
+  type Value,
+} from '../values/value.ts';
+
+/** What each kind of parameter gives to a method's implementation. */
+interface ParameterTypes {
+  /** String, StringBuilder, char or number as text; null is an error. */
+  string: string;
+  /** The same, or null. */
+  'string?': string | null;
+  /** One UTF-16 unit. */
+  char: string;
+  int: number;
+  long: bigint;
+  float: number;
+  double: number;
+  boolean: boolean;
+  any: Value;
+  /** Elements of a list, set, array or view. */
+  elements: JavaList | JavaSet | JavaCollection | JavaArray;
+  map: JavaMap;
+}
+
+/** Kinds of parameters. */
+export type Parameter = keyof ParameterTypes;
+
+type Arguments<P extends readonly Parameter[]> = { [I in keyof P]: ParameterTypes[P[I]] };
+
+/** One overload of a method. */
+export interface Method {
+  readonly parameters: readonly Parameter[];
+  /** The last parameter may be repeated; its values come as one array. */
+  readonly variadic: boolean;
+  readonly run: (e: Evaluation, self: Value, ...args: unknown[]) => Value;
+}
+
+/** All overloads of one name. */
+export interface Overloads {
+  readonly name: string;
+  readonly methods: readonly Method[];
+}
+
+const NO = Symbol('not convertible');
+
+/** Fitness of an argument for a parameter: 10 exact, 0 impossible. */
+function fitness(parameter: Parameter, value: Value): number {
+  switch (parameter) {
+    case 'any':
+      return value === null ? 4 : 1;
+    case 'string':
+    case 'string?':
+      if (typeof value === 'string') return 10;
+      if (value === null) return 5;
+      if (value instanceof JavaChar || value instanceof JavaBuilder) return 6;
+      return isNumber(value) || typeof value === 'boolean' ? 2 : 0;
+    case 'char':
+      if (value instanceof JavaChar) return 10;
+      return typeof value === 'string' && value.length === 1 ? 3 : 0;
+    case 'boolean':
+      return typeof value === 'boolean' ? 10 : 0;
+    case 'elements':
+      if (value instanceof JavaList || value instanceof JavaSet || value instanceof JavaCollection) return 10;
+      return value instanceof JavaArray ? 3 : 0;
+    case 'map':
+      return value instanceof JavaMap ? 10 : 0;
+    default:
+      return numberFitness(parameter, value);
+  }
+}
+
+const NUMBER_RANKS: Partial<Record<string, number>> = { byte: 1, short: 2, int: 3, long: 4, float: 5, double: 6 };
+
+function numberFitness(parameter: 'int' | 'long' | 'float' | 'double', value: Value): number {
+  if (isNumber(value)) {
+    const from = NUMBER_RANKS[kindOf(value)] ?? 0;
+    const to = NUMBER_RANKS[parameter] ?? 0;
+    if (from === to) return 10;
+    // Widening as Java does it, the nearer the better; narrowing only where nothing else fits.
+    return from < to ? 9 - (to - from) : 2;
+  }
+  if (value instanceof JavaChar) return parameter === 'int' ? 3 : 0;
+  return typeof value === 'string' && /^\s*-?[0-9]+(\.[0-9]+)?\s*$/.test(value) ? 1 : 0;
+}
+
+function convert(parameter: Parameter, value: Value, e: Evaluation): unknown {
+  switch (parameter) {
+    case 'any':
+      return value;
+    case 'string':
+      if (typeof value === 'string') return value;
+      return value === null || fitness(parameter, value) === 0 ? NO : javaText(value, e);
+    case 'string?':
+      if (typeof value === 'string' || value === null) return value;
+      return fitness(parameter, value) === 0 ? NO : javaText(value, e);
+    case 'char':
+      if (value instanceof JavaChar) return value.text;
+      return typeof value === 'string' && value.length === 1 ? value : NO;
+    case 'boolean':
+      return typeof value === 'boolean' ? value : NO;
+    case 'elements':
+    case 'map':
+      return fitness(parameter, value) === 0 ? NO : value;
+    default:
+      return convertNumber(parameter, value);
+  }
+}
+
+function convertNumber(parameter: 'int' | 'long' | 'float' | 'double', value: Value): unknown {
+  if (parameter === 'int' && typeof value === 'number') return value;
+  if (fitness(parameter, value) === 0) return NO;
+  if (parameter === 'long' && value instanceof JavaLong) return value.value;
+  const number =
+    value instanceof JavaChar
+      ? value.text.charCodeAt(0)
+      : typeof value === 'string'
+        ? Number(value)
+        : toDouble(value as number | JavaNumberObject);
+  if (parameter === 'int') return doubleToInt(number);
+  return parameter === 'long' ? doubleToLong(number) : number;
+}
+
+/** The methods of a type by name: an allow-list, the only way from a rule to code. */
+export class MethodTable {
+  readonly #overloads = new Map<string, { name: string; methods: Method[] }>();
+  readonly #getters = new Map<string, Overloads | null>();
+  /** Type in messages. */
+  readonly owner: string;
+
+  constructor(owner: string) {
+    this.owner = owner;
+  }
+
+  /** Adds an overload. Implementations get the evaluation, the receiver and the converted arguments. */
+  add<Self extends Value, const P extends readonly Parameter[]>(
+    name: string,
+    parameters: P,
+    run: (e: Evaluation, self: Self, ...args: Arguments<P>) => Value,
+  ): this {
+    return this.#add(name, { parameters, variadic: false, run: run as unknown as Method['run'] });
+  }
+
+  /** Adds an overload whose last parameter takes any number of arguments, which come as one array. */
+  addVariadic<Self extends Value, const P extends readonly Parameter[]>(
+    name: string,
+    parameters: P,
+    run: (e: Evaluation, self: Self, ...args: [...Arguments<P>, readonly Value[]]) => Value,
+  ): this {
+    return this.#add(name, { parameters, variadic: true, run: run as unknown as Method['run'] });
+  }
+
+  #add(name: string, method: Method): this {
+    const known = this.#overloads.get(name);
+    if (known === undefined) this.#overloads.set(name, { name, methods: [method] });
+    else known.methods.push(method);
+    return this;
+  }
+
+  /** Takes over all methods of another table. */
+  include(other: MethodTable): this {
+    for (const { name, methods } of other.#overloads.values()) for (const method of methods) this.#add(name, method);
+    return this;
+  }
+
+  get(name: string): Overloads | undefined {
+    return this.#overloads.get(name);
+  }
+
+  /** What `x.name` calls: getName(), isName() or name(); null when there is none. */
+  getter(name: string): Overloads | null {
+    let found = this.#getters.get(name);
+    if (found === undefined) {
+      const capital = name.charAt(0).toUpperCase() + name.slice(1);
+      found =
+        [`get${capital}`, `is${capital}`, name]
+          .map((candidate) => this.#overloads.get(candidate))
+          .find((overloads) => overloads?.methods.some((method) => method.parameters.length === 0)) ?? null;
+      // Names come from rules: the cache stays as small as the table.
+      if (found !== null) this.#getters.set(name, found);
+    }
+    return found;
+  }
+
+  /** All names, sorted, for messages and documentation. */
+  names(): string[] {
+    return [...this.#overloads.keys()].sort();
+  }
+
+  /** Every overload as `name(parameters)`, sorted, for the documentation's test. */
+  signatures(): string[] {
+    return [...this.#overloads.values()]
+      .flatMap(({ name, methods }) => methods.map((method) => `${name}(${signature(method)})`))
+      .sort();
+  }
+}
+
+function signature(method: Method): string {
+  return [...method.parameters, ...(method.variadic ? ['any…'] : [])].join(', ');
+}
+
+/** Calls the overload that fits best. */
+export function invoke(overloads: Overloads, e: Evaluation, self: Value, args: readonly Value[]): Value {
+  e.step();
+  const { methods } = overloads;
+  const only = methods.length === 1 ? methods[0] : pick(overloads, args);
+  if (only === undefined || !arityFits(only, args.length)) throw noOverload(overloads, args);
+  const { parameters } = only;
+  if (parameters.length === 0 && !only.variadic) return only.run(e, self);
+  if (parameters.length === 1 && !only.variadic) {
+    const first = convert(parameters[0] as Parameter, args[0] ?? null, e);
+    if (first === NO) throw noOverload(overloads, args);
+    return only.run(e, self, first);
+  }
+  const converted: unknown[] = [];
+  for (let index = 0; index < parameters.length; index += 1) {
+    const value = convert(parameters[index] as Parameter, args[index] ?? null, e);
+    if (value === NO) throw noOverload(overloads, args);
+    converted.push(value);
+  }
+  if (only.variadic) converted.push(rest(args, parameters.length));
+  return only.run(e, self, ...converted);
+}
+
+/** Java passes a single array as the arguments themselves. */
+function rest(args: readonly Value[], from: number): readonly Value[] {
+  const last = args.length === from + 1 ? args[from] : undefined;
+  return last instanceof JavaArray ? last.items : args.slice(from);
+}
+
+function arityFits(method: Method, count: number): boolean {
+  return method.variadic ? count >= method.parameters.length : count === method.parameters.length;
+}
+
+function pick(overloads: Overloads, args: readonly Value[]): Method | undefined {
+  let best: Method | undefined;
+  let bestScore = 0;
+  for (const method of overloads.methods) {
+    if (!arityFits(method, args.length)) continue;
+    let score = method.variadic ? 1 : 2;
+    for (let index = 0; index < method.parameters.length; index += 1) {
+      const fit = fitness(method.parameters[index] as Parameter, args[index] ?? null);
+      if (fit === 0) {
+        score = 0;
+        break;
+      }
+      score += fit * 4;
+    }
+    if (score > bestScore) {
+      best = method;
+      bestScore = score;
+    }
+  }
+  return best;
+}
+
+function noOverload(overloads: Overloads, args: readonly Value[]): EvaluationError {
+  const allowed = overloads.methods.map((method) => `${overloads.name}(${signature(method)})`);
+  const given = args.map((value) => kindName(kindOf(value))).join(', ');
+  return new EvaluationError(
+    `${overloads.name}(${given}) does not exist; there is ${[...new Set(allowed)].join(', ')}`,
+  );
+}
+
+/** The receiver is null. */
+export function nullReceiver(what: string): EvaluationError {
+  return new EvaluationError(`${what} on null`);
+}
+
+/** The type has no such method or property. */
+export function noMember(table: MethodTable | undefined, value: Value, name: string): EvaluationError {
+  const names = table === undefined ? [] : nearest(table.names());
+  return new EvaluationError(
+    `${describe(value)} has no method or property ${name}${names.length > 0 ? `; it has ${names.join(', ')}` : ''}`,
+  );
+}
+
+function nearest(names: readonly string[]): readonly string[] {
+  return names.length <= 24 ? names : [...names.slice(0, 24), '…'];
+}
+
+/** Numbers as values. */
+export const long = (value: bigint): JavaLong => new JavaLong(value);
+export const double = (value: number): JavaDouble => new JavaDouble(value);
+export const float = (value: number): JavaFloat => new JavaFloat(value);
+export const short = (value: number): JavaSmallInt => new JavaSmallInt('short', (value << 16) >> 16);
+export const char = (text: string): JavaChar => new JavaChar(text);

@@ -1,0 +1,126 @@
+import type { QualifiedName, QueryProperties } from '../../sql/queryProperties.ts';
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { MethodTable } from '../library/methodTable.ts';
+import { JavaList, JavaSet } from '../values/collections.ts';
+import { compareByText, stringHash } from '../values/equality.ts';
+import { textBy } from '../values/text.ts';
+import { emptyOptional, JavaObject, JavaOptional, type Value } from '../values/value.ts';
+
+/** The object `engineQueryProperties` (spec.md: Query analysis). */
+export class QueryObject extends JavaObject {
+  readonly kind = 'query';
+  readonly properties: QueryProperties;
+  #tables: Set<string> | null = null;
+
+  constructor(properties: QueryProperties) {
+    super();
+    this.properties = properties;
+  }
+
+  /** True where no statement was analysed: empty body, too long a body, an unknown charset, another method. */
+  get isUnanalysed(): boolean {
+    const { queryType, errorMessage, body } = this.properties;
+    return queryType === '' && errorMessage === null && body === '';
+  }
+
+  /** Keys of all tables, as `tableKey` makes them. */
+  get tables(): ReadonlySet<string> {
+    this.#tables ??= new Set(this.properties.tables.map((parts) => parts.join('\0')));
+    return this.#tables;
+  }
+}
+
+/**
+ * The key of a table's name as text: split at dots outside double quotes, lower-case; null unless it has three parts.
+ */
+export function tableKey(name: string): string | null {
+  const parts: string[] = [];
+  let part = '';
+  let isQuoted = false;
+  for (let index = 0; index < name.length; index += 1) {
+    const char = name.charAt(index);
+    if (char === '"' && name.charAt(index - 1) !== '\\') isQuoted = !isQuoted;
+    else if (char === '.' && !isQuoted) {
+      parts.push(part);
+      part = '';
+    } else part += char;
+  }
+  parts.push(part);
+  if (isQuoted || parts.length !== 3 || parts.some((text) => text === '')) return null;
+  return parts.map((text) => text.toLowerCase()).join('\0');
+}
+
+/** A table's name as a value. */
+export class QualifiedNameObject extends JavaObject {
+  readonly kind = 'qualifiedName';
+  readonly parts: QualifiedName;
+
+  constructor(parts: QualifiedName) {
+    super();
+    this.parts = parts;
+  }
+}
+
+/** Methods of QualifiedName. */
+export const qualifiedNameMethods = new MethodTable('QualifiedName')
+  .add('getParts', [], (_e, self: QualifiedNameObject) => new JavaList([...self.parts], 'immutable'))
+  .add('getSuffix', [], (_e, self: QualifiedNameObject) => self.parts.at(-1) ?? '')
+  .add('getPrefix', [], (_e, self: QualifiedNameObject) =>
+    self.parts.length < 2 ? emptyOptional : new JavaOptional(new QualifiedNameObject(self.parts.slice(0, -1))),
+  )
+  .add('toString', [], (_e, self: QualifiedNameObject) => self.parts.join('.'))
+  .add('hashCode', [], (_e, self: QualifiedNameObject) => stringHash(self.parts.join('.')))
+  .add('equals', ['any'], (_e, self: QualifiedNameObject, other) => sameName(self, other));
+
+function sameName(a: QualifiedNameObject, b: Value): boolean {
+  return b instanceof QualifiedNameObject && a.parts.join('\0') === b.parts.join('\0');
+}
+
+textBy('qualifiedName', (value) => (value as QualifiedNameObject).parts.join('.'));
+compareByText('qualifiedName', (value) => (value as QualifiedNameObject).parts.join('\0'));
+
+/** The properties, for what comes from the body. */
+function analysed(e: Evaluation, self: QueryObject): QueryProperties {
+  if (e.requireAnalysis && self.isUnanalysed) {
+    throw new EvaluationError(
+      'the request has no body that was analysed (it is empty, too long or of an unknown charset)',
+    );
+  }
+  return self.properties;
+}
+
+function stringSet(e: Evaluation, items: readonly Value[]): JavaSet {
+  const set = new JavaSet('insertion', true);
+  for (const item of items) set.fill(item, e);
+  return set;
+}
+
+const optionalText = (text: string | null): JavaOptional => (text === null ? emptyOptional : new JavaOptional(text));
+
+/** Methods of `engineQueryProperties`. */
+export const queryMethods = new MethodTable('query properties')
+  .add('errorMessage', [], (e, self: QueryObject) => analysed(e, self).errorMessage)
+  // Beside the specification's errorMessage(): rules of the reference gateway ask getErrorMessage().isPresent().
+  .add('getErrorMessage', [], (e, self: QueryObject) => optionalText(analysed(e, self).errorMessage))
+  .add('isQueryParsingSuccessful', [], (e, self: QueryObject) => analysed(e, self).errorMessage === null)
+  .add('isNewQuerySubmission', [], (_e, self: QueryObject) => self.properties.isNewQuerySubmission)
+  .add('getQueryType', [], (e, self: QueryObject) => analysed(e, self).queryType)
+  .add('getResourceGroupQueryType', [], (e, self: QueryObject) => analysed(e, self).resourceGroupQueryType)
+  .add('getDefaultCatalog', [], (_e, self: QueryObject) => self.properties.defaultCatalog)
+  .add('getDefaultSchema', [], (_e, self: QueryObject) => self.properties.defaultSchema)
+  .add('getCatalogs', [], (e, self: QueryObject) => stringSet(e, analysed(e, self).catalogs))
+  .add('getSchemas', [], (e, self: QueryObject) => stringSet(e, analysed(e, self).schemas))
+  .add('getCatalogSchemas', [], (e, self: QueryObject) => stringSet(e, analysed(e, self).catalogSchemas))
+  .add('tablesContains', ['string'], (e, self: QueryObject, name) => {
+    analysed(e, self);
+    const key = tableKey(name);
+    return key !== null && self.tables.has(key);
+  })
+  .add('getTables', [], (e, self: QueryObject) =>
+    stringSet(
+      e,
+      analysed(e, self).tables.map((parts) => new QualifiedNameObject(parts)),
+    ),
+  )
+  .add('getBody', [], (e, self: QueryObject) => analysed(e, self).body)
+  .add('getQueryId', [], (e, self: QueryObject) => optionalText(analysed(e, self).queryId));

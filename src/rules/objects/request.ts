@@ -1,0 +1,179 @@
+import type { RuleRequest } from '../decision.ts';
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { long, MethodTable } from '../library/methodTable.ts';
+import { JavaArray, JavaIterator, JavaMap } from '../values/collections.ts';
+import { JavaBuilder, JavaObject, type Value } from '../values/value.ts';
+
+/** The object `request`: what rules can ask of jakarta.servlet.http.HttpServletRequest. */
+export class RequestObject extends JavaObject {
+  readonly kind = 'request';
+  readonly request: RuleRequest;
+  #headers: Map<string, string[]> | null = null;
+  #parameters: Map<string, string[]> | null = null;
+
+  constructor(request: RuleRequest) {
+    super();
+    this.request = request;
+  }
+
+  /** Values of all headers by lower-case name, names and values in the order of the request. */
+  get headers(): Map<string, string[]> {
+    if (this.#headers !== null) return this.#headers;
+    const headers = new Map<string, string[]>();
+    for (const [name, value] of this.request.headers) {
+      const key = name.toLowerCase();
+      const values = headers.get(key);
+      if (values === undefined) headers.set(key, [value]);
+      else values.push(value);
+    }
+    this.#headers = headers;
+    return headers;
+  }
+
+  /** First value of a header; null when it is absent. */
+  header(lowerCaseName: string): string | null {
+    return this.headers.get(lowerCaseName)?.[0] ?? null;
+  }
+
+  /** Parameters of the query string, then of a form body (Servlet 6, 3.1). */
+  get parameters(): Map<string, string[]> {
+    if (this.#parameters !== null) return this.#parameters;
+    const parameters = new Map<string, string[]>();
+    for (const text of [this.request.query, this.request.formBody]) {
+      for (const [name, value] of new URLSearchParams(text ?? '')) {
+        const values = parameters.get(name);
+        if (values === undefined) parameters.set(name, [value]);
+        else values.push(value);
+      }
+    }
+    this.#parameters = parameters;
+    return parameters;
+  }
+}
+
+/** A cookie of the request. */
+export class CookieObject extends JavaObject {
+  readonly kind = 'cookie';
+  readonly name: string;
+  readonly value: string;
+
+  constructor(name: string, value: string) {
+    super();
+    this.name = name;
+    this.value = value;
+  }
+}
+
+/** Methods of a cookie. */
+export const cookieMethods = new MethodTable('Cookie')
+  .add('getName', [], (_e, self: CookieObject) => self.name)
+  .add('getValue', [], (_e, self: CookieObject) => self.value);
+
+function cookies(self: RequestObject): JavaArray | null {
+  const found: CookieObject[] = [];
+  for (const line of self.headers.get('cookie') ?? []) {
+    for (const part of line.split(';')) {
+      const equals = part.indexOf('=');
+      if (equals > 0)
+        found.push(
+          new CookieObject(
+            part.slice(0, equals).trim(),
+            part
+              .slice(equals + 1)
+              .trim()
+              .replace(/^"(.*)"$/, '$1'),
+          ),
+        );
+    }
+  }
+  return found.length === 0 ? null : new JavaArray(found);
+}
+
+function bodyLength(self: RequestObject): number {
+  const text = self.header('content-length');
+  return text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : -1;
+}
+
+function url({ request }: RequestObject): JavaBuilder {
+  const { scheme, serverName, serverPort, path } = request;
+  const isDefault = serverPort === (scheme === 'https' ? 443 : 80);
+  const host = serverName.includes(':') ? `[${serverName}]` : serverName;
+  const builder = new JavaBuilder();
+  builder.text = `${scheme}://${host}${isDefault ? '' : `:${serverPort}`}${path}`;
+  return builder;
+}
+
+function intHeader(self: RequestObject, name: string): number {
+  const text = self.header(name.toLowerCase());
+  if (text === null) return -1;
+  if (!/^[+-]?[0-9]{1,10}$/.test(text.trim())) throw new EvaluationError('getIntHeader: the header is no number');
+  return Number(text) | 0;
+}
+
+function dateHeader(self: RequestObject, name: string): Value {
+  const text = self.header(name.toLowerCase());
+  if (text === null) return long(-1n);
+  const time = Date.parse(text);
+  if (Number.isNaN(time)) throw new EvaluationError('getDateHeader: the header is no date');
+  return long(BigInt(time));
+}
+
+function parameterMap(self: RequestObject, e: Evaluation): JavaMap {
+  const map = new JavaMap('insertion', true);
+  for (const [name, values] of self.parameters) map.fill(name, new JavaArray(values), e);
+  return map;
+}
+
+function charset(self: RequestObject): string | null {
+  return /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(self.header('content-type') ?? '')?.[1] ?? null;
+}
+
+function absolute(names: Iterable<string>): JavaIterator {
+  return new JavaIterator('enumeration', [...names]);
+}
+
+/** Methods of `request`. */
+export const requestMethods = new MethodTable('request')
+  .add('getHeader', ['string?'], (_e, self: RequestObject, name) =>
+    name === null ? null : self.header(name.toLowerCase()),
+  )
+  .add('getHeaders', ['string?'], (_e, self: RequestObject, name) =>
+    absolute(name === null ? [] : (self.headers.get(name.toLowerCase()) ?? [])),
+  )
+  .add('getHeaderNames', [], (_e, self: RequestObject) => {
+    const names = new Map(self.request.headers.toReversed().map(([name]) => [name.toLowerCase(), name] as const));
+    return absolute([...names.values()].toReversed());
+  })
+  .add('getIntHeader', ['string'], (_e, self: RequestObject, name) => intHeader(self, name))
+  .add('getDateHeader', ['string'], (_e, self: RequestObject, name) => dateHeader(self, name))
+  .add('getMethod', [], (_e, self: RequestObject) => self.request.method)
+  .add('getRequestURI', [], (_e, self: RequestObject) => self.request.path)
+  .add('getRequestURL', [], (_e, self: RequestObject) => url(self))
+  .add('getQueryString', [], (_e, self: RequestObject) => self.request.query)
+  .add('getServletPath', [], () => '')
+  .add('getContextPath', [], () => '')
+  .add('getPathInfo', [], (_e, self: RequestObject) => self.request.path)
+  .add('getParameter', ['string?'], (_e, self: RequestObject, name) =>
+    name === null ? null : (self.parameters.get(name)?.[0] ?? null),
+  )
+  .add('getParameterValues', ['string?'], (_e, self: RequestObject, name) => {
+    const values = name === null ? undefined : self.parameters.get(name);
+    return values === undefined ? null : new JavaArray(values);
+  })
+  .add('getParameterMap', [], (e, self: RequestObject) => parameterMap(self, e))
+  .add('getParameterNames', [], (_e, self: RequestObject) => absolute(self.parameters.keys()))
+  .add('getRemoteAddr', [], (_e, self: RequestObject) => self.request.remoteAddr)
+  // No name is looked up: the address, as servlet containers answer without lookups.
+  .add('getRemoteHost', [], (_e, self: RequestObject) => self.request.remoteAddr)
+  .add('getRemoteUser', [], (_e, self: RequestObject) => self.request.remoteUser)
+  .add('getAuthType', [], () => null)
+  .add('getScheme', [], (_e, self: RequestObject) => self.request.scheme)
+  .add('isSecure', [], (_e, self: RequestObject) => self.request.scheme === 'https')
+  .add('getProtocol', [], () => 'HTTP/1.1')
+  .add('getServerName', [], (_e, self: RequestObject) => self.request.serverName)
+  .add('getServerPort', [], (_e, self: RequestObject) => self.request.serverPort)
+  .add('getContentType', [], (_e, self: RequestObject) => self.header('content-type'))
+  .add('getContentLength', [], (_e, self: RequestObject) => (bodyLength(self) > 2_147_483_647 ? -1 : bodyLength(self)))
+  .add('getContentLengthLong', [], (_e, self: RequestObject) => long(BigInt(bodyLength(self))))
+  .add('getCharacterEncoding', [], (_e, self: RequestObject) => charset(self))
+  .add('getCookies', [], (_e, self: RequestObject) => cookies(self));

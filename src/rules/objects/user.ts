@@ -1,0 +1,83 @@
+import type { RequestUser } from '../../model/requestUser.ts';
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { MethodTable } from '../library/methodTable.ts';
+import { JavaList, JavaMap } from '../values/collections.ts';
+import { emptyOptional, JavaDouble, JavaLong, JavaObject, JavaOptional, type Value } from '../values/value.ts';
+
+/** The object `engineRequestUser` (spec.md: Request user extraction). */
+export class UserObject extends JavaObject {
+  readonly kind = 'user';
+  readonly user: RequestUser;
+
+  constructor(user: RequestUser) {
+    super();
+    this.user = user;
+  }
+}
+
+/** OpenID Connect user info: claims by name. */
+export class UserInfoObject extends JavaObject {
+  readonly kind = 'userInfo';
+  readonly claims: ReadonlyMap<string, unknown>;
+
+  constructor(claims: Readonly<Record<string, unknown>>) {
+    super();
+    this.claims = new Map(Object.entries(claims));
+  }
+
+  /** A claim's text; null when it is absent or no text. */
+  text(name: string): string | null {
+    const claim = this.claims.get(name);
+    return typeof claim === 'string' ? claim : null;
+  }
+}
+
+/** Methods of `engineRequestUser`. */
+export const userMethods = new MethodTable('request user')
+  .add('getUser', [], (_e, self: UserObject) =>
+    self.user.user === null ? emptyOptional : new JavaOptional(self.user.user),
+  )
+  .add('getUserInfo', [], (_e, self: UserObject) =>
+    self.user.userInfo === null ? emptyOptional : new JavaOptional(new UserInfoObject(self.user.userInfo)),
+  )
+  .add('userExistsAndEquals', ['string'], (_e, self: UserObject, name) => self.user.user === name && name !== '');
+
+/** Methods of the user info. */
+export const userInfoMethods = new MethodTable('UserInfo')
+  .add('getSubject', [], (_e, self: UserInfoObject) => self.text('sub'))
+  .add('getName', [], (_e, self: UserInfoObject) => self.text('name'))
+  .add('getGivenName', [], (_e, self: UserInfoObject) => self.text('given_name'))
+  .add('getFamilyName', [], (_e, self: UserInfoObject) => self.text('family_name'))
+  .add('getPreferredUsername', [], (_e, self: UserInfoObject) => self.text('preferred_username'))
+  .add('getEmailAddress', [], (_e, self: UserInfoObject) => self.text('email'))
+  .add('getStringClaim', ['string'], (_e, self: UserInfoObject, name) => self.text(name))
+  .add('getClaim', ['string'], (e, self: UserInfoObject, name) => fromJson(self.claims.get(name) ?? null, e))
+  .add('getStringListClaim', ['string'], (e, self: UserInfoObject, name) => {
+    const claim = self.claims.get(name);
+    return Array.isArray(claim)
+      ? fromJson(
+          claim.filter((item) => typeof item === 'string'),
+          e,
+        )
+      : null;
+  });
+
+/** A JSON value as a value of the language; at most 32 levels deep. */
+function fromJson(json: unknown, e: Evaluation, depth = 0): Value {
+  if (depth > 32) throw new EvaluationError('a claim is nested too deep');
+  if (json === null || typeof json === 'string' || typeof json === 'boolean') return json;
+  if (typeof json === 'number') {
+    if (!Number.isInteger(json)) return new JavaDouble(json);
+    return Math.abs(json) < 2_147_483_648 ? json : new JavaLong(BigInt(json));
+  }
+  if (Array.isArray(json)) {
+    e.reserveElements(json.length, json.length);
+    return new JavaList(
+      json.map((item) => fromJson(item, e, depth + 1)),
+      'immutable',
+    );
+  }
+  const map = new JavaMap('insertion', true);
+  for (const [key, value] of Object.entries(json as object)) map.fill(key, fromJson(value, e, depth + 1), e);
+  return map;
+}

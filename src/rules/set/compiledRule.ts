@@ -1,0 +1,112 @@
+import type { RuleTrace } from '../decision.ts';
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { compileProgram, type Program } from '../language/program.ts';
+import type { CompileContext } from '../language/scope.ts';
+import { AnalysisDisabledError } from '../language/scope.ts';
+import { CompileError, placeText, positionOf } from '../language/source.ts';
+import { describe } from '../values/describe.ts';
+import type { RuleDefinition, RuleText } from './definition.ts';
+
+/** A rule ready to run. */
+export interface CompiledRule {
+  readonly definition: RuleDefinition;
+  readonly condition: Program;
+  readonly actions: readonly { readonly field: string; readonly program: Program }[];
+  /** Whether it reads the user or the query. */
+  readonly needsAnalysis: boolean;
+  /** Trace entries that are the same for every request. */
+  readonly notMatched: RuleTrace;
+  readonly skipped: RuleTrace;
+}
+
+/** Why a rule cannot be compiled. */
+export interface RuleProblem {
+  readonly field: string;
+  readonly message: string;
+  /** Place in the file; for resources in the field's text. */
+  readonly line: number;
+  readonly column: number;
+  readonly analysisDisabled: boolean;
+}
+
+/** Compiles a rule: all of its mistakes, or the rule. */
+export function compileRule(
+  definition: RuleDefinition,
+  context: CompileContext,
+): { readonly rule: CompiledRule } | { readonly problems: readonly RuleProblem[] } {
+  const problems: RuleProblem[] = [];
+  const compile = (text: RuleText): Program | null => {
+    try {
+      return compileProgram(text.text, context);
+    } catch (error) {
+      if (!(error instanceof CompileError)) throw error;
+      problems.push(problemOf(text, error));
+      return null;
+    }
+  };
+  const condition = compile(definition.condition);
+  const actions = definition.actions.map((text) => ({ field: text.field, program: compile(text) }));
+  if (condition === null || problems.length > 0) return { problems };
+  const programs = actions.flatMap(({ field, program }) => (program === null ? [] : [{ field, program }]));
+  const all = [condition, ...programs.map(({ program }) => program)];
+  const base = { rule: definition.name, origin: definition.origin, priority: definition.priority };
+  return {
+    rule: {
+      definition,
+      condition,
+      actions: programs,
+      needsAnalysis: all.some((program) => program.readsUser || program.readsQuery),
+      notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),
+      skipped: Object.freeze({ ...base, outcome: 'skipped' }),
+    },
+  };
+}
+
+function problemOf({ text, field, place }: RuleText, error: CompileError): RuleProblem {
+  const position = positionOf(text, error.offset);
+  const analysisDisabled = error instanceof AnalysisDisabledError;
+  if (place === null) return { field, message: error.message, ...position, analysisDisabled };
+  const column = position.line === 1 ? place.column + position.column - 1 : (place.indent ?? 1) + position.column - 1;
+  return { field, message: error.message, line: place.line + position.line - 1, column, analysisDisabled };
+}
+
+/** A rule's failure for logs, traces and clients: field, place and reason. */
+export class RuleFailed {
+  readonly message: string;
+
+  constructor(field: string, program: Program, error: EvaluationError, at: number) {
+    this.message = `${field}, ${placeText(program.source, error.offset ?? at)}: ${error.message}`;
+  }
+}
+
+/**
+ * Asks the condition.
+ * @throws RuleFailed
+ */
+export function matches(rule: CompiledRule, e: Evaluation): boolean {
+  try {
+    e.at = 0;
+    const value = rule.condition.run(e);
+    if (typeof value === 'boolean') return value;
+    throw new EvaluationError(`a condition must give true or false, not ${describe(value)}`, 0);
+  } catch (error) {
+    if (error instanceof EvaluationError) throw new RuleFailed('condition', rule.condition, error, e.at);
+    throw error;
+  }
+}
+
+/**
+ * Runs the actions.
+ * @throws RuleFailed
+ */
+export function act(rule: CompiledRule, e: Evaluation): void {
+  for (const { field, program } of rule.actions) {
+    try {
+      e.at = 0;
+      program.run(e);
+    } catch (error) {
+      if (error instanceof EvaluationError) throw new RuleFailed(field, program, error, e.at);
+      throw error;
+    }
+  }
+}

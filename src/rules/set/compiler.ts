@@ -1,0 +1,270 @@
+import { keyOf, keyText } from '../../model/resource.ts';
+import { DEFAULT_PRIORITY, type RoutingRule } from '../../model/routingRule.ts';
+import { systemSources } from '../evaluation.ts';
+import { defaultRuleLimits } from '../limits.ts';
+import type {
+  CompiledRules,
+  RuleCompiler,
+  RuleCompilerOptions,
+  RulesFile,
+  RulesFileProblem,
+  RuleVerdict,
+} from '../ruleCompiler.ts';
+import { type CompiledRule, compileRule } from './compiledRule.ts';
+import { plainRule, type RuleDefinition } from './definition.ts';
+import { FailureReports } from './failureReports.ts';
+import { CompiledRuleSet } from './ruleSet.ts';
+import { parseRulesFile } from './rulesFile.ts';
+
+/** Outcome of compiling a resource's current version. */
+type Outcome =
+  | { readonly rule: CompiledRule }
+  | { readonly reason: 'InvalidSpec' | 'CompileError' | 'AnalysisDisabled'; readonly message: string };
+
+interface KnownResource {
+  readonly uid: string;
+  /** The spec that `outcome` is of, as JSON. */
+  readonly spec: string;
+  readonly outcome: Outcome;
+  /** The last version that compiled. */
+  readonly lastGood: CompiledRule | null;
+}
+
+interface KnownFile {
+  readonly text: string | null;
+  readonly rules: readonly CompiledRule[];
+  readonly problems: readonly RulesFileProblem[];
+}
+
+/** Makes the compiler of rules; one a process, as it remembers what compiled last. */
+export function createRuleCompiler(options: RuleCompilerOptions): RuleCompiler {
+  return new SetCompiler(options);
+}
+
+class SetCompiler implements RuleCompiler {
+  readonly #options: RuleCompilerOptions;
+  readonly #failures: FailureReports;
+  #resources = new Map<string, KnownResource>();
+  #file: KnownFile | null = null;
+  #lastGoodFile: readonly CompiledRule[] | null = null;
+
+  constructor(options: RuleCompilerOptions) {
+    this.#options = options;
+    this.#failures = new FailureReports(options);
+  }
+
+  compile(resources: readonly RoutingRule[], file: RulesFile | null): CompiledRules {
+    const isExternal = this.#options.rulesType === 'EXTERNAL';
+    const ofFile = isExternal ? null : file;
+    const known = this.#compileResources(resources);
+    const owners = nameOwners(resources);
+    const compiledFile = ofFile === null ? null : this.#compileFile(ofFile);
+    const isOff = this.#options.rulesEngineEnabled === false;
+    const isUnused = this.#options.rulesEngineEnabled === undefined && file === null && resources.length === 0;
+    const verdicts = new Map<string, RuleVerdict>();
+    const inForce: CompiledRule[] = [];
+    for (const resource of resources) {
+      const key = keyText(keyOf(resource));
+      const entry = known.get(key);
+      if (entry === undefined) continue;
+      const { verdict, rule } = judge(resource, entry, owners, isOff, isExternal);
+      verdicts.set(key, verdict);
+      if (rule !== null) inForce.push(rule);
+    }
+    const fileFailed = compiledFile !== null && compiledFile.problems.length > 0;
+    const keepsLast = fileFailed && this.#options.onFileError === 'keepLast' && this.#lastGoodFile !== null;
+    const fileRules = keepsLast ? (this.#lastGoodFile ?? []) : (compiledFile?.rules ?? []);
+    const order = inOrder([...(isOff ? [] : fileRules)], inForce);
+    return {
+      ruleSet:
+        isOff || isUnused
+          ? null
+          : new CompiledRuleSet(order, {
+              names: this.#options.names,
+              limits: { ...defaultRuleLimits, ...this.#options.limits },
+              onRuleError: this.#options.onRuleError,
+              fileFailed: fileFailed && !keepsLast,
+              onFailure: (rule, message) => this.#failures.report(rule, message),
+              sources: systemSources,
+            }),
+      verdicts,
+      fileProblems: compiledFile?.problems ?? [],
+      fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
+      order: order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority })),
+    };
+  }
+
+  #compileResources(resources: readonly RoutingRule[]): ReadonlyMap<string, KnownResource> {
+    const next = new Map<string, KnownResource>();
+    for (const resource of resources) {
+      const key = keyText(keyOf(resource));
+      const spec = JSON.stringify(resource.spec);
+      const { uid } = resource.metadata;
+      const before = this.#resources.get(key);
+      const same = before !== undefined && before.uid === uid ? before : undefined;
+      if (same !== undefined && same.spec === spec) {
+        next.set(key, same);
+        continue;
+      }
+      const outcome = this.#compileResource(resource);
+      next.set(key, { uid, spec, outcome, lastGood: 'rule' in outcome ? outcome.rule : (same?.lastGood ?? null) });
+    }
+    // Resources that are gone are forgotten, so that nothing grows with their number over time.
+    this.#resources = next;
+    return next;
+  }
+
+  #compileResource(resource: RoutingRule): Outcome {
+    const definition = definitionOf(resource);
+    if (typeof definition === 'string') return { reason: 'InvalidSpec', message: definition };
+    const compiled = compileRule(definition, this.#options);
+    if ('rule' in compiled) return compiled;
+    const message = compiled.problems
+      .map((problem) => `${problem.field}, line ${problem.line}, column ${problem.column}: ${problem.message}`)
+      .join('; ');
+    const isAnalysis = compiled.problems.every((problem) => problem.analysisDisabled);
+    return { reason: isAnalysis ? 'AnalysisDisabled' : 'CompileError', message };
+  }
+
+  #compileFile(file: RulesFile): KnownFile {
+    if (this.#file !== null && this.#file.text !== null && this.#file.text === file.text) return this.#file;
+    const parsed = parseRulesFile(file);
+    const problems = [...parsed.problems];
+    const rules: CompiledRule[] = [];
+    for (const { rule, document } of parsed.documents) {
+      const compiled = compileRule(rule, this.#options);
+      if ('rule' in compiled) {
+        rules.push(compiled.rule);
+        continue;
+      }
+      for (const { field, message, line, column } of compiled.problems) {
+        problems.push({ path: file.path, document, line, column, rule: rule.name, message: `${field}: ${message}` });
+      }
+    }
+    const isGood = problems.length === 0;
+    this.#file = { text: file.text, rules: isGood ? rules : [], problems };
+    if (isGood) this.#lastGoodFile = rules;
+    return this.#file;
+  }
+}
+
+/** Name of a resource's rule. */
+function nameOf(resource: RoutingRule): string {
+  return resource.spec.name ?? resource.metadata.name;
+}
+
+/** Of resources with one name the oldest has it. */
+function nameOwners(resources: readonly RoutingRule[]): ReadonlyMap<string, RoutingRule> {
+  const owners = new Map<string, RoutingRule>();
+  for (const resource of resources) {
+    const other = owners.get(nameOf(resource));
+    if (other === undefined || isOlder(resource, other)) owners.set(nameOf(resource), resource);
+  }
+  return owners;
+}
+
+function isOlder(a: RoutingRule, b: RoutingRule): boolean {
+  const byTime = a.metadata.creationTimestamp.localeCompare(b.metadata.creationTimestamp);
+  if (byTime !== 0) return byTime < 0;
+  return keyText(keyOf(a)) < keyText(keyOf(b));
+}
+
+/** A rule's definition from its resource, or what is wrong with the spec. */
+function definitionOf(resource: RoutingRule): RuleDefinition | string {
+  const { spec } = resource;
+  if (typeof spec.condition !== 'string') return 'spec.condition is missing';
+  const actions = spec.actions ?? [];
+  if (!Array.isArray(actions) || actions.some((action) => typeof action !== 'string')) {
+    return 'spec.actions must be a list of texts';
+  }
+  if (actions.length === 0 && spec.routeTo === undefined && spec.deny === undefined) {
+    return 'exactly one of actions, routeTo and deny must be set';
+  }
+  return {
+    ...plainRule,
+    name: nameOf(resource),
+    origin: 'resource',
+    description: spec.description ?? '',
+    priority: spec.priority ?? DEFAULT_PRIORITY,
+    condition: { text: spec.condition, field: 'condition', place: null },
+    actions: actions.map((text, index) => ({ text, field: `actions[${index}]`, place: null })),
+    routeTo: spec.routeTo ?? null,
+    deny: spec.deny === undefined ? null : { message: spec.deny.message, onError: spec.deny.onError ?? 'deny' },
+    onUnavailable: spec.onUnavailable ?? 'fallback',
+    stop: spec.stop ?? false,
+    suspended: spec.suspended ?? false,
+  };
+}
+
+function judge(
+  resource: RoutingRule,
+  { outcome, lastGood }: KnownResource,
+  owners: ReadonlyMap<string, RoutingRule>,
+  isOff: boolean,
+  isExternal: boolean,
+): { readonly verdict: RuleVerdict; readonly rule: CompiledRule | null } {
+  const rule = nameOf(resource);
+  const owner = owners.get(rule);
+  if (owner !== resource && owner !== undefined) {
+    const message = `the name ${rule} belongs to the older resource ${owner.metadata.namespace}/${owner.metadata.name}; choose another spec.name`;
+    return { verdict: notInForce(rule, 'NameConflict', message), rule: null };
+  }
+  const isAccepted = 'rule' in outcome;
+  const candidate = isAccepted ? outcome.rule : lastGood;
+  const accepted = isAccepted
+    ? ({ accepted: true, acceptedReason: 'Accepted', message: 'the rule compiles' } as const)
+    : ({ accepted: false, acceptedReason: outcome.reason, message: outcome.message } as const);
+  if (candidate === null) return { verdict: notInForce(rule, accepted.acceptedReason, accepted.message), rule: null };
+  const off = offReason(candidate, isOff, isExternal);
+  const inForce = isAccepted ? 'current' : 'previous';
+  if (off !== null) return { verdict: { rule, ...accepted, inForce: 'none', programmed: false, ...off }, rule: null };
+  const programmed = isAccepted
+    ? ({ programmedReason: 'Programmed', programmedMessage: 'the rule decides requests' } as const)
+    : ({
+        programmedReason: 'PreviousVersion',
+        programmedMessage: 'the last version that compiled decides requests',
+      } as const);
+  return { verdict: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
+}
+
+function notInForce(rule: string, acceptedReason: RuleVerdict['acceptedReason'], message: string): RuleVerdict {
+  return {
+    rule,
+    accepted: false,
+    acceptedReason,
+    message,
+    inForce: 'none',
+    programmed: false,
+    programmedReason: 'NotAccepted',
+    programmedMessage: 'the rule is not accepted and has no earlier version that compiled',
+  };
+}
+
+/** Why a rule that compiles does not take part; null when it does. */
+function offReason(
+  { definition }: CompiledRule,
+  isOff: boolean,
+  isExternal: boolean,
+): Pick<RuleVerdict, 'programmedReason' | 'programmedMessage'> | null {
+  if (isOff) {
+    return { programmedReason: 'RulesEngineDisabled', programmedMessage: 'routingRules.rulesEngineEnabled is false' };
+  }
+  if (isExternal && definition.deny === null) {
+    return {
+      programmedReason: 'ExternalRules',
+      programmedMessage: 'routingRules.rulesType is EXTERNAL: only deny rules are asked beside the external service',
+    };
+  }
+  if (definition.suspended) {
+    return { programmedReason: 'Suspended', programmedMessage: 'spec.suspended is true' };
+  }
+  return null;
+}
+
+/** Priority, then file before resources, then order of definition in the file and by name among resources. */
+function inOrder(fileRules: readonly CompiledRule[], resourceRules: readonly CompiledRule[]): CompiledRule[] {
+  const byName = [...resourceRules].sort((a, b) =>
+    a.definition.name < b.definition.name ? -1 : a.definition.name > b.definition.name ? 1 : 0,
+  );
+  return [...fileRules, ...byName].sort((a, b) => a.definition.priority - b.definition.priority);
+}

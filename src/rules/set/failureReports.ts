@@ -1,0 +1,32 @@
+import type { RuleCompilerOptions, RuleFailure } from '../ruleCompiler.ts';
+import type { CompiledRule } from './compiledRule.ts';
+
+const DEFAULT_INTERVAL_MS = 10_000;
+
+/** Reports failing rules at most once a rule and interval, so that a broken rule does not fill the log. */
+export class FailureReports {
+  readonly #report: ((failure: RuleFailure) => void) | undefined;
+  readonly #interval: number;
+  readonly #monotonic: () => number;
+  readonly #byRule = new WeakMap<CompiledRule, { reportedAt: number; since: number }>();
+
+  constructor(options: Pick<RuleCompilerOptions, 'onRuleFailure' | 'failureIntervalMs' | 'monotonic'>) {
+    this.#report = options.onRuleFailure;
+    this.#interval = options.failureIntervalMs ?? DEFAULT_INTERVAL_MS;
+    this.#monotonic = options.monotonic;
+  }
+
+  report(rule: CompiledRule, message: string): void {
+    if (this.#report === undefined) return;
+    const now = this.#monotonic();
+    const known = this.#byRule.get(rule);
+    if (known !== undefined && now - known.reportedAt < this.#interval) {
+      known.since += 1;
+      return;
+    }
+    const count = (known?.since ?? 0) + 1;
+    this.#byRule.set(rule, { reportedAt: now, since: 0 });
+    const { name, origin } = rule.definition;
+    this.#report({ rule: name, origin, message, count });
+  }
+}

@@ -1,0 +1,238 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { RuleDecision, RuleRequest, RuleSet, RuleTrace } from '../decision.ts';
+import { Evaluation, type Sources } from '../evaluation.ts';
+import { QueryObject } from '../objects/query.ts';
+import { RequestObject } from '../objects/request.ts';
+import { UserObject } from '../objects/user.ts';
+import type { RuleLimits } from '../ruleCompiler.ts';
+import { JavaMap } from '../values/collections.ts';
+import { describe } from '../values/describe.ts';
+import { javaText } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
+import { act, type CompiledRule, matches, RuleFailed } from './compiledRule.ts';
+import { ConditionIndex } from './conditionIndex.ts';
+
+/** Key of `result` that holds the group. */
+const GROUP_KEY = 'routingGroup';
+
+/** From this many rules on the index costs less than asking every rule. */
+const INDEX_FROM = 24;
+
+/** `result`, remembering what the current rule puts into it, for the trace. */
+class ResultMap extends JavaMap {
+  puts: Map<string, Value> | null = null;
+
+  override put(key: Value, value: Value, e: Evaluation): Value | undefined {
+    const before = super.put(key, value, e);
+    if (typeof key === 'string') {
+      this.puts ??= new Map();
+      this.puts.set(key, value);
+    }
+    return before;
+  }
+}
+
+/** How a rule set behaves beside its rules. */
+export interface RuleSetOptions {
+  readonly names: ProductNames;
+  readonly limits: RuleLimits;
+  readonly onRuleError: 'skip' | 'reject';
+  /** The rules file did not load: where no rule sets a group, the header decides. */
+  readonly fileFailed: boolean;
+  readonly onFailure: (rule: CompiledRule, message: string) => void;
+  readonly sources: Sources;
+}
+
+/** What a request has been decided so far. */
+class Verdict {
+  routingGroup: string | null = null;
+  cluster: string | null = null;
+  rule: string | null = null;
+  denied: RuleDecision['denied'] = null;
+  rejected: RuleDecision['rejected'] = null;
+  onUnavailable: 'fallback' | 'reject' = 'fallback';
+  /** No later rule is asked. */
+  isFinal = false;
+}
+
+/** Rules in the order in which they are asked, compiled. */
+export class CompiledRuleSet implements RuleSet {
+  readonly needsAnalysis: boolean;
+  readonly #rules: readonly CompiledRule[];
+  readonly #options: RuleSetOptions;
+  readonly #index: ConditionIndex | null;
+  /** Trace of a request that matches nothing. */
+  readonly #notMatched: readonly RuleTrace[];
+
+  /** @param rules in order, suspended ones left out */
+  constructor(rules: readonly CompiledRule[], options: RuleSetOptions) {
+    this.#rules = rules;
+    this.#options = options;
+    this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
+    this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules, options.names) : null;
+    this.#notMatched = rules.map((rule) => rule.notMatched);
+  }
+
+  decide(request: RuleRequest): RuleDecision {
+    const result = new ResultMap();
+    const objects = {
+      request: new RequestObject(request),
+      state: new JavaMap(),
+      result,
+      user: request.user === null ? undefined : new UserObject(request.user),
+      query: request.queryProperties === null ? undefined : new QueryObject(request.queryProperties),
+    };
+    const e = new Evaluation(objects, this.#options.limits, this.#options.sources);
+    const trace = this.#notMatched.slice();
+    const verdict = new Verdict();
+    if (this.#index === null) {
+      for (let number = 0; number < this.#rules.length && !verdict.isFinal; number += 1) {
+        this.#ask(number, request, result, e, verdict, trace);
+      }
+    } else {
+      for (const number of this.#index.candidates(objects)) {
+        this.#ask(number, request, result, e, verdict, trace);
+        if (verdict.isFinal) break;
+      }
+    }
+    return {
+      routingGroup: verdict.routingGroup,
+      cluster: verdict.cluster,
+      rule: verdict.rule,
+      denied: verdict.denied,
+      rejected: verdict.rejected,
+      onUnavailable: verdict.onUnavailable,
+      useHeader: this.#options.fileFailed && verdict.rule === null,
+      trace,
+    };
+  }
+
+  #ask(
+    number: number,
+    request: RuleRequest,
+    result: ResultMap,
+    e: Evaluation,
+    verdict: Verdict,
+    trace: RuleTrace[],
+  ): void {
+    const rule = this.#rules[number];
+    if (rule === undefined) return;
+    const { definition } = rule;
+    const { deny } = definition;
+    if (deny !== null && !request.isSubmission) {
+      trace[number] = rule.skipped;
+      return;
+    }
+    result.puts = null;
+    e.requireAnalysis = deny !== null;
+    try {
+      const isMatch = matches(rule, e);
+      if (isMatch && deny !== null) {
+        e.commit();
+        this.#deny(number, deny.message, undefined, verdict, trace);
+        return;
+      }
+      if (isMatch) this.#fire(rule, result, e);
+      e.commit();
+      if (isMatch) this.#fired(number, result, e, verdict, trace);
+      else if (result.puts !== null) this.#noteGroup(rule, result, verdict);
+    } catch (error) {
+      if (!(error instanceof RuleFailed)) throw error;
+      e.undo();
+      this.#failed(number, error.message, verdict, trace);
+    }
+  }
+
+  #fire(rule: CompiledRule, result: ResultMap, e: Evaluation): void {
+    act(rule, e);
+    const { routeTo } = rule.definition;
+    if (routeTo?.routingGroup !== undefined) result.put(GROUP_KEY, routeTo.routingGroup, e);
+    const group = result.puts?.get(GROUP_KEY);
+    if (group !== undefined && group !== null && typeof group !== 'string') {
+      throw new RuleFailed(
+        'actions',
+        rule.actions.at(-1)?.program ?? rule.condition,
+        {
+          message: `result.routingGroup must be a String, not ${describe(group)}`,
+          offset: 0,
+        },
+        0,
+      );
+    }
+  }
+
+  #fired(number: number, result: ResultMap, e: Evaluation, verdict: Verdict, trace: RuleTrace[]): void {
+    const rule = this.#rules[number];
+    if (rule === undefined) return;
+    const { definition, notMatched } = rule;
+    const { name, routeTo, stop } = definition;
+    this.#noteGroup(rule, result, verdict);
+    if (routeTo?.cluster !== undefined) {
+      verdict.cluster = routeTo.cluster;
+      verdict.routingGroup = null;
+      verdict.rule = name;
+      verdict.onUnavailable = definition.onUnavailable;
+    }
+    const put = result.puts === null ? undefined : putTexts(result.puts, e);
+    trace[number] = { ...notMatched, outcome: 'fired', ...(put === undefined ? {} : { put }) };
+    if (stop) this.#end(number, verdict, trace);
+  }
+
+  /** The group may have changed. */
+  #noteGroup({ definition }: CompiledRule, result: ResultMap, verdict: Verdict): void {
+    const group = result.puts?.get(GROUP_KEY);
+    if (group === undefined) return;
+    const isGroup = typeof group === 'string' && group !== '';
+    verdict.routingGroup = isGroup ? group : null;
+    verdict.cluster = null;
+    verdict.rule = isGroup ? definition.name : null;
+    verdict.onUnavailable = isGroup ? definition.onUnavailable : 'fallback';
+  }
+
+  #failed(number: number, message: string, verdict: Verdict, trace: RuleTrace[]): void {
+    const rule = this.#rules[number];
+    if (rule === undefined) return;
+    const { definition, notMatched } = rule;
+    this.#options.onFailure(rule, message);
+    const { deny } = definition;
+    if (deny !== null && deny.onError === 'deny') {
+      this.#deny(number, deny.message, message, verdict, trace);
+      return;
+    }
+    trace[number] = { ...notMatched, outcome: 'failed', error: message };
+    if (deny !== null || this.#options.onRuleError === 'skip') return;
+    verdict.rejected = { rule: definition.name, message };
+    this.#end(number, verdict, trace);
+  }
+
+  #deny(number: number, message: string, error: string | undefined, verdict: Verdict, trace: RuleTrace[]): void {
+    const rule = this.#rules[number];
+    if (rule === undefined) return;
+    trace[number] = { ...rule.notMatched, outcome: 'denied', ...(error === undefined ? {} : { error }) };
+    verdict.denied = { rule: rule.definition.name, message };
+    this.#end(number, verdict, trace);
+  }
+
+  /** Later rules are not asked. */
+  #end(number: number, verdict: Verdict, trace: RuleTrace[]): void {
+    verdict.isFinal = true;
+    for (let later = number + 1; later < this.#rules.length; later += 1) {
+      const rule = this.#rules[later];
+      if (rule !== undefined) trace[later] = rule.skipped;
+    }
+  }
+}
+
+/** Longest text of a value in a trace. */
+const MAX_TRACED = 200;
+
+function putTexts(puts: ReadonlyMap<string, Value>, e: Evaluation): Readonly<Record<string, string | null>> {
+  return Object.fromEntries(
+    [...puts]
+      .slice(0, 20)
+      .map(([key, value]) => [
+        key.slice(0, MAX_TRACED),
+        value === null ? null : typeof value === 'object' ? describe(value) : javaText(value, e).slice(0, MAX_TRACED),
+      ]),
+  );
+}

@@ -1,0 +1,199 @@
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type ParsedNode,
+  parseAllDocuments,
+  type Scalar,
+} from 'yaml';
+import { DEFAULT_PRIORITY } from '../../model/routingRule.ts';
+import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
+import { plainRule, type RuleDefinition, type RuleText, type TextPlace } from './definition.ts';
+
+/** One document of a rules file, for writing it back. */
+export interface RuleDocument {
+  /** Counted from 1. */
+  readonly document: number;
+  /** Offsets of the document's content in the text: from its first character to after its last. */
+  readonly start: number;
+  readonly end: number;
+  readonly rule: RuleDefinition;
+}
+
+/** What a rules file holds; with problems, the rules are those documents that could be read. */
+export interface ParsedRulesFile {
+  readonly documents: readonly RuleDocument[];
+  readonly problems: readonly RulesFileProblem[];
+}
+
+const FIELDS = ['name', 'description', 'priority', 'condition', 'actions'];
+
+/**
+ * Reads a rules file: multi-document YAML, one rule a document (spec.md: File rules). YAML 1.1, as the reference
+ * reads it: `010` is 8, `1_000` is 1000, `yes` is a word; the last of two equal keys wins.
+ */
+export function parseRulesFile(file: RulesFile): ParsedRulesFile {
+  if (file.text === null) {
+    const message = `the file cannot be read${file.error === undefined ? '' : `: ${file.error}`}`;
+    return { documents: [], problems: [{ path: file.path, document: null, line: 1, column: 1, rule: null, message }] };
+  }
+  return new RulesFileReader(file.path, file.text).read();
+}
+
+class RulesFileReader {
+  readonly #path: string;
+  readonly #text: string;
+  readonly #lines = new LineCounter();
+  readonly #problems: RulesFileProblem[] = [];
+  readonly #documents: RuleDocument[] = [];
+  #document = 0;
+  #rule: string | null = null;
+
+  constructor(path: string, text: string) {
+    this.#path = path;
+    this.#text = text;
+  }
+
+  read(): ParsedRulesFile {
+    const parsed = parseAllDocuments(this.#text, {
+      version: '1.1',
+      schema: 'yaml-1.1',
+      uniqueKeys: false,
+      merge: false,
+      lineCounter: this.#lines,
+      prettyErrors: false,
+      strict: true,
+    });
+    const documents = 'empty' in parsed ? [] : parsed;
+    documents.forEach((document, index) => {
+      this.#document = index + 1;
+      this.#rule = null;
+      this.#read(document, index > 0 && index === documents.length - 1, documents.length === 1);
+    });
+    return { documents: this.#documents, problems: this.#problems };
+  }
+
+  #problem(message: string, offset: number): void {
+    const { line, col } = this.#lines.linePos(offset);
+    this.#problems.push({
+      path: this.#path,
+      document: this.#document,
+      line: Math.max(1, line),
+      column: Math.max(1, col),
+      rule: this.#rule,
+      message,
+    });
+  }
+
+  #read(document: Document.Parsed, isTrailing: boolean, isOnly: boolean): void {
+    for (const error of document.errors) this.#problem(`YAML: ${error.message.split('\n')[0]}`, error.pos[0]);
+    if (document.errors.length > 0) return;
+    const { contents } = document;
+    const start = document.range[0];
+    if (contents === null || (isScalar(contents) && contents.value === null)) {
+      // Nothing at all is a file without rules; a trailing `---` starts nothing.
+      const isNothing = (contents === null || contents.range[0] === contents.range[1]) && !/^---/m.test(this.#text);
+      const isAfterLast = isTrailing && this.#documents.length > 0;
+      if ((isOnly && isNothing) || isAfterLast) return;
+      this.#problem('the document is empty; a rule has name, description, condition and actions', start);
+      return;
+    }
+    const before = this.#problems.length;
+    const rule = this.#ruleOf(contents, document);
+    if (rule !== null && this.#problems.length === before) {
+      this.#documents.push({ document: this.#document, start: contents.range[0], end: contents.range[1], rule });
+    }
+  }
+
+  #ruleOf(contents: ParsedNode, document: Document.Parsed): RuleDefinition | null {
+    if (!isMap(contents)) {
+      this.#problem('a rule must be a map with name, description, condition and actions', contents.range[0]);
+      return null;
+    }
+    const fields = new Map<string, { readonly node: Node | null; readonly offset: number }>();
+    for (const { key, value } of contents.items) {
+      const offset = (key as Node | null)?.range?.[0] ?? contents.range[0];
+      const name = isScalar(key) ? String(key.source ?? key.value) : '';
+      if (!FIELDS.includes(name)) {
+        this.#problem(
+          `unknown field ${name === '' ? 'that is no text' : name}; a rule has ${FIELDS.join(', ')}`,
+          offset,
+        );
+      }
+      fields.set(name, { node: value as Node | null, offset });
+    }
+    const node = (name: string): Node | null => fields.get(name)?.node ?? null;
+    const offset = (name: string): number => fields.get(name)?.offset ?? contents.range[0];
+    const name = this.#text1('name', node('name'), offset('name'), document);
+    this.#rule = name;
+    const description = this.#text1('description', node('description'), offset('description'), document);
+    const priority = this.#priority(node('priority'), offset('priority'));
+    const condition = this.#code('condition', node('condition'), offset('condition'));
+    const actions = this.#actions(node('actions'), offset('actions'));
+    if (name === null || description === null || priority === null || condition === null || actions === null)
+      return null;
+    return { name, description, priority, condition, actions, origin: 'file', ...plainRule };
+  }
+
+  /** A field of text; numbers and words such as `yes` are taken as they are written. */
+  #text1(field: string, node: Node | null, offset: number, document: Document.Parsed): string | null {
+    const resolved = isAlias(node) ? node.resolve(document) : node;
+    if (isScalar(resolved) && resolved.value !== null) return textOf(resolved);
+    this.#problem(`${field} is ${node === null || isNull(node) ? 'missing' : 'no text'}`, offset);
+    return null;
+  }
+
+  #priority(node: Node | null, offset: number): number | null {
+    if (node === null || isNull(node)) return DEFAULT_PRIORITY;
+    const value = isScalar(node) ? node.value : undefined;
+    if (value === '') return DEFAULT_PRIORITY;
+    const number = typeof value === 'string' && /^[+-]?[0-9]+$/.test(value.trim()) ? Number(value) : value;
+    const whole = typeof number === 'number' ? Math.trunc(number) : Number.NaN;
+    if (whole >= -2_147_483_648 && whole <= 2_147_483_647) return whole === 0 ? 0 : whole;
+    this.#problem('priority must be a whole number from -2147483648 to 2147483647', offset);
+    return null;
+  }
+
+  #actions(node: Node | null, offset: number): RuleText[] | null {
+    if (!isSeq(node)) {
+      this.#problem(node === null || isNull(node) ? 'actions is missing' : 'actions must be a list of texts', offset);
+      return null;
+    }
+    const actions = node.items.map((item, index) => this.#code(`actions[${index}]`, item as Node | null, offset));
+    return actions.every((action) => action !== null) ? actions : null;
+  }
+
+  #code(field: string, node: Node | null, offset: number): RuleText | null {
+    if (isScalar(node) && typeof node.value === 'string') {
+      return { text: node.value, field, place: this.#place(node) };
+    }
+    const at = node?.range?.[0] ?? offset;
+    if (node === null || isNull(node)) this.#problem(`${field} is missing`, at);
+    else if (isAlias(node)) this.#problem(`${field} cannot be an alias; write the text itself`, at);
+    else this.#problem(`${field} must be a text; put it in quotes`, at);
+    return null;
+  }
+
+  #place(node: Scalar): TextPlace {
+    const start = node.range?.[0] ?? 0;
+    const { line, col } = this.#lines.linePos(start);
+    if (node.type !== 'BLOCK_LITERAL' && node.type !== 'BLOCK_FOLDED') {
+      return { line, column: col + (node.type === 'PLAIN' ? 0 : 1), indent: null };
+    }
+    const firstLine = this.#text.slice(start).split('\n')[1] ?? '';
+    const indent = firstLine.length - firstLine.trimStart().length + 1;
+    return { line: line + 1, column: indent, indent };
+  }
+}
+
+function isNull(node: Node): boolean {
+  return isScalar(node) && node.value === null;
+}
+
+function textOf(node: Scalar): string {
+  return node.type === 'PLAIN' && node.source !== undefined ? node.source : String(node.value);
+}

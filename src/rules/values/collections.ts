@@ -1,0 +1,303 @@
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { hashOf, type Key, keyOf } from './equality.ts';
+import { JavaObject, Mutable, type Value } from './value.ts';
+
+/** What may be done to a list: everything; only setting elements (`Arrays.asList`); nothing (`List.of`). */
+export type Access = 'open' | 'fixed' | 'immutable';
+
+/** `java.util.List`: literals, ArrayList, LinkedList, Vector, ArrayDeque, `List.of`, `Arrays.asList`. */
+export class JavaList extends Mutable {
+  readonly kind = 'list';
+  items: Value[];
+  readonly access: Access;
+  #before: Value[] | null = null;
+
+  constructor(items: Value[], access: Access = 'open') {
+    super();
+    this.items = items;
+    this.access = access;
+  }
+
+  override save(): void {
+    this.#before = this.items.slice();
+  }
+
+  override restore(): void {
+    this.items = this.#before ?? this.items;
+    this.#before = null;
+  }
+
+  override forget(): void {
+    this.#before = null;
+  }
+}
+
+/** A Java array; its length never changes. */
+export class JavaArray extends JavaObject {
+  readonly kind = 'array';
+  readonly items: readonly Value[];
+
+  constructor(items: readonly Value[]) {
+    super();
+    this.items = items;
+  }
+}
+
+/** A view such as `map.values()`: a collection that is neither list nor set. */
+export class JavaCollection extends JavaObject {
+  readonly kind = 'collection';
+  readonly items: readonly Value[];
+
+  constructor(items: readonly Value[]) {
+    super();
+    this.items = items;
+  }
+}
+
+/** Order in which sets and maps give their elements: as HashMap, LinkedHashMap or TreeMap do. */
+export type Ordering = 'hash' | 'insertion' | 'sorted';
+
+/** A key and its value. */
+export class JavaEntry extends JavaObject {
+  readonly kind = 'entry';
+  readonly key: Value;
+  readonly value: Value;
+
+  constructor(key: Value, value: Value) {
+    super();
+    this.key = key;
+    this.value = value;
+  }
+}
+
+/** Natural order, for `sorted` collections; set by the operators, which import this module. */
+export type Compare = (a: Value, b: Value) => number;
+
+/** `java.util.Map`: HashMap, LinkedHashMap, TreeMap, Hashtable, `Map.of`. Iterates in the order that Java does. */
+export class JavaMap extends Mutable {
+  readonly kind = 'map';
+  readonly ordering: Ordering;
+  readonly immutable: boolean;
+  entries = new Map<Key, JavaEntry>();
+  /** Buckets of Java's table, which decide the order of iteration; grows, never shrinks. */
+  #buckets = 16;
+  #before: { readonly entries: Map<Key, JavaEntry>; readonly buckets: number } | null = null;
+
+  constructor(ordering: Ordering = 'hash', immutable = false) {
+    super();
+    this.ordering = ordering;
+    this.immutable = immutable;
+  }
+
+  get size(): number {
+    return this.entries.size;
+  }
+
+  get(key: Value, e: Evaluation): Value | undefined {
+    return this.entries.get(typeof key === 'string' && !isReserved(key) ? key : keyOf(key, e))?.value;
+  }
+
+  /** Sets a key, whoever asks: callers check `immutable`. */
+  put(key: Value, value: Value, e: Evaluation): Value | undefined {
+    e.willChange(this);
+    return this.fill(key, value, e);
+  }
+
+  /** Sets a key of a map that no rule has seen yet. */
+  fill(key: Value, value: Value, e: Evaluation): Value | undefined {
+    const id = typeof key === 'string' && !isReserved(key) ? key : keyOf(key, e);
+    const before = this.entries.get(id);
+    if (before === undefined) {
+      e.reserveElements(this.entries.size + 1, 1);
+      if (this.entries.size + 1 > this.#buckets * 0.75) this.#buckets *= 2;
+    }
+    // The key object that came first stays, as in Java.
+    this.entries.set(id, new JavaEntry(before === undefined ? key : before.key, value));
+    return before?.value;
+  }
+
+  delete(key: Value, e: Evaluation): Value | undefined {
+    const id = keyOf(key, e);
+    const before = this.entries.get(id);
+    if (before === undefined) return undefined;
+    e.willChange(this);
+    this.entries.delete(id);
+    return before.value;
+  }
+
+  clear(e: Evaluation): void {
+    e.willChange(this);
+    this.entries = new Map();
+  }
+
+  /** Entries in Java's order. */
+  ordered(e: Evaluation, compare: Compare): JavaEntry[] {
+    const entries = [...this.entries.values()];
+    e.step(entries.length);
+    return inOrder(this.ordering, entries, (entry) => entry.key, this.#buckets, e, compare);
+  }
+
+  override save(): void {
+    this.#before = { entries: new Map(this.entries), buckets: this.#buckets };
+  }
+
+  override restore(): void {
+    if (this.#before === null) return;
+    this.entries = this.#before.entries;
+    this.#buckets = this.#before.buckets;
+    this.#before = null;
+  }
+
+  override forget(): void {
+    this.#before = null;
+  }
+}
+
+/** `java.util.Set`: HashSet, LinkedHashSet, TreeSet, `Set.of`. Iterates in the order that Java does. */
+export class JavaSet extends Mutable {
+  readonly kind = 'set';
+  readonly ordering: Ordering;
+  readonly immutable: boolean;
+  elements = new Map<Key, Value>();
+  #buckets: number;
+  #before: { readonly elements: Map<Key, Value>; readonly buckets: number } | null = null;
+
+  /** @param expected number of elements that the constructor was given, as Java sizes its table by it */
+  constructor(ordering: Ordering = 'hash', immutable = false, expected = 0) {
+    super();
+    this.ordering = ordering;
+    this.immutable = immutable;
+    this.#buckets = 16;
+    while (this.#buckets < Math.trunc(expected / 0.75) + 1) this.#buckets *= 2;
+  }
+
+  get size(): number {
+    return this.elements.size;
+  }
+
+  has(value: Value, e: Evaluation): boolean {
+    return this.elements.has(typeof value === 'string' && !isReserved(value) ? value : keyOf(value, e));
+  }
+
+  add(value: Value, e: Evaluation): boolean {
+    if (this.has(value, e)) return false;
+    e.willChange(this);
+    return this.fill(value, e);
+  }
+
+  /** Adds to a set that no rule has seen yet. */
+  fill(value: Value, e: Evaluation): boolean {
+    const id = keyOf(value, e);
+    if (this.elements.has(id)) return false;
+    e.reserveElements(this.elements.size + 1, 1);
+    if (this.elements.size + 1 > this.#buckets * 0.75) this.#buckets *= 2;
+    this.elements.set(id, value);
+    return true;
+  }
+
+  delete(value: Value, e: Evaluation): boolean {
+    const id = keyOf(value, e);
+    if (!this.elements.has(id)) return false;
+    e.willChange(this);
+    return this.elements.delete(id);
+  }
+
+  clear(e: Evaluation): void {
+    e.willChange(this);
+    this.elements = new Map();
+  }
+
+  ordered(e: Evaluation, compare: Compare): Value[] {
+    const values = [...this.elements.values()];
+    e.step(values.length);
+    return inOrder(this.ordering, values, (value) => value, this.#buckets, e, compare);
+  }
+
+  override save(): void {
+    this.#before = { elements: new Map(this.elements), buckets: this.#buckets };
+  }
+
+  override restore(): void {
+    if (this.#before === null) return;
+    this.elements = this.#before.elements;
+    this.#buckets = this.#before.buckets;
+    this.#before = null;
+  }
+
+  override forget(): void {
+    this.#before = null;
+  }
+}
+
+/** `java.util.Iterator` and `java.util.Enumeration`. */
+export class JavaIterator extends JavaObject {
+  readonly kind: 'iterator' | 'enumeration';
+  readonly items: readonly Value[];
+  #next = 0;
+
+  constructor(kind: 'iterator' | 'enumeration', items: readonly Value[]) {
+    super();
+    this.kind = kind;
+    this.items = items;
+  }
+
+  hasNext(): boolean {
+    return this.#next < this.items.length;
+  }
+
+  next(): Value {
+    if (!this.hasNext()) throw new EvaluationError('there is no next element');
+    const value = this.items[this.#next] ?? null;
+    this.#next += 1;
+    return value;
+  }
+
+  /** What is left, which is then used up. */
+  rest(): readonly Value[] {
+    const rest = this.items.slice(this.#next);
+    this.#next = this.items.length;
+    return rest;
+  }
+}
+
+/** A stream: only what a rule can ask without functions. */
+export class JavaStream extends JavaObject {
+  readonly kind = 'stream';
+  readonly items: readonly Value[];
+
+  constructor(items: readonly Value[]) {
+    super();
+    this.items = items;
+  }
+}
+
+function inOrder<T>(
+  ordering: Ordering,
+  items: T[],
+  keyOfItem: (item: T) => Value,
+  buckets: number,
+  e: Evaluation,
+  compare: Compare,
+): T[] {
+  if (ordering === 'insertion' || items.length < 2) return items;
+  if (ordering === 'sorted') return items.sort((a, b) => compare(keyOfItem(a), keyOfItem(b)));
+  // Java's table: the bucket is the mixed hash modulo its size; within a bucket the order of insertion.
+  const placed = items.map((item) => {
+    const hash = hashOf(keyOfItem(item), e);
+    return { item, bucket: (hash ^ (hash >>> 16)) & (buckets - 1) };
+  });
+  placed.sort((a, b) => a.bucket - b.bucket);
+  return placed.map(({ item }) => item);
+}
+
+/** Keys of other types than String start with NUL; a string that does is quoted by `keyOf`. */
+function isReserved(text: string): boolean {
+  return text.charCodeAt(0) === 0;
+}
+
+/** The elements of anything that can be iterated; null for other values. */
+export function elementsOf(value: Value, e: Evaluation, compare: Compare): readonly Value[] | null {
+  if (value instanceof JavaList || value instanceof JavaArray || value instanceof JavaCollection) return value.items;
+  if (value instanceof JavaSet) return value.ordered(e, compare);
+  return null;
+}

@@ -1,0 +1,250 @@
+/**
+ * Values of the rules language. Four Java types are JavaScript primitives as they are: null, boolean, String, and
+ * int as a number (always a 32-bit integer). Every other value is an object of a class below, so that no JavaScript
+ * object with properties of its own is ever reachable from a rule.
+ */
+export type Value = null | boolean | number | string | JavaObject;
+
+/** Type of a value, as the method table and messages know it. */
+export type Kind =
+  | 'null'
+  | 'boolean'
+  | 'int'
+  | 'long'
+  | 'float'
+  | 'double'
+  | 'short'
+  | 'byte'
+  | 'char'
+  | 'string'
+  | 'builder'
+  | 'list'
+  | 'array'
+  | 'set'
+  | 'map'
+  | 'entry'
+  | 'collection'
+  | 'iterator'
+  | 'enumeration'
+  | 'stream'
+  | 'optional'
+  | 'class'
+  | 'comparator'
+  | 'date'
+  | 'calendar'
+  | 'uuid'
+  | 'encoder'
+  | 'decoder'
+  | 'request'
+  | 'cookie'
+  | 'user'
+  | 'userInfo'
+  | 'query'
+  | 'qualifiedName';
+
+/** A value that is not a JavaScript primitive. */
+export abstract class JavaObject {
+  abstract readonly kind: Kind;
+}
+
+/** A collection that a rule may change; it can go back to what it held before the rule. */
+export abstract class Mutable extends JavaObject {
+  /** Of the evaluation's rule that saved it last; 0: never. */
+  savedEpoch = 0;
+  /** Keeps the current content until `forget` or `restore`. */
+  abstract save(): void;
+  abstract restore(): void;
+  abstract forget(): void;
+}
+
+/** A 64-bit integer. */
+export class JavaLong extends JavaObject {
+  readonly kind = 'long';
+  readonly value: bigint;
+
+  /** @param value wrapped to 64 bits */
+  constructor(value: bigint) {
+    super();
+    this.value = BigInt.asIntN(64, value);
+  }
+}
+
+/** A double. */
+export class JavaDouble extends JavaObject {
+  readonly kind = 'double';
+  readonly value: number;
+
+  constructor(value: number) {
+    super();
+    this.value = value;
+  }
+}
+
+/** A float: a number that is exact in 32 bits. */
+export class JavaFloat extends JavaObject {
+  readonly kind = 'float';
+  readonly value: number;
+
+  constructor(value: number) {
+    super();
+    this.value = Math.fround(value);
+  }
+}
+
+/** A short or byte: what is left of them is their name, as arithmetic makes ints of them. */
+export class JavaSmallInt extends JavaObject {
+  readonly kind: 'short' | 'byte';
+  readonly value: number;
+
+  constructor(kind: 'short' | 'byte', value: number) {
+    super();
+    this.kind = kind;
+    this.value = value;
+  }
+}
+
+/** A char: one UTF-16 unit. */
+export class JavaChar extends JavaObject {
+  readonly kind = 'char';
+  /** A string of length 1. */
+  readonly text: string;
+
+  constructor(text: string) {
+    super();
+    this.text = text;
+  }
+}
+
+/** A class as a value, as in `x is Integer`. Nothing can be called on it. */
+export class JavaClass extends JavaObject {
+  readonly kind = 'class';
+  readonly name: string;
+
+  constructor(name: string) {
+    super();
+    this.name = name;
+  }
+}
+
+/** `java.util.Optional`. */
+export class JavaOptional extends JavaObject {
+  readonly kind = 'optional';
+  /** Null: empty. */
+  readonly value: Value;
+
+  constructor(value: Value) {
+    super();
+    this.value = value;
+  }
+}
+
+/** The empty Optional. */
+export const emptyOptional = new JavaOptional(null);
+
+/** `java.lang.StringBuilder`. */
+export class JavaBuilder extends Mutable {
+  readonly kind = 'builder';
+  text = '';
+  #before: string | null = null;
+
+  override save(): void {
+    this.#before = this.text;
+  }
+
+  override restore(): void {
+    this.text = this.#before ?? this.text;
+    this.#before = null;
+  }
+
+  override forget(): void {
+    this.#before = null;
+  }
+}
+
+/** Numbers that are objects. */
+export type JavaNumberObject = JavaLong | JavaDouble | JavaFloat | JavaSmallInt;
+
+/** The kind of a value. */
+export function kindOf(value: Value): Kind {
+  if (value === null) return 'null';
+  switch (typeof value) {
+    case 'string':
+      return 'string';
+    case 'number':
+      return 'int';
+    case 'boolean':
+      return 'boolean';
+    default:
+      return value.kind;
+  }
+}
+
+const javaNames: Partial<Record<Kind, string>> = {
+  boolean: 'Boolean',
+  int: 'Integer',
+  long: 'Long',
+  float: 'Float',
+  double: 'Double',
+  short: 'Short',
+  byte: 'Byte',
+  char: 'Character',
+  string: 'String',
+  builder: 'StringBuilder',
+  list: 'List',
+  set: 'Set',
+  map: 'Map',
+  entry: 'Map.Entry',
+  collection: 'Collection',
+  iterator: 'Iterator',
+  enumeration: 'Enumeration',
+  stream: 'Stream',
+  optional: 'Optional',
+  class: 'Class',
+  comparator: 'Comparator',
+  date: 'Date',
+  calendar: 'Calendar',
+  uuid: 'UUID',
+  encoder: 'Base64.Encoder',
+  decoder: 'Base64.Decoder',
+  cookie: 'Cookie',
+  userInfo: 'UserInfo',
+  qualifiedName: 'QualifiedName',
+};
+
+/** Name of a kind in messages, e.g. `Integer`, `null`, `request`. */
+export function kindName(kind: Kind): string {
+  return javaNames[kind] ?? kind;
+}
+
+/** True for int, long, float, double, short and byte. */
+export function isNumber(value: Value): value is number | JavaNumberObject {
+  return (
+    typeof value === 'number' ||
+    value instanceof JavaDouble ||
+    value instanceof JavaLong ||
+    value instanceof JavaFloat ||
+    value instanceof JavaSmallInt
+  );
+}
+
+/** The value of a number as a double. */
+export function toDouble(value: number | JavaNumberObject): number {
+  return typeof value === 'number' ? value : Number(value.value);
+}
+
+/** A number of Java's `(int)` cast from a double: truncated, saturating, NaN is 0. */
+export function doubleToInt(value: number): number {
+  if (value >= 2_147_483_647) return 2_147_483_647;
+  if (value <= -2_147_483_648) return -2_147_483_648;
+  return Number.isNaN(value) ? 0 : Math.trunc(value) | 0;
+}
+
+const LONG_MAX = 9_223_372_036_854_775_807n;
+const LONG_MIN = -9_223_372_036_854_775_808n;
+
+/** A number of Java's `(long)` cast from a double: truncated, saturating, NaN is 0. */
+export function doubleToLong(value: number): bigint {
+  if (value >= 2 ** 63) return LONG_MAX;
+  if (value <= -(2 ** 63)) return LONG_MIN;
+  return Number.isNaN(value) ? 0n : BigInt(Math.trunc(value));
+}
