@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type CaseResult, evaluateCase, type RuleCase } from '../../src/cli/ruleCases.ts';
 
-const FOLDER = new URL('../../test/fixtures/cases/rules/', import.meta.url);
+const FOLDER = new URL('../../test/fixtures/routing-rules/', import.meta.url);
 
 interface Expected {
   readonly value?: unknown;
