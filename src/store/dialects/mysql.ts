@@ -1,5 +1,7 @@
 import type { Knex } from 'knex';
 import type { SqlDialect } from '../dialect.ts';
+import { cutToBytes } from '../historyText.ts';
+import type { QueryRecord } from '../store.ts';
 
 /** How long a replica waits for another's migration: asked in turns of a few seconds, below the statement's time-out. */
 const LOCK_TURNS = 30;
@@ -10,6 +12,39 @@ const historyHead =
 const decisionsHead = 'insert into eg_query_decisions (query_id, cluster, created, decision) values ';
 /** Unlike `insert ignore` this ignores existing ids only and still refuses values that do not fit. */
 const keep = ' on duplicate key update query_id = values(query_id)';
+
+/** Bytes of a packet that a batch may fill, by pool: values grow when they are quoted. */
+const packetBytes = new WeakMap<object, Promise<number>>();
+
+function packetRoom(knex: Knex): Promise<number> {
+  let room = packetBytes.get(knex.client);
+  if (room === undefined) {
+    room = Promise.resolve(knex.raw('select @@max_allowed_packet as bytes')).then(
+      ([rows]) => Math.floor(Number(rows[0].bytes) * 0.45) - 4096,
+    );
+    packetBytes.set(knex.client, room);
+    room.catch(() => packetBytes.delete(knex.client));
+  }
+  return room;
+}
+
+/** Splits a batch so that each part fits into a packet; a text that alone is too long is cut. */
+function splitByBytes(records: readonly QueryRecord[], room: number): QueryRecord[][] {
+  const parts: QueryRecord[][] = [];
+  let used = Number.POSITIVE_INFINITY;
+  for (const record of records) {
+    const decision = record.decision !== null && Buffer.byteLength(record.decision) > room ? null : record.decision;
+    const fitting = { ...record, queryText: cutToBytes(record.queryText, room), decision };
+    const bytes = Buffer.byteLength(fitting.queryText) + Buffer.byteLength(decision ?? '') + 6000;
+    if (used + bytes > room) {
+      parts.push([]);
+      used = 0;
+    }
+    parts.at(-1)?.push(fitting);
+    used += bytes;
+  }
+  return parts;
+}
 
 const values = (row: string, count: number): string => Array.from({ length: count }, () => row).join(',');
 
@@ -63,15 +98,7 @@ export const mysqlDialect: SqlDialect = {
   },
   widenQueryText: 'alter table query_history modify query_text longtext',
   async insertHistory(knex, records) {
-    const history: Knex.RawBinding[] = [];
-    const decisions: Knex.RawBinding[] = [];
-    for (const record of records) {
-      history.push(record.queryId, record.queryText, record.created, record.backendUrl, record.user);
-      history.push(record.source, record.routingGroup, record.externalUrl);
-      decisions.push(record.queryId, record.cluster, record.created, record.decision);
-    }
-    await knex.raw(historyHead + values('(?,?,?,?,?,?,?,?)', records.length) + keep, history);
-    await knex.raw(decisionsHead + values('(?,?,?,?)', records.length) + keep, decisions);
+    for (const part of splitByBytes(records, await packetRoom(knex))) await insertPart(knex, part);
   },
   async deleteBatch(knex, table, column, bound, limit) {
     const [result] = await knex.raw('delete from ?? where ?? < ? order by ?? limit ?', [
@@ -84,3 +111,15 @@ export const mysqlDialect: SqlDialect = {
     return result.affectedRows as number;
   },
 };
+
+async function insertPart(knex: Knex, records: readonly QueryRecord[]): Promise<void> {
+  const history: Knex.RawBinding[] = [];
+  const decisions: Knex.RawBinding[] = [];
+  for (const record of records) {
+    history.push(record.queryId, record.queryText, record.created, record.backendUrl, record.user);
+    history.push(record.source, record.routingGroup, record.externalUrl);
+    decisions.push(record.queryId, record.cluster, record.created, record.decision);
+  }
+  await knex.raw(historyHead + values('(?,?,?,?,?,?,?,?)', records.length) + keep, history);
+  await knex.raw(decisionsHead + values('(?,?,?,?)', records.length) + keep, decisions);
+}

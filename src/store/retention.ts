@@ -1,0 +1,69 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import type { KnexStore } from './openStore.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+/** Coordinators unseen for so long are forgotten (design.md, fixed point 7). */
+const COORDINATOR_AGE = 7 * DAY;
+/** Owners by full id: longer than any query runs. */
+const QUERY_OWNER_AGE = 7 * DAY;
+/** Tombstones: far longer than a projection can be late. */
+const TOMBSTONE_AGE = DAY;
+
+/** What the job works with. */
+export interface RetentionOptions {
+  readonly store: Pick<KnexStore, 'history' | 'coordinators' | 'queries' | 'resources'>;
+  /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
+  readonly historyHours: () => number;
+  /** Whether this replica leads; asked before each table, so that one replica does the work. */
+  readonly isLeader: () => boolean | Promise<boolean>;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  /** Default 1 min after start, then every 120 min (contract.md §7). */
+  readonly firstDelayMs?: number;
+  readonly intervalMs?: number;
+}
+
+/** Deletes what is too old, table by table; an error in one leaves the others and is logged. */
+export async function runRetention(options: RetentionOptions): Promise<void> {
+  const { store, logger, clock } = options;
+  const now = clock.now();
+  const tasks: readonly [string, () => Promise<number>][] = [
+    ['query_history', () => store.history.deleteBefore(now - options.historyHours() * HOUR)],
+    ['eg_coordinators', () => store.coordinators.deleteBefore(now - COORDINATOR_AGE)],
+    ['eg_queries', () => store.queries.deleteBefore(now - QUERY_OWNER_AGE)],
+    ['eg_resources', () => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE)],
+  ];
+  for (const [table, task] of tasks) {
+    try {
+      if (!(await options.isLeader())) return;
+      const rows = await task();
+      if (rows > 0) logger.info({ table, rows }, 'old rows deleted');
+    } catch (error) {
+      logger.warn({ table, reason: error instanceof Error ? error.message : String(error) }, 'old rows stay for now');
+    }
+  }
+}
+
+/** Starts the job; answers the function that stops it and waits for a running round. */
+export function startRetention(options: RetentionOptions): () => Promise<void> {
+  const stop = new AbortController();
+  const loop = async () => {
+    let delay = options.firstDelayMs ?? MINUTE;
+    for (;;) {
+      await sleep(delay, undefined, { signal: stop.signal, ref: false });
+      await runRetention(options);
+      delay = options.intervalMs ?? 2 * HOUR;
+    }
+  };
+  const done = loop().catch((error: unknown) => {
+    if (!stop.signal.aborted) options.logger.error({ err: error }, 'the retention job ended');
+  });
+  return () => {
+    stop.abort();
+    return done;
+  };
+}

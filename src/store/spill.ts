@@ -1,0 +1,201 @@
+import { randomBytes } from 'node:crypto';
+import { appendFileSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { appendFile, readFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { QueryRecord } from './store.ts';
+
+/** Size at which a new file is begun. */
+const FILE_BYTES = 4 * 1024 * 1024;
+
+interface SpillFile {
+  readonly path: string;
+  records: number;
+  bytes: number;
+}
+
+/**
+ * Records on disk, as JSON lines in a directory of this process. A lock that the operating system releases with the
+ * process keeps others away from a live directory; the files of dead ones are taken over.
+ */
+export class Spill {
+  private readonly root: string;
+  private readonly maxBytes: number;
+  private directory: string | null = null;
+  private lock: DatabaseSync | null = null;
+  private files: SpillFile[] = [];
+  private sequence = 0;
+
+  /**
+   * @param root directory shared by processes
+   * @param maxBytes bound of this process's files
+   */
+  constructor(root: string, maxBytes: number) {
+    this.root = root;
+    this.maxBytes = maxBytes;
+  }
+
+  /** Records on disk. */
+  get records(): number {
+    return this.files.reduce((sum, file) => sum + file.records, 0);
+  }
+
+  private get bytes(): number {
+    return this.files.reduce((sum, file) => sum + file.bytes, 0);
+  }
+
+  /** Takes over the files of processes that are dead; answers how many records they hold. */
+  adopt(): number {
+    let entries: string[];
+    try {
+      entries = readdirSync(this.root);
+    } catch {
+      return 0;
+    }
+    let adopted = 0;
+    for (const entry of entries) {
+      const directory = path.join(this.root, entry);
+      if (!entry.startsWith('spill-') || directory === this.directory) continue;
+      const lock = holdLock(directory);
+      if (lock === null) continue;
+      try {
+        for (const name of readdirSync(directory).sort()) {
+          if (!name.endsWith('.jsonl')) continue;
+          const from = path.join(directory, name);
+          const bytes = statSync(from).size;
+          const to = this.nextPath();
+          renameSync(from, to);
+          // Counted when it is read; a file of a dead process may be large.
+          const file = { path: to, records: Math.max(1, Math.round(bytes / 500)), bytes };
+          this.files.push(file);
+          adopted += file.records;
+        }
+      } finally {
+        lock.close();
+      }
+      rmSync(directory, { recursive: true, force: true });
+    }
+    return adopted;
+  }
+
+  /** Appends records; answers how many found no room. @throws when the disk refuses */
+  async append(records: readonly QueryRecord[]): Promise<number> {
+    const { text, kept } = this.fitting(records);
+    if (kept > 0) {
+      const file = this.current();
+      await appendFile(file.path, text);
+      file.records += kept;
+      file.bytes += Buffer.byteLength(text);
+    }
+    return records.length - kept;
+  }
+
+  /** As `append`, for the last moment of a process. */
+  appendNow(records: readonly QueryRecord[]): number {
+    const { text, kept } = this.fitting(records);
+    if (kept > 0) {
+      const file = this.current();
+      appendFileSync(file.path, text);
+      file.records += kept;
+      file.bytes += Buffer.byteLength(text);
+    }
+    return records.length - kept;
+  }
+
+  /**
+   * Hands the oldest file's records to `write` and deletes the file afterwards; when `write` rejects the file stays.
+   * @returns false when there is no file; `torn` counts lines that a killed process left unfinished
+   */
+  async replayOne(write: (records: readonly QueryRecord[]) => Promise<void>): Promise<{ torn: number } | false> {
+    const file = this.files[0];
+    if (file === undefined) return false;
+    // Nothing is appended to it any more.
+    const closed = { ...file };
+    if (this.files.length === 1) this.files.push({ path: this.nextPath(), records: 0, bytes: 0 });
+    const lines = (await readFile(closed.path, 'utf8').catch(missing)).split('\n');
+    const records: QueryRecord[] = [];
+    let torn = 0;
+    for (const line of lines) {
+      if (line === '') continue;
+      const record = parseLine(line);
+      if (record === null) torn++;
+      else records.push(record);
+    }
+    file.records = records.length;
+    await write(records);
+    await rm(closed.path, { force: true });
+    this.files.shift();
+    if (this.files.length === 1 && this.files[0]?.bytes === 0) this.files = [];
+    return { torn };
+  }
+
+  /** Lets other processes have what is left. */
+  close(): void {
+    this.lock?.close();
+    this.lock = null;
+    if (this.directory !== null && this.records === 0) rmSync(this.directory, { recursive: true, force: true });
+    this.directory = null;
+  }
+
+  private fitting(records: readonly QueryRecord[]): { text: string; kept: number } {
+    const room = this.maxBytes - this.bytes;
+    const lines: string[] = [];
+    let used = 0;
+    for (const record of records) {
+      const line = `${JSON.stringify(record)}\n`;
+      used += Buffer.byteLength(line);
+      if (used > room) break;
+      lines.push(line);
+    }
+    return { text: lines.join(''), kept: lines.length };
+  }
+
+  private current(): SpillFile {
+    const last = this.files.at(-1);
+    if (last !== undefined && last.bytes < FILE_BYTES) return last;
+    const file = { path: this.nextPath(), records: 0, bytes: 0 };
+    this.files.push(file);
+    return file;
+  }
+
+  private nextPath(): string {
+    if (this.directory === null) {
+      const name = `${process.pid}-${randomBytes(6).toString('hex')}`;
+      const hidden = path.join(this.root, `new-${name}`);
+      mkdirSync(hidden, { recursive: true, mode: 0o700 });
+      this.lock = holdLock(hidden);
+      // Others look at `spill-` only, so none can take the directory before its lock is held.
+      this.directory = path.join(this.root, `spill-${name}`);
+      renameSync(hidden, this.directory);
+    }
+    return path.join(this.directory, `${String(++this.sequence).padStart(8, '0')}.jsonl`);
+  }
+}
+
+function missing(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT') return '';
+  throw error;
+}
+
+function parseLine(line: string): QueryRecord | null {
+  try {
+    const record = JSON.parse(line) as QueryRecord;
+    return typeof record.queryId === 'string' && typeof record.queryText === 'string' ? record : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Holds the directory's lock until closed, or the process ends; null when a live process holds it. */
+function holdLock(directory: string): DatabaseSync | null {
+  let database: DatabaseSync | null = null;
+  try {
+    database = new DatabaseSync(path.join(directory, 'owner.lock'), { timeout: 0 });
+    // A row, so that the exclusive lock is the operating system's and not only an intention.
+    database.exec('pragma journal_mode = delete; pragma locking_mode = exclusive; begin exclusive');
+    return database;
+  } catch {
+    database?.close();
+    return null;
+  }
+}
