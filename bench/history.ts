@@ -33,7 +33,11 @@ export async function run(): Promise<void> {
     for (let added = 0; added < records; ) {
       for (let index = 0; index < RECORDS_A_TURN; index++, added++) {
         const record = {
-          ...{ queryId: `20261121_015745_${String(++count).padStart(8, '0')}_kvhrm`, queryText: statement, user: 'alice' },
+          ...{
+            queryId: `20261121_015745_${String(++count).padStart(8, '0')}_kvhrm`,
+            queryText: statement,
+            user: 'alice',
+          },
           ...{ source: 'cli', backendUrl: 'http://a:8080', created: Date.now(), routingGroup: 'adhoc', cluster: 'a' },
           ...{ externalUrl: 'http://a.example', decision: '{"group":"adhoc","rule":null}' },
         };
@@ -49,7 +53,9 @@ export async function run(): Promise<void> {
   const idle = await load(MEASURED, false);
   const busy = await load(MEASURED, true);
   const { total } = await store.history.find({}, { offset: 0, limit: 0 });
-  console.log(`history into PostgreSQL: ${(busy - idle).toFixed(1)} µs CPU a record (${statement.length} characters each)`);
+  console.log(
+    `history into PostgreSQL: ${(busy - idle).toFixed(1)} µs CPU a record (${statement.length} characters each)`,
+  );
   console.log(`rate ${(RECORDS_A_TURN * 1000) / TURN_MS}/s, stored ${total} of ${10_000 + MEASURED}`);
   await writer.close(5000);
   await store.close();
