@@ -339,8 +339,9 @@ export class Controller {
     }
     if (outcome === null) return;
     if (result === 'stale') {
-      logger.warn({ key }, 'the database has a newer version of the resource than its source');
       this.#storedVersions.delete(key);
+      if (source.renewVersion({ kind, namespace, name })) return;
+      logger.warn({ key }, 'the database has a newer version of the resource than its source');
     } else this.#noteStored(key, resourceOfOutcome(outcome));
   }
 

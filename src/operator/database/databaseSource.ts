@@ -166,6 +166,10 @@ export class DatabaseSource implements ResourceSource {
     return false;
   }
 
+  renewVersion(): boolean {
+    return false;
+  }
+
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void> {
     const held = this.get(key);
     if (held === null || held.metadata.uid !== uid) return;

@@ -115,6 +115,18 @@ export class ManifestIndex {
     return true;
   }
 
+  /** Raises a resource's version to the time at which its file was changed last; false when it is that already. */
+  renewVersion(key: ResourceKey): boolean {
+    const held = this.#held.get(keyText(key));
+    const file = held === undefined ? undefined : this.#files.get(held.path);
+    if (held === undefined || file === undefined) return false;
+    const { metadata } = held.resource;
+    if (file.stamp.changedAtMicros <= BigInt(metadata.resourceVersion)) return false;
+    const renewed = { ...metadata, resourceVersion: String(file.stamp.changedAtMicros) };
+    this.#held.set(keyText(key), { ...held, resource: { ...held.resource, metadata: renewed } });
+    return true;
+  }
+
   /**
    * Takes over files that changed, came or (null) went, and works out what that means.
    * @param now monotonic milliseconds

@@ -1,0 +1,108 @@
+import { randomUUID } from 'node:crypto';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import { systemClock } from '../../src/model/clock.ts';
+import type { ResourceKey } from '../../src/model/resource.ts';
+import { Controller, type ControllerOptions } from '../../src/operator/controller.ts';
+import { DatabaseSource } from '../../src/operator/database/databaseSource.ts';
+import { standaloneRow } from '../../src/operator/database/standaloneRow.ts';
+import { DirectorySource } from '../../src/operator/directory/directorySource.ts';
+import { DatabaseLeadership } from '../../src/operator/leadership.ts';
+import { operatorMetrics } from '../../src/operator/metrics.ts';
+import {
+  ResourceClusterRegistry,
+  type ResourceClusterRegistryOptions,
+} from '../../src/operator/resourceClusterRegistry.ts';
+import type { ResourceSource } from '../../src/operator/source.ts';
+import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { Store } from '../../src/store/store.ts';
+import { acceptingCompiler } from './acceptingCompiler.ts';
+
+const logger = pino({ enabled: false });
+
+/** One replica's operator over a real store and a real source. */
+export interface OperatorRig {
+  readonly source: ResourceSource;
+  readonly table: RoutingTableHolder;
+  readonly controller: Controller;
+  readonly registry: ResourceClusterRegistry;
+  readonly leadership: DatabaseLeadership;
+  stop(): Promise<void>;
+}
+
+/** What a test chooses. */
+export interface RigOptions {
+  readonly controller?: Partial<ControllerOptions>;
+  readonly registry?: Partial<ResourceClusterRegistryOptions>;
+  readonly leaderTtlMs?: number;
+}
+
+/** Quick times, so that tests need not wait. */
+const quick = { settleMs: 20, confirmDeletionMs: 150, confirmEmptyMs: 300, pollMs: 100 };
+
+/** A source over a directory with quick times. */
+export function quickDirectory(directory: string): DirectorySource {
+  return new DirectorySource({ directory, namespace: 'default', clock: systemClock, logger, ...quick });
+}
+
+/** A source over the database with quick times. */
+export function quickDatabase(store: Store): DatabaseSource {
+  return new DatabaseSource({
+    store,
+    rowOf: standaloneRow,
+    namespace: 'default',
+    clock: systemClock,
+    logger,
+    pollMs: 50,
+  });
+}
+
+/** Makes and starts an operator. */
+export async function startOperator(
+  store: Store,
+  source: ResourceSource,
+  options: RigOptions = {},
+): Promise<OperatorRig> {
+  const table = new RoutingTableHolder();
+  const leadership = new DatabaseLeadership({
+    store,
+    holder: randomUUID(),
+    clock: systemClock,
+    logger,
+    retryMs: 100,
+    ...(options.leaderTtlMs === undefined ? {} : { ttlMs: options.leaderTtlMs }),
+  });
+  const controller = new Controller({
+    source,
+    store,
+    table,
+    compiler: acceptingCompiler(),
+    rulesFile: () => null,
+    leadership,
+    allowedServiceNamespaces: () => [],
+    defaultRoutingGroup: 'adhoc',
+    unmanagedRows: 'serve',
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    metrics: operatorMetrics(new Registry()),
+    statusIntervalMs: 50,
+    rowPollMs: 100,
+    confirmEmptyMs: 300,
+    startTimeoutMs: 2_000,
+    ...options.controller,
+  });
+  const registry = new ResourceClusterRegistry({
+    source,
+    controller,
+    table,
+    apiWrites: () => 'enabled',
+    clock: systemClock,
+    ...options.registry,
+  });
+  await controller.start();
+  return { source, table, controller, registry, leadership, stop: () => controller.stop() };
+}
+
+/** Key of a cluster in the default namespace. */
+export const clusterKey = (name: string): ResourceKey => ({ kind: 'EngineCluster', namespace: 'default', name });
