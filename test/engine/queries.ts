@@ -36,7 +36,7 @@ export const queries: readonly SuiteQuery[] = [
 ];
 
 /** Takes a few seconds and streams its rows all the while: for the run in which an engine is stopped. */
-export const longQuery = 'SELECT orderkey, comment FROM tpch.sf1.orders WHERE orderkey < 2400000';
+export const longQuery = 'SELECT orderkey, comment FROM tpch.sf1.orders WHERE orderkey < 1200000';
 
 /** Rows that the big query has at least. */
 export const BIG_ROWS = 100_000;

@@ -40,6 +40,7 @@ export async function startTrino(name: string, { java, server }: Distribution): 
     'http-server.http.port': port,
     'discovery.uri': `http://127.0.0.1:${port}`,
     'http-server.process-forwarded': 'true',
+    'query.max-history': 1000,
     'query.max-memory': '400MB',
     'query.max-memory-per-node': '300MB',
   };

@@ -13,6 +13,7 @@ import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Properties;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
@@ -58,19 +59,13 @@ public class Query {
         AtomicReference<String> queryId = new AtomicReference<>();
         List<String> rows = new ArrayList<>();
         String error = null;
+        AtomicBoolean ended = new AtomicBoolean();
         try (Statement statement = connection.createStatement()) {
             AtomicReference<Thread> canceller = new AtomicReference<>();
             statement.unwrap(TrinoStatement.class).setProgressMonitor(stats -> {
                 queryId.set(stats.getQueryId());
                 if (cancel && stats.getState().equals("RUNNING") && canceller.get() == null) {
-                    canceller.set(Thread.startVirtualThread(() -> {
-                        try {
-                            statement.cancel();
-                        }
-                        catch (SQLException e) {
-                            throw new RuntimeException(e);
-                        }
-                    }));
+                    canceller.set(Thread.startVirtualThread(() -> cancelUntilEnded(statement, ended)));
                 }
             });
             if (statement.execute(sql)) {
@@ -91,8 +86,24 @@ public class Query {
         catch (RuntimeException e) {
             error = e.toString();
         }
+        finally {
+            ended.set(true);
+        }
         return "{\"index\":" + index + ",\"queryId\":" + json(queryId.get()) + ",\"rows\":" + rows.size()
                 + ",\"digest\":" + json(digest(rows)) + ",\"error\":" + json(error) + "}";
+    }
+
+    /** Again and again: the driver forgets a cancel that comes while it hands the result over. */
+    private static void cancelUntilEnded(Statement statement, AtomicBoolean ended) {
+        try {
+            while (!ended.get()) {
+                statement.cancel();
+                Thread.sleep(100);
+            }
+        }
+        catch (SQLException | InterruptedException e) {
+            // Closed meanwhile: it has ended.
+        }
     }
 
     private static synchronized void print(String line) {

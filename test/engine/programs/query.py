@@ -26,7 +26,6 @@ def cancel_when_running(cursor, finished):
         query = getattr(cursor, "_query", None)
         if query is not None and (query.stats or {}).get("state") == "RUNNING":
             cursor.cancel()
-            return
         time.sleep(0.02)
 
 
