@@ -1,6 +1,10 @@
 import { Command } from 'commander';
-import { createLogging } from '../config/logger.ts';
-import { readConfigFile } from './configFile.ts';
+import manifest from '../../package.json' with { type: 'json' };
+import { createLogging, type Logging } from '../config/logger.ts';
+import { type ConfigWatch, watchConfig } from '../config/watchConfig.ts';
+import { GatewayError } from '../model/errors.ts';
+import { type LoadedConfig, readConfigFile } from './configFile.ts';
+import type { RunningGateway } from './gateway.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 
 /** `serve`: runs the gateway until it is told to stop. */
@@ -11,17 +15,62 @@ export const serveCommand: CommandFactory = (io, finish) =>
     .action(async (options: { readonly config?: string }) => finish(await serve(options.config, io)));
 
 /**
- * Runs the gateway.
+ * Runs the gateway until SIGTERM or SIGINT.
  * @param configPath configuration file; undefined for the defaults
  * @returns exit code
  */
 async function serve(configPath: string | undefined, io: CliIo): Promise<number> {
   const loaded = await readConfigFile(configPath, io);
   if (loaded === null) return exitCodes.failure;
-  const { config, notes } = loaded;
-  const { logger } = createLogging({ level: config.logging.level });
-  for (const note of notes) logger.warn({ file: configPath, line: note.line, key: note.field }, note.message);
-  // The parts of the gateway are made and joined here: store, resource source, routing table, data plane, API.
-  logger.info({ source: config.resources.source }, 'configuration loaded; the gateway itself is not wired yet');
+  const logging = createLogging({ level: loaded.config.logging.level });
+  const { logger } = logging;
+  for (const note of loaded.notes) logger.warn({ file: configPath, line: note.line, key: note.field }, note.message);
+  // Only now, so that --help and --version need not load the whole program.
+  const { startGateway } = await import('./gateway.ts');
+  // Asked for before the start, which may take its time, so that a signal in the middle of it is not lost.
+  const toldToStop = stopSignal();
+  let gateway: RunningGateway;
+  try {
+    gateway = await startGateway({ config: loaded.config, version: manifest.version, logger });
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    logger.fatal({ code: error.code, field: error.field }, error.message);
+    io.stderr.write(`${error.message}\n`);
+    return exitCodes.failure;
+  }
+  const watch = configPath === undefined ? null : followConfig(configPath, loaded, gateway, logging, io);
+  const signal = await toldToStop;
+  watch?.close();
+  logger.info({ signal }, 'stopping');
+  await gateway.stop();
+  logger.info('stopped');
   return exitCodes.success;
+}
+
+function stopSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    process.once('SIGTERM', resolve);
+    process.once('SIGINT', resolve);
+  });
+}
+
+/** Takes settings of a changed file that may change while running. */
+function followConfig(
+  path: string,
+  loaded: LoadedConfig,
+  gateway: RunningGateway,
+  logging: Logging,
+  io: CliIo,
+): ConfigWatch {
+  return watchConfig({
+    path,
+    environment: io.environment,
+    running: loaded.config,
+    logger: logging.logger,
+    onChange: ({ config, live }) => {
+      logging.setLevel(config.logging.level);
+      gateway.configure(config);
+      logging.logger.info({ keys: live }, 'changed settings are in force');
+    },
+  });
 }

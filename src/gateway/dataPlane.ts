@@ -5,7 +5,7 @@ import type { Clock, Random } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
 import { decideGroup, type GroupDecision } from '../routing/groupDecision.ts';
-import { hasDotSegments, ProxiedPaths, splitTarget } from '../routing/proxiedPaths.ts';
+import { hasDotSegments, type PathPattern, ProxiedPaths, splitTarget } from '../routing/proxiedPaths.ts';
 import { isAskable, isPlausible, recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS, type Refusal, renderRefusal } from '../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../routing/routingTable.ts';
@@ -46,7 +46,7 @@ export interface DataPlaneDependencies {
 /** What does not change while the data plane runs. */
 export interface DataPlaneOptions {
   readonly additionalStatementPaths: readonly string[];
-  readonly extraWhitelistPaths: readonly RegExp[];
+  readonly extraWhitelistPaths: readonly PathPattern[];
   readonly trustPeer: TrustPeer;
   /** Cookies of the gateway itself: never sent to a cluster. */
   readonly ownCookies: readonly string[];

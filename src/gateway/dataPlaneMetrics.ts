@@ -74,56 +74,18 @@ export class DataPlaneMetrics {
       },
     });
     this.#lookups = lookups;
-    const gauge = <L extends string>(name: string, help: string, labels: L[], fill: (gauge: Gauge<L>) => void) => {
-      const made: Gauge<L> = new Gauge<L>({
-        name,
-        help,
-        labelNames: labels,
-        registers,
-        collect: () => {
-          made.reset();
-          fill(made);
-        },
-      });
-    };
-    gauge('engine_gateway_cluster_requests_in_flight', 'Requests on their way to a cluster.', ['cluster'], (made) => {
-      for (const cluster of table.current.clusters.values()) {
-        made.set({ cluster: cluster.name }, upstreams.peek(cluster.proxyTo)?.inFlight ?? 0);
-      }
-    });
-    gauge(
-      'engine_gateway_cluster_status',
-      '1 for the status that a cluster has, 0 for the others.',
-      ['cluster', 'status'],
-      (made) => {
+    const inFlight = new Gauge({
+      name: 'engine_gateway_cluster_requests_in_flight',
+      help: 'Requests on their way to a cluster.',
+      labelNames: ['cluster'],
+      registers,
+      collect: () => {
+        inFlight.reset();
         for (const cluster of table.current.clusters.values()) {
-          for (const status of ['PENDING', 'HEALTHY', 'UNHEALTHY'] as const) {
-            made.set({ cluster: cluster.name, status }, cluster.health.status === status ? 1 : 0);
-          }
+          inFlight.set({ cluster: cluster.name }, upstreams.peek(cluster.proxyTo)?.inFlight ?? 0);
         }
       },
-    );
-    gauge('engine_gateway_cluster_active', '1 while a cluster is active.', ['cluster'], (made) => {
-      for (const cluster of table.current.clusters.values())
-        made.set({ cluster: cluster.name }, cluster.active ? 1 : 0);
     });
-    for (const [name, of] of [
-      ['running', 'running'],
-      ['queued', 'queued'],
-      ['workers', 'workers'],
-    ] as const) {
-      gauge(
-        `engine_gateway_cluster_${name}`,
-        `Count that the health check of a cluster gave: ${name}.`,
-        ['cluster'],
-        (made) => {
-          for (const cluster of table.current.clusters.values()) {
-            const count = cluster.health[of];
-            if (count !== null) made.set({ cluster: cluster.name }, count);
-          }
-        },
-      );
-    }
   }
 
   /** @param status status answered; 0 when the client went away before one was */

@@ -13,12 +13,17 @@ const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
   ['/oauth2', 'other'],
 ];
 
+/** A pattern that matches a path as a whole, such as an RE2JS. */
+export interface PathPattern {
+  matches(path: string): boolean;
+}
+
 /** Which further paths are proxied (contract.md §6). */
 export interface ProxiedPathOptions {
   /** Further statement paths, absolute; none is a prefix of another. */
   readonly additionalStatementPaths: readonly string[];
-  /** Regular expressions of whole paths. */
-  readonly extraWhitelistPaths: readonly RegExp[];
+  /** Further paths that are proxied. */
+  readonly extraWhitelistPaths: readonly PathPattern[];
 }
 
 /** Recognises proxied paths (contract.md §1.9): by plain prefix, case-sensitive, on the path as sent. */
@@ -26,12 +31,12 @@ export class ProxiedPaths {
   /** Statement paths without trailing slashes. */
   readonly statementPaths: readonly string[];
   readonly #prefixes: readonly (readonly [string, PathKind])[];
-  readonly #whitelist: readonly RegExp[];
+  readonly #whitelist: readonly PathPattern[];
 
   constructor(options: ProxiedPathOptions) {
     this.statementPaths = [STATEMENT_PATH, ...options.additionalStatementPaths.map((path) => path.replace(/\/+$/, ''))];
     this.#prefixes = [...this.statementPaths.map((path) => [path, 'statement'] as const), ...fixedPrefixes];
-    this.#whitelist = options.extraWhitelistPaths.map((regex) => new RegExp(`^(?:${regex.source})$`, regex.flags));
+    this.#whitelist = options.extraWhitelistPaths;
   }
 
   /** Kind of the path, or null when it is not proxied. */
@@ -39,8 +44,8 @@ export class ProxiedPaths {
     for (const [prefix, kind] of this.#prefixes) {
       if (path.startsWith(prefix)) return kind;
     }
-    for (const regex of this.#whitelist) {
-      if (regex.test(path)) return 'other';
+    for (const pattern of this.#whitelist) {
+      if (pattern.matches(path)) return 'other';
     }
     return null;
   }

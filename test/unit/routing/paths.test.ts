@@ -1,8 +1,12 @@
 import fc from 'fast-check';
+import { RE2JS } from 're2js';
 import { expect, test } from 'vitest';
 import { hasDotSegments, ProxiedPaths, splitTarget } from '../../../src/routing/proxiedPaths.ts';
 
-const paths = new ProxiedPaths({ additionalStatementPaths: ['/api/sql/'], extraWhitelistPaths: [/\/v1\/extra|\/x/] });
+const paths = new ProxiedPaths({
+  additionalStatementPaths: ['/api/sql/'],
+  extraWhitelistPaths: [RE2JS.compile('/v1/extra|/x')],
+});
 
 test.each([
   ['/v1/statement', 'statement', true],

@@ -1,10 +1,11 @@
+import { RE2JS } from 're2js';
 import { expect, test } from 'vitest';
 import { ProxiedPaths, splitTarget } from '../../../src/routing/proxiedPaths.ts';
 import { coordinatorSuffix, isAskable, recognizeQueryId } from '../../../src/routing/queryId.ts';
 
 const paths = new ProxiedPaths({
   additionalStatementPaths: ['/ui/api/insights/statement', '/custom/statement/'],
-  extraWhitelistPaths: [/\/custom\/.*/],
+  extraWhitelistPaths: [RE2JS.compile('/custom/.*')],
 });
 const id = '20261121_015745_00000_kvhrm';
 

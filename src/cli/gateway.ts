@@ -1,0 +1,197 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
+import { RE2JS } from 're2js';
+import { createApi } from '../api/api.ts';
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { httpClientSettings } from '../config/httpClient.ts';
+import { createDataPlane } from '../gateway/dataPlane.ts';
+import { HealthMonitors } from '../gateway/healthMonitors.ts';
+import { InfoCheck } from '../gateway/infoCheck.ts';
+import { headerUserAnalyzer } from '../gateway/requestAnalyzer.ts';
+import { trustPeers } from '../gateway/trustedProxies.ts';
+import { systemClock } from '../model/clock.ts';
+import { productNames } from '../model/names.ts';
+import { Controller } from '../operator/controller.ts';
+import { DatabaseLeadership } from '../operator/leadership.ts';
+import { operatorMetrics } from '../operator/metrics.ts';
+import { ResourceClusterRegistry } from '../operator/resourceClusterRegistry.ts';
+import { RoutingTableHolder } from '../routing/tableHolder.ts';
+import { createRuleCompiler } from '../rules/set/compiler.ts';
+import { createHistoryWriter } from '../store/historyWriter.ts';
+import { openStore } from '../store/openStore.ts';
+import { startRetention } from '../store/retention.ts';
+import { listen } from './listeners.ts';
+import { gatewayReadiness } from './readiness.ts';
+import { resourceSource } from './resourceSource.ts';
+import {
+  dataPlaneSettings,
+  historySettings,
+  monitorSettings,
+  ruleCompilerOptions,
+  upstreamOptions,
+} from './settings.ts';
+
+/** A gateway that runs. */
+export interface RunningGateway {
+  /** Address of proxied paths. */
+  readonly url: string;
+  /** Address of the API where it has a listener of its own. */
+  readonly adminUrl: string | null;
+  /** Takes settings that may change while it runs; the others are as at start. */
+  configure(config: GatewayConfig): void;
+  /** Stops cleanly: running answers finish within `server.drainTimeout`, the history is written, the lead given back. */
+  stop(): Promise<void>;
+}
+
+/** What a gateway is started with. */
+export interface GatewayOptions {
+  readonly config: GatewayConfig;
+  readonly version: string;
+  readonly logger: Logger;
+}
+
+/** Time for the last batch of history at a clean stop; what is left then lies on disk for the next start. */
+const FLUSH_TIMEOUT_MS = 10_000;
+
+/** Makes all parts of the gateway, joins and starts them (docs/architecture.md). */
+export async function startGateway({ config, version, logger }: GatewayOptions): Promise<RunningGateway> {
+  const clock = systemClock;
+  const random = Math.random;
+  const names = productNames(config.protocol.productName);
+  const metrics = new Registry();
+  let current = config;
+  let stopping = false;
+
+  const store = await openStore({
+    jdbcUrl: config.dataStore.jdbcUrl,
+    user: config.dataStore.user ?? undefined,
+    password: config.dataStore.password ?? undefined,
+    runMigrations: config.dataStore.runMigrationsEnabled,
+    logger,
+  });
+  const history = createHistoryWriter({
+    repository: store.history,
+    settings: () => historySettings(current),
+    spillDirectory: config.queryHistory.spillDirectory,
+    logger,
+    registry: metrics,
+    clock,
+  });
+  const table = new RoutingTableHolder();
+  const source = resourceSource(config, store, logger, clock);
+  const leadership = new DatabaseLeadership({ store, holder: `${hostname()}-${randomUUID()}`, clock, logger });
+  const compiler = createRuleCompiler({
+    ...ruleCompilerOptions(config),
+    names,
+    onRuleFailure: (failure) => logger.warn(failure, 'a rule failed'),
+    monotonic: () => clock.monotonic(),
+  });
+  const controller = new Controller({
+    source,
+    store,
+    table,
+    compiler,
+    rulesFile: () => null,
+    leadership,
+    allowedServiceNamespaces: () => current.resources.allowedServiceNamespaces,
+    defaultRoutingGroup: config.routing.defaultRoutingGroup,
+    unmanagedRows: config.resources.unmanagedRows,
+    clock,
+    random,
+    logger,
+    metrics: operatorMetrics(metrics),
+  });
+  const registry = new ResourceClusterRegistry({
+    source,
+    controller,
+    table,
+    apiWrites: () => current.resources.apiWrites,
+    clock,
+  });
+
+  const infoCheck = new InfoCheck({
+    retries: () => current.monitor.retries,
+    connectTimeout: httpClientSettings(config, 'monitor').connectTimeout,
+  });
+  const monitors = new HealthMonitors(
+    { table, kinds: { INFO_API: infoCheck }, logger, registry: metrics, clock, random },
+    monitorSettings(config),
+  );
+  const dataPlane = createDataPlane(
+    {
+      names,
+      table,
+      store,
+      history,
+      analyzer: headerUserAnalyzer(names),
+      logger,
+      registry: metrics,
+      clock,
+      random,
+      connectionFailed: (cluster, baseUrl, reason) => monitors.connectionFailed(cluster, baseUrl, reason),
+      onObservation: ({ cluster, honoured, message }) =>
+        controller.reportForwardedHeaders(cluster, { ok: honoured, message }),
+    },
+    {
+      additionalStatementPaths: config.additionalStatementPaths,
+      extraWhitelistPaths: config.extraWhitelistPaths.map((pattern) => RE2JS.compile(pattern)),
+      trustPeer: trustPeers(config.serverConfig['http-server.process-forwarded'], config.server.trustedProxies),
+      ownCookies: [],
+      upstream: upstreamOptions(config),
+      settings: dataPlaneSettings(config),
+    },
+  );
+  const readiness = gatewayReadiness({
+    table,
+    store,
+    source,
+    leadership,
+    history,
+    config,
+    clock,
+    stopping: () => stopping,
+  });
+  const api = await createApi(
+    { registry, table, readiness, metrics, logger },
+    { names, version, bodyLimit: config.server.maxApiBodySize },
+  );
+
+  const stopRetention = startRetention({
+    store,
+    historyHours: () => current.dataStore.queryHistoryHoursRetention,
+    isLeader: () => leadership.isLeader,
+    logger,
+    clock,
+  });
+  monitors.start();
+  await controller.start();
+  await dataPlane.start();
+  const listeners = await listen(config, dataPlane, api.handler);
+  logger.info({ url: listeners.url, adminUrl: listeners.adminUrl, version }, 'listening');
+
+  return {
+    url: listeners.url,
+    adminUrl: listeners.adminUrl,
+    configure(next) {
+      current = next;
+      dataPlane.configure(dataPlaneSettings(next));
+      monitors.configure(monitorSettings(next));
+    },
+    async stop() {
+      stopping = true;
+      const drained = listeners.drain();
+      await dataPlane.close(config.server.drainTimeout);
+      listeners.closeConnections();
+      await drained;
+      monitors.stop();
+      await infoCheck.close();
+      await api.close();
+      await stopRetention();
+      await controller.stop();
+      await history.close(FLUSH_TIMEOUT_MS);
+      await store.close();
+    },
+  };
+}

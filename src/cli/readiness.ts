@@ -1,0 +1,78 @@
+import type { ComponentState, Readiness } from '../api/readiness.ts';
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { readinessOf } from '../gateway/readiness.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Leadership } from '../operator/leadership.ts';
+import type { ResourceSource } from '../operator/source.ts';
+import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { HistoryWriter, Store } from '../store/store.ts';
+
+/** Longest time that a look at the database may take for `/readyz?verbose`. */
+const PING_TIMEOUT_MS = 1_000;
+
+/** What readiness is told of. */
+export interface ReadinessParts {
+  readonly table: RoutingTableHolder;
+  readonly store: Store;
+  readonly source: ResourceSource;
+  readonly leadership: Leadership;
+  readonly history: HistoryWriter;
+  readonly config: GatewayConfig;
+  readonly clock: Clock;
+  /** Whether the gateway has been told to stop. */
+  readonly stopping: () => boolean;
+}
+
+/** Readiness of the whole gateway (design.md, fixed point 6). */
+export function gatewayReadiness(parts: ReadinessParts): Readiness {
+  const ready = readinessOf(parts.table, parts.clock);
+  return {
+    notReadyBecause() {
+      if (parts.stopping()) return 'the gateway is stopping';
+      const state = ready();
+      if (state.ready) return null;
+      return state.unchecked.length === 0
+        ? 'no routing table is loaded yet'
+        : `not checked yet: ${state.unchecked.join(', ')}`;
+    },
+    components: async () => [
+      await databaseState(parts.store),
+      sourceState(parts),
+      leaderState(parts.leadership),
+      historyState(parts.history),
+    ],
+  };
+}
+
+async function databaseState(store: Store): Promise<ComponentState> {
+  const name = 'database';
+  try {
+    await store.ping(PING_TIMEOUT_MS);
+    return { name, ok: true, message: `${store.dialect} answers` };
+  } catch (error) {
+    return { name, ok: false, message: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function sourceState({ source }: ReadinessParts): ComponentState {
+  const { available, reason } = source.state();
+  const problems = source.problems().map((problem) => {
+    const place = problem.line === null ? problem.place : `${problem.place}:${problem.line}`;
+    return `${place}: ${problem.message}`;
+  });
+  const name = 'resource source';
+  if (!available) return { name, ok: false, message: `${source.name} is away: ${reason ?? 'no reason known'}` };
+  if (problems.length > 0) return { name, ok: false, message: problems.join('; ') };
+  return { name, ok: true, message: `${source.name} is followed` };
+}
+
+function leaderState(leadership: Leadership): ComponentState {
+  const message = leadership.isLeader ? 'this replica has the lead' : 'another replica has the lead, or none yet';
+  return { name: 'leader', ok: true, message };
+}
+
+function historyState(history: HistoryWriter): ComponentState {
+  const { memory, spilled } = history.depth();
+  const message = `${memory} queries wait in memory, ${spilled} on disk`;
+  return { name: 'history buffer', ok: spilled === 0, message };
+}

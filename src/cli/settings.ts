@@ -1,0 +1,82 @@
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { httpClientSettings } from '../config/httpClient.ts';
+import type { DataPlaneSettings } from '../gateway/dataPlaneContext.ts';
+import type { MonitorSettings } from '../gateway/healthMonitors.ts';
+import type { UpstreamOptions } from '../gateway/upstreams.ts';
+import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
+import type { HistorySettings } from '../store/historyWriter.ts';
+
+/** Time of refused connections after which the owner of a query counts as gone (design.md: follow-ups). */
+const OWNER_GONE_AFTER_MS = 10_000;
+
+/** Settings of the data plane, which may change while it runs. */
+export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
+  const { routing } = config;
+  return {
+    defaultRoutingGroup: routing.defaultRoutingGroup,
+    asyncTimeout: routing.asyncTimeout,
+    forwardedHeadersEnabled: routing.forwardedHeadersEnabled,
+    retrySubmissions: routing.retrySubmissions,
+    statementErrors: routing.statementErrors,
+    explainHeader: routing.explainHeader,
+    includeClusterHostInResponse: config.includeClusterHostInResponse,
+    maxAnalyzedBody: config.requestAnalyzerConfig.maxBodySize,
+    maxBodySize: config.server.maxBodySize,
+    ownerGoneAfter: OWNER_GONE_AFTER_MS,
+    logQueryText: config.logging.queryText,
+    historyEnabled: config.dataStore.queryHistoryEnabled,
+  };
+}
+
+/** Limits of the connections to clusters. */
+export function upstreamOptions(config: GatewayConfig): UpstreamOptions {
+  const client = httpClientSettings(config, 'proxy');
+  return {
+    connections: client.maxConnectionsPerServer,
+    maxQueued: client.maxRequestsQueuedPerDestination,
+    connectTimeout: client.connectTimeout,
+    bodyTimeout: client.requestTimeout ?? 0,
+    idleTimeout: client.idleTimeout,
+    maxHeaderSize: config.serverConfig['http-server.max-request-header-size'],
+  };
+}
+
+/** Settings of health checks that clusters do not set themselves. */
+export function monitorSettings({ monitor, clusterStatsConfiguration }: GatewayConfig): MonitorSettings {
+  return {
+    type: clusterStatsConfiguration.monitorType,
+    interval: monitor.taskDelay,
+    timeout: monitor.timeout,
+    failureThreshold: monitor.failureThreshold,
+    successThreshold: monitor.successThreshold,
+  };
+}
+
+/** Settings of the history writer, which may change while it runs. */
+export function historySettings({ dataStore, queryHistory }: GatewayConfig): HistorySettings {
+  return {
+    enabled: dataStore.queryHistoryEnabled,
+    maxTextSize: queryHistory.maxTextSize,
+    redact: queryHistory.redact,
+    bufferSize: queryHistory.bufferSize,
+    flushIntervalMs: queryHistory.flushInterval,
+  };
+}
+
+/** Settings of the rules engine. */
+export function ruleCompilerOptions({
+  routingRules,
+  requestAnalyzerConfig,
+}: GatewayConfig): Pick<
+  RuleCompilerOptions,
+  'rulesEngineEnabled' | 'rulesType' | 'analyzeRequest' | 'onRuleError' | 'onFileError' | 'limits'
+> {
+  return {
+    rulesEngineEnabled: routingRules.rulesEngineEnabled ?? undefined,
+    rulesType: routingRules.rulesType,
+    analyzeRequest: requestAnalyzerConfig.analyzeRequest,
+    onRuleError: routingRules.onRuleError,
+    onFileError: routingRules.onFileError,
+    limits: { steps: routingRules.maxSteps },
+  };
+}

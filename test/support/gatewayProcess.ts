@@ -1,0 +1,133 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { stringify } from 'yaml';
+
+/** A line of the gateway's log. */
+export type LogLine = Readonly<Record<string, unknown>>;
+
+/** A gateway running as a process of its own, as users run it. */
+export interface GatewayProcess {
+  /** Address of API and proxy. */
+  readonly url: string;
+  readonly pid: number;
+  /** Lines of the log so far. */
+  readonly log: readonly LogLine[];
+  /** Resolves with the first line, past or future, that fulfils the condition. */
+  logged(condition: (line: LogLine) => boolean, timeoutMs?: number): Promise<LogLine>;
+  /** Sends SIGTERM (or another signal) and waits until the process ended; answers its exit code (null: by signal). */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+}
+
+/** Time for a gateway to start listening on a busy machine. */
+const START_TIMEOUT_MS = 30_000;
+const STOP_TIMEOUT_MS = 45_000;
+
+/** Thrown when the gateway ended instead of starting. */
+export class GatewayExit extends Error {
+  readonly exitCode: number | null;
+  readonly stderr: string;
+  constructor(exitCode: number | null, output: string) {
+    super(`the gateway ended with ${exitCode}: ${output}`);
+    this.exitCode = exitCode;
+    this.stderr = output;
+  }
+}
+
+/**
+ * Starts `engine-gateway serve` with a configuration on a free loopback port.
+ * @param config keys of the configuration file; port and address are added unless given
+ */
+export async function startGateway(
+  config: Readonly<Record<string, unknown>>,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<GatewayProcess> {
+  const folder = await mkdtemp(join(tmpdir(), 'gateway-'));
+  const file = join(folder, 'gateway.yaml');
+  await writeFile(
+    file,
+    stringify({
+      ...config,
+      server: { address: '127.0.0.1', ...(config.server as object | undefined) },
+      serverConfig: { 'http-server.http.port': 0, ...(config.serverConfig as object | undefined) },
+    }),
+  );
+  const child = spawn(process.execPath, ['src/main.ts', 'serve', '--config', file], {
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  return follow(child, () => rm(folder, { recursive: true, force: true }));
+}
+
+async function follow(child: ChildProcess, cleanUp: () => Promise<void>): Promise<GatewayProcess> {
+  const log: LogLine[] = [];
+  const watchers = new Set<(line: LogLine) => void>();
+  let stderr = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  if (child.stdout === null) throw new Error('the output of the gateway is not piped');
+  createInterface({ input: child.stdout }).on('line', (text) => {
+    const line = asLogLine(text);
+    log.push(line);
+    for (const watcher of watchers) watcher(line);
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+
+  const logged = (condition: (line: LogLine) => boolean, timeoutMs = 10_000): Promise<LogLine> => {
+    const past = log.find(condition);
+    if (past !== undefined) return Promise.resolve(past);
+    return new Promise((resolve, reject) => {
+      const settle = (act: () => void) => {
+        clearTimeout(timer);
+        watchers.delete(watcher);
+        act();
+      };
+      const watcher = (line: LogLine) => {
+        if (condition(line)) settle(() => resolve(line));
+      };
+      const timer = setTimeout(
+        () => settle(() => reject(new Error(`not logged in ${timeoutMs} ms; the last lines: ${tail(log)} ${stderr}`))),
+        timeoutMs,
+      );
+      watchers.add(watcher);
+    });
+  };
+  const stop = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    const code = await ended;
+    clearTimeout(timer);
+    await cleanUp();
+    return code;
+  };
+
+  const listening = await Promise.race([
+    logged((line) => typeof line.url === 'string' && line.msg === 'listening', START_TIMEOUT_MS),
+    ended.then(async (code) => {
+      await cleanUp();
+      throw new GatewayExit(code, `${stderr}${tail(log)}`);
+    }),
+  ]).catch(async (error: unknown) => {
+    child.kill('SIGKILL');
+    throw error;
+  });
+  return { url: listening.url as string, pid: child.pid as number, log, logged, stop };
+}
+
+function asLogLine(text: string): LogLine {
+  try {
+    return JSON.parse(text) as LogLine;
+  } catch {
+    return { text };
+  }
+}
+
+function tail(log: readonly LogLine[]): string {
+  return log
+    .slice(-20)
+    .map((line) => JSON.stringify(line))
+    .join('\n');
+}
