@@ -1,0 +1,135 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import mysql from 'mysql2/promise';
+import pg from 'pg';
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openStore } from '../../../src/store/openStore.ts';
+import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
+import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
+import type { TestServer } from '../../support/serverProcess.ts';
+
+const logger = pino({ level: 'silent' });
+type Settings = { jdbcUrl: string; user: string; password: string };
+/** Runs statements and answers the rows of each. */
+type Run = (statements: readonly string[]) => Promise<Record<string, unknown>[][]>;
+
+const onPostgresql =
+  ({ jdbcUrl, user }: Settings): Run =>
+  async (statements) => {
+    const client = new pg.Client({ connectionString: jdbcUrl.replace('jdbc:postgresql://', `postgresql://${user}@`) });
+    await client.connect();
+    const rows = [];
+    for (const statement of statements) rows.push((await client.query(statement)).rows);
+    await client.end();
+    return rows;
+  };
+const onMariadb =
+  ({ jdbcUrl, user, password }: Settings): Run =>
+  async (statements) => {
+    const url = new URL(jdbcUrl.replace('jdbc:', ''));
+    const connection = await mysql.createConnection({
+      ...{ host: url.hostname, port: Number(url.port), database: url.pathname.slice(1), user, password },
+    });
+    const rows = [];
+    for (const statement of statements) rows.push((await connection.query(statement))[0] as Record<string, unknown>[]);
+    await connection.end();
+    return rows;
+  };
+
+const fixture = (name: string) =>
+  readFileSync(path.join(import.meta.dirname, '../../fixtures/reference', `${name}.sql`), 'utf8')
+    .replace(/--.*$/gm, '')
+    .split(';')
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '');
+
+const columnsOf = (table: string, schema: string) =>
+  `select lower(column_name) as name, lower(data_type) as type, character_maximum_length as width from information_schema.columns
+   where table_name = '${table}' and table_schema = ${schema} order by 1`;
+
+const families = [
+  { ...{ name: 'mysql', available: hasMariadb, start: startMariadb, runner: onMariadb }, schema: 'database()' },
+  {
+    ...{ name: 'postgresql', available: hasPostgresql, start: startPostgresql, runner: onPostgresql },
+    schema: 'current_schema()',
+  },
+];
+
+for (const family of families) {
+  describe.skipIf(!family.available())(`a ${family.name} database of the reference gateway`, () => {
+    let server: TestServer;
+    beforeAll(async () => {
+      server = await family.start();
+    });
+    afterAll(() => server?.dispose());
+
+    it('is taken over with its rows, columns and migration history unchanged', async () => {
+      const settings = await server.createDatabase();
+      const run = family.runner(settings);
+      await run(fixture(family.name));
+      const questions = [
+        'gateway_backend',
+        'query_history',
+        'resource_groups',
+        'selectors',
+        'flyway_schema_history',
+      ].flatMap((table) => [columnsOf(table, family.schema), `select * from ${table}`]);
+      const before = await run(questions);
+      const store = await openStore({ ...settings, runMigrations: true, logger });
+      expect(await store.backends.all()).toEqual([
+        {
+          ...{ name: 'Prod_1', routingGroup: 'etl', backendUrl: 'http://prod-1:8080' },
+          ...{ externalUrl: 'https://prod-1.example', active: true, managed: false },
+        },
+      ]);
+      expect(await store.history.get('20261121_015745_00000_kvhrm')).toMatchObject({ user: 'alice', cluster: '' });
+      await store.close();
+      expect(await run(questions)).toEqual(before);
+    });
+
+    it('of an early release gets the columns it lacks', async () => {
+      const settings = await server.createDatabase();
+      const run = family.runner(settings);
+      await run(
+        fixture(family.name).filter((statement) => /^create/i.test(statement) && !statement.includes('flyway')),
+      );
+      const store = await openStore({ ...settings, runMigrations: true, logger });
+      const queryText = 'x'.repeat(5000);
+      await store.history.insert([
+        {
+          ...{ queryId: 'q', queryText, user: null, source: null, backendUrl: 'b', created: 1, routingGroup: 'g' },
+          ...{ externalUrl: 'e', cluster: 'c', decision: null },
+        },
+      ]);
+      expect(await store.history.get('q')).toMatchObject({ queryText, routingGroup: 'g', externalUrl: 'e' });
+      await store.close();
+    });
+  });
+}
+
+describe('one SQLite file', () => {
+  it('serves several processes at once', { timeout: 30_000 }, async () => {
+    const directory = mkdtempSync(path.join(tmpdir(), 'eg-shared-'));
+    const jdbcUrl = `jdbc:sqlite:${path.join(directory, 'gateway.db')}`;
+    const script = path.join(import.meta.dirname, 'projectingProcess.ts');
+    const codes = await Promise.all(
+      [1, 2, 3].map(
+        (worker) =>
+          new Promise<number | null>((resolve) => {
+            const child = spawn(process.execPath, [script, jdbcUrl, String(worker)], { stdio: 'inherit' });
+            child.once('exit', resolve);
+          }),
+      ),
+    );
+    expect(codes).toEqual([0, 0, 0]);
+    const store = await openStore({ jdbcUrl, runMigrations: false, logger });
+    // Every process wrote versions 1 to 60 of the same resource and 60 rows of history of its own.
+    expect((await store.resources.all())[0]?.resourceVersion).toBe('60');
+    expect((await store.history.find({}, { offset: 0, limit: 0 })).total).toBe(180);
+    await store.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+});
