@@ -9,6 +9,7 @@ import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { SchemaStores } from '../store/schemaStores.ts';
 import { errorHandler, malformed, pathOf } from './errors.ts';
 import { healthRoutes } from './healthRoutes.ts';
 import { indexPage } from './indexPage.ts';
@@ -18,6 +19,7 @@ import { collectOpenapi, openapiRoute } from './openapi.ts';
 import { publicRoutes } from './publicRoutes.ts';
 import type { Readiness } from './readiness.ts';
 import { registryRoutes } from './registryRoutes.ts';
+import { resourceGroupRoutes } from './resourceGroupRoutes.ts';
 
 /** Longest body of the API in bytes, where nothing else is said. */
 export const DEFAULT_BODY_LIMIT = 1024 * 1024;
@@ -30,6 +32,8 @@ export interface ApiDependencies {
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
   readonly metrics: Registry;
   readonly logger: Logger;
+  /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
+  readonly resourceGroups?: SchemaStores | null;
 }
 
 /** How it speaks. */
@@ -51,7 +55,7 @@ export interface Api {
 
 /** Makes the API: one Fastify instance without a server of its own, every family of routes a plugin. */
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
-  const { registry, table, readiness, metrics, logger } = dependencies;
+  const { registry, table, readiness, metrics, logger, resourceGroups } = dependencies;
   const { names, version, bodyLimit = DEFAULT_BODY_LIMIT } = options;
   const onError = errorHandler(logger);
   const app = Fastify({
@@ -91,6 +95,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   await app.register(publicRoutes, { registry, table, names });
   await app.register(healthRoutes, { readiness, table, names });
   await app.register(metricsRoutes, { metrics, table, version });
+  if (resourceGroups) await app.register(resourceGroupRoutes, { stores: resourceGroups, names });
   await app.register(indexPage, { names, version });
   await app.register(openapiRoute);
   methods.complete();

@@ -4,10 +4,11 @@ import { GatewayError } from '../model/errors.ts';
 /**
  * The JSON value of a request whose body was read as bytes. Stricter than `JSON.parse`: UTF-8 must be right, every
  * string must be storable as UTF-8, and no object may name a key twice (RFC 8259 §4 leaves open which one wins).
+ * @param type `any`: what Content-Type says is ignored, for families whose callers never sent the right one
  * @throws GatewayError EG_MEDIA_TYPE for another Content-Type (absent means JSON), EG_MALFORMED for the rest
  */
-export function jsonBody(request: FastifyRequest): unknown {
-  requireJson(request.headers['content-type']);
+export function jsonBody(request: FastifyRequest, type: 'json' | 'any' = 'json'): unknown {
+  if (type === 'json') requireJson(request.headers['content-type']);
   const text = utf8(request.body as Buffer | undefined);
   if (text.trim() === '') throw new GatewayError('EG_MALFORMED', 'The body is empty; send a JSON object.');
   let value: unknown;

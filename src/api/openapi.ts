@@ -1,12 +1,23 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts';
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
+import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
+import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
 import { answer, ErrorBody } from './schemas.ts';
+
+/** Schemas that routes refer to. */
+const shared = [
+  ...[ErrorBody, RegistryCluster, RegistryClusterInput],
+  ...[ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate],
+  ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
+  ...[GlobalProperty, StoredGlobalProperty],
+];
 
 /** Prepares the OpenAPI document; to be called before any route, as it collects them. */
 export async function collectOpenapi(app: FastifyInstance, product: string, version: string): Promise<void> {
-  for (const schema of [ErrorBody, RegistryCluster, RegistryClusterInput]) app.addSchema(schema);
+  for (const schema of shared) app.addSchema(schema);
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',

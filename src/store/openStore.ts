@@ -9,8 +9,13 @@ import { type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { KnexLeaderRepository } from './leaderRepository.ts';
 import { checkSchema, migrate } from './migrations.ts';
 import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
+import { resourceGroupStore } from './resourceGroupStore.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
+import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
 import type { Dialect, Store } from './store.ts';
+
+/** `useSchema` is for a person's or a script's calls now and then. */
+const CONNECTIONS_TO_ANOTHER_DATABASE = 2;
 
 /** What `openStore` needs. */
 export interface StoreOptions extends JdbcSettings {
@@ -30,9 +35,12 @@ export class KnexStore implements Store {
   readonly queries: KnexQueryOwnerRepository;
   readonly leader: KnexLeaderRepository;
   private readonly database: Database;
+  private readonly openOther: ((name: string) => Database) | null;
 
-  constructor(database: Database) {
+  /** @param openOther opens another database of the same server; null where there are no others (SQLite) */
+  constructor(database: Database, openOther: ((name: string) => Database) | null = null) {
     this.database = database;
+    this.openOther = openOther;
     this.dialect = database.dialect.name;
     this.backends = new KnexBackendRepository(database);
     this.resources = new KnexResourceRepository(database);
@@ -40,6 +48,17 @@ export class KnexStore implements Store {
     this.coordinators = new KnexCoordinatorRepository(database);
     this.queries = new KnexQueryOwnerRepository(database);
     this.leader = new KnexLeaderRepository(database);
+  }
+
+  /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */
+  resourceGroups(rules: SchemaRules): SchemaStores {
+    const { openOther } = this;
+    const open = (openDatabase: (name: string) => Database) => (name: string) => {
+      const database = openDatabase(name);
+      return { store: resourceGroupStore(database, name), close: () => database.close() };
+    };
+    const own = resourceGroupStore(this.database, null);
+    return schemaStores(own, openOther === null ? null : open(openOther), rules);
   }
 
   async ping(timeoutMs: number): Promise<void> {
@@ -76,11 +95,18 @@ export async function openStore(options: StoreOptions): Promise<KnexStore> {
   if (parsed.ignored.length > 0) {
     options.logger.info({ parameters: parsed.ignored }, 'parameters of dataStore.jdbcUrl without meaning here');
   }
-  const database = openDatabase(parsed.target, { ...defaultLimits, ...options.limits }, options.logger);
+  const { target } = parsed;
+  const limits = { ...defaultLimits, ...options.limits };
+  const database = openDatabase(target, limits, options.logger);
+  const others = { ...limits, maxConnections: CONNECTIONS_TO_ANOTHER_DATABASE };
+  const openOther =
+    target.dialect === 'sqlite'
+      ? null
+      : (name: string) => openDatabase({ ...target, database: name }, others, options.logger);
   try {
     if (options.runMigrations) await migrate(database, options.logger);
     else await checkSchema(database);
-    return new KnexStore(database);
+    return new KnexStore(database, openOther);
   } catch (error) {
     await database.close();
     throw storeError(error);

@@ -7,6 +7,7 @@ import type { Readiness } from '../../src/api/readiness.ts';
 import { productNames } from '../../src/model/names.ts';
 import type { ClusterRegistry } from '../../src/operator/clusterRegistry.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { SchemaStores } from '../../src/store/schemaStores.ts';
 import { openapiConformance } from './openapiConformance.ts';
 import { TableRegistry } from './tableRegistry.ts';
 
@@ -42,7 +43,11 @@ export interface ApiServer<R extends ClusterRegistry = TableRegistry> {
 
 /** Starts the API; with `registry` over that one (made for the same table), otherwise over a TableRegistry. */
 export async function startApi(
-  options: Partial<ApiOptions> & { readonly product?: string; readonly logger?: Logger } = {},
+  options: Partial<ApiOptions> & {
+    readonly product?: string;
+    readonly logger?: Logger;
+    readonly resourceGroups?: SchemaStores;
+  } = {},
 ): Promise<ApiServer> {
   const table = new RoutingTableHolder();
   const registry = new TableRegistry(table);
@@ -57,7 +62,14 @@ export async function startApi(
     components: () => server.readiness.components(),
   };
   const api: Api = await createApi(
-    { registry, table, readiness, metrics, logger },
+    {
+      registry,
+      table,
+      readiness,
+      metrics,
+      logger,
+      ...(options.resourceGroups === undefined ? {} : { resourceGroups: options.resourceGroups }),
+    },
     { names: productNames(options.product ?? 'Engine'), version: '1.2.3', ...options },
   );
   const http = createServer((request, response) => api.handler(request, response));

@@ -1,0 +1,45 @@
+import { type Static, Type } from 'typebox';
+import { engineDurationMs } from './engineUnits.ts';
+import type { Problem } from './errors.ts';
+import { type Checked, compileCheck } from './validation.ts';
+
+/** The only global property that the table's check and the engine know (contract §7). */
+export const CPU_QUOTA_PERIOD = 'cpu_quota_period';
+
+/** A global property as callers send it. */
+export const GlobalProperty = Type.Object(
+  {
+    name: Type.String({ maxLength: 128, description: `${CPU_QUOTA_PERIOD}, the only one there is.` }),
+    value: Type.String({ maxLength: 512, description: 'A duration such as `1h`.' }),
+  },
+  { $id: 'GlobalProperty', additionalProperties: false },
+);
+export type GlobalProperty = Static<typeof GlobalProperty>;
+
+/** A global property as the API answers it; others may have left its value null (contract §1.1: left out). */
+export const StoredGlobalProperty = Type.Object(
+  { name: GlobalProperty.properties.name, value: Type.Optional(GlobalProperty.properties.value) },
+  { $id: 'StoredGlobalProperty' },
+);
+
+/** A stored one, whose value others may have left null. */
+export interface GlobalPropertyRow {
+  readonly name: string;
+  readonly value: string | null;
+}
+
+const check = compileCheck(GlobalProperty);
+
+/** Checks a property: its name must be known, its value a duration above zero. */
+export function parseGlobalProperty(value: unknown): Checked<GlobalProperty> {
+  const checked = check(value);
+  if (!checked.ok) return checked;
+  const problems: Problem[] = [];
+  if (checked.value.name !== CPU_QUOTA_PERIOD) {
+    problems.push({ field: 'name', message: `must be ${CPU_QUOTA_PERIOD}, the only property there is` });
+  }
+  if (!((engineDurationMs(checked.value.value) ?? 0) > 0)) {
+    problems.push({ field: 'value', message: 'must be a duration above zero, such as 1h' });
+  }
+  return problems.length === 0 ? checked : { ok: false, problems };
+}

@@ -1,0 +1,188 @@
+import { type Static, Type } from 'typebox';
+import { engineDurationMs, engineSizeBytes } from './engineUnits.ts';
+import type { Problem } from './errors.ts';
+import { type Checked, compileCheck } from './validation.ts';
+
+/** Largest value of the integer columns. */
+const MAX_INT = 2_147_483_647;
+
+/** Whole number that JSON and the database both hold exactly. */
+const Id = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
+const Count = { minimum: 0, maximum: MAX_INT } as const;
+const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description: string) =>
+  Type.Optional(Type.Union([type, Type.Null()], { description }));
+
+const fields = {
+  name: Type.String({
+    minLength: 1,
+    maxLength: 250,
+    description: `Name without dots; variables such as \${USER} stand for what the query has.`,
+  }),
+  softMemoryLimit: nullable(
+    Type.String({ maxLength: 128 }),
+    'Percentage of the memory such as `80%`, or a size such as `5GB`. May be absent only where the engine has made the column nullable.',
+  ),
+  maxQueued: nullable(Type.Integer(Count), 'Queries that may wait; 0 when absent.'),
+  softConcurrencyLimit: nullable(Type.Integer(Count), 'Running queries beyond which the group yields to others.'),
+  hardConcurrencyLimit: nullable(Type.Integer(Count), 'Queries that may run; 0 when absent.'),
+  schedulingPolicy: nullable(Type.String({ maxLength: 128 }), 'fair, weighted, weighted_fair or query_priority.'),
+  schedulingWeight: nullable(Type.Integer({ minimum: 1, maximum: MAX_INT }), 'Weight among the groups of the parent.'),
+  jmxExport: nullable(Type.Boolean(), "Whether the engine shows the group's figures by JMX."),
+  softCpuLimit: nullable(
+    Type.String({ maxLength: 128 }),
+    'CPU time of a quota period beyond which the group is slowed.',
+  ),
+  hardCpuLimit: nullable(Type.String({ maxLength: 128 }), 'CPU time of a quota period beyond which no query starts.'),
+  parent: nullable(Type.Integer(Id), 'Id of the parent; none for a root.'),
+  environment: nullable(
+    Type.String({ maxLength: 128 }),
+    "The engine's node.environment; it reads only groups of its own.",
+  ),
+};
+
+/** A resource group as the API answers it; fields that are null are left out (contract §1.1, §1.5). */
+export const ResourceGroup = Type.Object(
+  {
+    resourceGroupId: Type.Integer({ ...Id, description: 'Assigned by the database.' }),
+    ...fields,
+    maxQueued: Type.Integer(Count),
+    hardConcurrencyLimit: Type.Integer(Count),
+  },
+  { $id: 'ResourceGroup', description: 'A resource group (spec: Resource group).' },
+);
+
+/** What callers send to create one. */
+export const ResourceGroupCreate = Type.Object(
+  { ...fields, resourceGroupId: nullable(Type.Literal(0), 'Must not be sent; null and 0 are taken as not sent.') },
+  { $id: 'ResourceGroupCreate', additionalProperties: false },
+);
+
+/** What callers send to overwrite one. */
+export const ResourceGroupUpdate = Type.Object(
+  { resourceGroupId: Type.Integer(Id), ...fields },
+  {
+    $id: 'ResourceGroupUpdate',
+    additionalProperties: false,
+    description: 'All columns: what is absent becomes null or 0.',
+  },
+);
+
+/** All columns of a resource group but its id. */
+export interface ResourceGroupColumns {
+  readonly name: string;
+  readonly softMemoryLimit: string | null;
+  readonly maxQueued: number;
+  readonly softConcurrencyLimit: number | null;
+  readonly hardConcurrencyLimit: number;
+  readonly schedulingPolicy: string | null;
+  readonly schedulingWeight: number | null;
+  readonly jmxExport: boolean | null;
+  readonly softCpuLimit: string | null;
+  readonly hardCpuLimit: string | null;
+  readonly parent: number | null;
+  readonly environment: string | null;
+}
+
+/** A stored resource group. */
+export interface ResourceGroupRow extends ResourceGroupColumns {
+  readonly resourceGroupId: number;
+}
+
+const policies = ['fair', 'weighted', 'weighted_fair', 'query_priority'];
+const checkCreate = compileCheck(ResourceGroupCreate);
+const checkUpdate = compileCheck(ResourceGroupUpdate);
+
+/** Checks a group to be created: types, ranges and what the engine could not load. */
+export function parseResourceGroupCreate(value: unknown): Checked<ResourceGroupColumns> {
+  const checked = checkCreate(value);
+  return checked.ok ? withRules(checked.value) : { ok: false, problems: checked.problems.map(better) };
+}
+
+/** Checks a group that overwrites another. */
+export function parseResourceGroupUpdate(value: unknown): Checked<ResourceGroupRow> {
+  const checked = checkUpdate(value);
+  if (!checked.ok) return { ok: false, problems: checked.problems.map(better) };
+  const columns = withRules(checked.value);
+  if (!columns.ok) return columns;
+  return { ok: true, value: { resourceGroupId: checked.value.resourceGroupId, ...columns.value } };
+}
+
+type Sent = Omit<Static<typeof ResourceGroupUpdate>, 'resourceGroupId'>;
+
+/** Rules of single fields beyond their types, as the engine's ResourceGroupSpec and its name template have them. */
+function withRules(sent: Sent): Checked<ResourceGroupColumns> {
+  const columns: ResourceGroupColumns = {
+    name: sent.name,
+    softMemoryLimit: sent.softMemoryLimit ?? null,
+    maxQueued: sent.maxQueued ?? 0,
+    softConcurrencyLimit: sent.softConcurrencyLimit ?? null,
+    hardConcurrencyLimit: sent.hardConcurrencyLimit ?? 0,
+    schedulingPolicy: sent.schedulingPolicy ?? null,
+    schedulingWeight: sent.schedulingWeight ?? null,
+    jmxExport: sent.jmxExport ?? null,
+    softCpuLimit: sent.softCpuLimit ?? null,
+    hardCpuLimit: sent.hardCpuLimit ?? null,
+    parent: sent.parent ?? null,
+    environment: sent.environment ?? null,
+  };
+  const problems: Problem[] = [];
+  const refuse = (field: keyof ResourceGroupColumns, message: string | null) => {
+    if (message !== null) problems.push({ field, message });
+  };
+  refuse('name', nameProblem(columns.name));
+  refuse('softMemoryLimit', memoryProblem(columns.softMemoryLimit));
+  if (columns.schedulingPolicy !== null && !policies.includes(columns.schedulingPolicy.toLowerCase())) {
+    refuse('schedulingPolicy', `must be one of ${policies.join(', ')}`);
+  }
+  for (const field of ['softCpuLimit', 'hardCpuLimit'] as const) {
+    const text = columns[field];
+    if (text !== null && engineDurationMs(text) === null) refuse(field, 'must be a duration such as 30m or 1h');
+  }
+  refuse('environment', controlProblem(columns.environment));
+  return problems.length === 0 ? { ok: true, value: columns } : { ok: false, problems };
+}
+
+/**
+ * Fields that contradict each other: the engine would refuse its whole configuration (AbstractResourceConfigurationManager
+ * and ResourceGroupSpec of the engine).
+ */
+export function contradictions(group: ResourceGroupColumns): readonly Problem[] {
+  const problems: Problem[] = [];
+  const { softConcurrencyLimit: soft, hardConcurrencyLimit: hard, softCpuLimit, hardCpuLimit } = group;
+  if (soft !== null && soft > hard) {
+    problems.push({ field: 'softConcurrencyLimit', message: `is ${soft}, more than hardConcurrencyLimit ${hard}` });
+  }
+  if (softCpuLimit !== null && hardCpuLimit === null) {
+    problems.push({ field: 'hardCpuLimit', message: 'is required where softCpuLimit is given' });
+  }
+  if (softCpuLimit !== null && hardCpuLimit !== null) {
+    if ((engineDurationMs(softCpuLimit) ?? 0) > (engineDurationMs(hardCpuLimit) ?? 0)) {
+      problems.push({ field: 'softCpuLimit', message: `is ${softCpuLimit}, more than hardCpuLimit ${hardCpuLimit}` });
+    }
+  }
+  return problems;
+}
+
+function nameProblem(name: string): string | null {
+  if (name.includes('.')) return 'must not hold a dot, which separates a group from its parent';
+  if (/[${}]/.test(name.replaceAll(/\$\{[a-zA-Z][a-zA-Z0-9]*\}/g, ''))) {
+    return `must hold $, { and } only in variables such as \${USER}`;
+  }
+  return controlProblem(name);
+}
+
+function memoryProblem(text: string | null): string | null {
+  if (text === null || /^\d{1,3}(\.\d+)?%$/.test(text) || engineSizeBytes(text) !== null) return null;
+  return 'must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)';
+}
+
+function controlProblem(text: string | null): string | null {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it looks for
+  return text !== null && /[\x00-\x1f\x7f]/.test(text) ? 'must not hold control characters' : null;
+}
+
+function better(problem: Problem): Problem {
+  if (problem.field !== 'resourceGroupId' || problem.message === 'is required') return problem;
+  if (!problem.message.startsWith('must be 0')) return problem;
+  return { field: problem.field, message: 'is assigned by the database; leave it out to create a group' };
+}

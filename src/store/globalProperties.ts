@@ -1,0 +1,39 @@
+import type { Knex } from 'knex';
+import { GatewayError } from '../model/errors.ts';
+import type { GlobalPropertyRow } from '../model/globalProperty.ts';
+import type { GlobalPropertyRepository } from './resourceGroupStore.ts';
+import { inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
+
+/** Table of the global properties. */
+export const PROPERTIES = 'resource_groups_global_properties';
+
+/** Reads and writes `resource_groups_global_properties`. */
+export function globalProperties(tables: ResourceGroupTables): GlobalPropertyRepository {
+  const read = async (trx: Knex, name: string | null): Promise<readonly GlobalPropertyRow[]> => {
+    const query = trx(PROPERTIES).select('name', 'value').orderBy('name');
+    if (name !== null) query.where({ name });
+    const rows: GlobalPropertyRow[] = await locked(query, tables.database.dialect.name);
+    // MySQL compares without case and trailing spaces.
+    return name === null ? rows : rows.filter((row) => row.name === name);
+  };
+  return {
+    all: () => inTransaction(tables, (trx) => read(trx, null)),
+    get: (name) => inTransaction(tables, async (trx) => (await read(trx, name))[0] ?? null),
+    create: ({ name, value }) =>
+      inTransaction(tables, async (trx) => {
+        if ((await read(trx, name)).length > 0) {
+          throw new GatewayError('EG_CONFLICT', `The property ${name} exists; update it instead.`, { field: 'name' });
+        }
+        await trx(PROPERTIES).insert({ name, value });
+      }),
+    update: ({ name, value }) =>
+      inTransaction(tables, async (trx) => {
+        if ((await read(trx, name)).length > 0) await trx(PROPERTIES).where({ name }).update({ value });
+        else await trx(PROPERTIES).insert({ name, value });
+      }),
+    delete: (name) =>
+      inTransaction(tables, async (trx) => {
+        if ((await read(trx, name)).length > 0) await trx(PROPERTIES).where({ name }).delete();
+      }),
+  };
+}

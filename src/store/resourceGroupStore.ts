@@ -1,0 +1,69 @@
+import type { GlobalProperty, GlobalPropertyRow } from '../model/globalProperty.ts';
+import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
+import type { NewSelector, SelectorColumns, SelectorRow } from '../model/selector.ts';
+import type { Database } from './database.ts';
+import { globalProperties } from './globalProperties.ts';
+import { resourceGroups } from './resourceGroups.ts';
+import { selectors } from './selectors.ts';
+
+/** A row as it is stored now, and what the engine would stumble over in the meantime (sentences for people). */
+export interface Written<Row> {
+  readonly row: Row;
+  readonly warnings: readonly string[];
+}
+
+/** `resource_groups` (contract §1.5, §7). */
+export interface ResourceGroupRepository {
+  /** All groups by id. */
+  all(): Promise<readonly ResourceGroupRow[]>;
+  get(id: number): Promise<ResourceGroupRow | null>;
+  /** Rejects with EG_CONFLICT (name taken under that parent), EG_IMPOSSIBLE (no such parent), EG_MALFORMED (softMemoryLimit). */
+  create(columns: ResourceGroupColumns): Promise<Written<ResourceGroupRow>>;
+  /** Overwrites all columns; rejects as `create`, with EG_NOT_FOUND, and with EG_IMPOSSIBLE for a cycle of parents. */
+  update(row: ResourceGroupRow): Promise<Written<ResourceGroupRow>>;
+  /** An unknown id is no error. Rejects with EG_CONFLICT while selectors or other groups refer to it. */
+  delete(id: number): Promise<void>;
+}
+
+/** `selectors` (contract §1.5, §7), with the engine's own additional columns where the table has them. */
+export interface SelectorRepository {
+  /** All selectors, those of one group where an id is given, highest priority first. */
+  all(resourceGroupId: number | null): Promise<readonly SelectorRow[]>;
+  /** Rejects with EG_CONFLICT where there is no group at all, EG_IMPOSSIBLE for an unknown one or a column the table lacks. */
+  create(selector: NewSelector): Promise<Written<SelectorRow>>;
+  /** Every row equal to `current` becomes `update`; without one, `update` is created. */
+  update(current: SelectorRow, update: SelectorColumns): Promise<Written<SelectorRow>>;
+  /** Deletes every equal row; answers how many there were. */
+  delete(selector: SelectorRow): Promise<number>;
+}
+
+/** `resource_groups_global_properties` (contract §1.5, §7). */
+export interface GlobalPropertyRepository {
+  all(): Promise<readonly GlobalPropertyRow[]>;
+  get(name: string): Promise<GlobalPropertyRow | null>;
+  /** Rejects with EG_CONFLICT where it exists. */
+  create(property: GlobalProperty): Promise<void>;
+  /** Creates it where it does not exist. */
+  update(property: GlobalProperty): Promise<void>;
+  /** An unknown name is no error. */
+  delete(name: string): Promise<void>;
+}
+
+/**
+ * The tables that engines' database resource group manager reads, in one database. Each call is one transaction. Every
+ * method rejects with EG_DATABASE_UNAVAILABLE when the database is away, EG_NOT_FOUND when it or its tables do not exist.
+ */
+export interface ResourceGroupStore {
+  readonly groups: ResourceGroupRepository;
+  readonly selectors: SelectorRepository;
+  readonly properties: GlobalPropertyRepository;
+}
+
+/**
+ * The resource groups of a database.
+ * @param name its name for messages; null for the gateway's own
+ */
+export function resourceGroupStore(database: Database, name: string | null): ResourceGroupStore {
+  const tables = { database, name };
+  return { groups: resourceGroups(tables), selectors: selectors(tables), properties: globalProperties(tables) };
+}

@@ -1,0 +1,219 @@
+import type { Knex } from 'knex';
+import { GatewayError } from '../model/errors.ts';
+import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
+import { PROPERTIES } from './globalProperties.ts';
+import type { ResourceGroupRepository, Written } from './resourceGroupStore.ts';
+import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
+
+/** Table of the groups. */
+export const GROUPS = 'resource_groups';
+const ID = 'resource_group_id';
+
+/** A row as drivers give it: big integers as text (pg), booleans as numbers (MySQL, SQLite). */
+type RawRow = Readonly<Record<string, unknown>>;
+
+/** Reads and writes `resource_groups`. */
+export function resourceGroups(tables: ResourceGroupTables): ResourceGroupRepository {
+  const dialect = tables.database.dialect.name;
+  /** All groups, locked: whether a change fits depends on the others. */
+  const lockedGroups = async (trx: Knex): Promise<readonly ResourceGroupRow[]> => {
+    const rows: RawRow[] = await locked(trx(GROUPS).select('*').orderBy(ID), dialect);
+    return rows.map(fromRow);
+  };
+  return {
+    all: () =>
+      inTransaction(tables, async (trx) => ((await trx(GROUPS).select('*').orderBy(ID)) as RawRow[]).map(fromRow)),
+    get: (id) =>
+      inTransaction(tables, async (trx) => {
+        const row: RawRow | undefined = await trx(GROUPS)
+          .where(idEquals(trx, ID, id, dialect))
+          .first();
+        return row === undefined ? null : fromRow(row);
+      }),
+    create: (columns) =>
+      inTransaction(tables, async (trx) => {
+        const others = await lockedGroups(trx);
+        refuseWhatCannotBe(columns, null, others);
+        await requireMemoryLimit(trx, columns);
+        const insert = trx(GROUPS).insert(toRow(columns));
+        const [answer] = dialect === 'mysql' ? await insert : await insert.returning(ID);
+        const resourceGroupId = Number(dialect === 'mysql' ? answer : (answer as unknown as RawRow)[ID]);
+        return written(trx, { resourceGroupId, ...columns }, others);
+      }),
+    update: (row) =>
+      inTransaction(tables, async (trx) => {
+        const all = await lockedGroups(trx);
+        const { resourceGroupId, ...columns } = row;
+        const others = all.filter((group) => group.resourceGroupId !== resourceGroupId);
+        if (others.length === all.length) throw unknownGroup(resourceGroupId);
+        refuseWhatCannotBe(columns, resourceGroupId, others);
+        await requireMemoryLimit(trx, columns);
+        await trx(GROUPS)
+          .where(idEquals(trx, ID, resourceGroupId, dialect))
+          .update(toRow(columns));
+        return written(trx, row, others);
+      }),
+    delete: (id) =>
+      inTransaction(tables, async (trx) => {
+        const all = await lockedGroups(trx);
+        if (!all.some((group) => group.resourceGroupId === id)) return;
+        const children = all.filter((group) => group.parent === id).map((group) => JSON.stringify(group.name));
+        const [count] = await trx('selectors')
+          .where(idEquals(trx, ID, id, dialect))
+          .count({ count: '*' });
+        const selectors = Number(count?.count ?? 0);
+        // Where the engine made the tables, its foreign keys would delete all of these too.
+        if (children.length > 0 || selectors > 0) {
+          const users = [
+            ...(children.length === 0 ? [] : [`the groups ${children.join(', ')}, whose parent it is`]),
+            ...(selectors === 0 ? [] : [`${selectors} selector${selectors === 1 ? '' : 's'}`]),
+          ];
+          throw new GatewayError('EG_CONFLICT', `Group ${id} is in use by ${users.join(' and ')}; delete these first.`);
+        }
+        await trx(GROUPS)
+          .where(idEquals(trx, ID, id, dialect))
+          .delete();
+      }),
+  };
+}
+
+/** Error of a call that names a group that is not there. */
+function unknownGroup(id: number): GatewayError {
+  return new GatewayError('EG_NOT_FOUND', `There is no resource group ${id}.`, { field: 'resourceGroupId' });
+}
+
+function refuseWhatCannotBe(group: ResourceGroupColumns, id: number | null, others: readonly ResourceGroupRow[]): void {
+  const { name, parent, environment } = group;
+  if (parent !== null && parent === id) {
+    throw new GatewayError('EG_IMPOSSIBLE', `Group ${id} cannot be its own parent.`, { field: 'parent' });
+  }
+  const byId = new Map(others.map((other) => [other.resourceGroupId, other]));
+  if (parent !== null && !byId.has(parent)) {
+    throw new GatewayError('EG_IMPOSSIBLE', `There is no group ${parent} that could be the parent.`, {
+      field: 'parent',
+    });
+  }
+  const seen = new Set<number>();
+  for (let above = parent; above !== null && !seen.has(above); above = byId.get(above)?.parent ?? null) {
+    if (above === id) {
+      throw new GatewayError('EG_IMPOSSIBLE', `Group ${id} would be among its own parents.`, { field: 'parent' });
+    }
+    seen.add(above);
+  }
+  const same = others.find(
+    (other) => other.name === name && other.parent === parent && other.environment === environment,
+  );
+  if (same !== undefined) {
+    const message = `Group ${same.resourceGroupId} has that name already, under the same parent and environment.`;
+    throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
+  }
+}
+
+/** The limit may be null only where the engine's migrations have made its column nullable. */
+async function requireMemoryLimit(trx: Knex, { softMemoryLimit }: ResourceGroupColumns): Promise<void> {
+  if (softMemoryLimit !== null) return;
+  const columns = await trx(GROUPS).columnInfo();
+  if (columns.soft_memory_limit?.nullable === true) return;
+  throw new GatewayError(
+    'EG_MALFORMED',
+    'softMemoryLimit is required: a percentage such as 80% or a size such as 5GB.',
+    {
+      field: 'softMemoryLimit',
+    },
+  );
+}
+
+/**
+ * Adds what the engine would refuse as long as it is so (its AbstractResourceConfigurationManager): a later call can mend
+ * it, so it is told, not refused.
+ */
+async function written(
+  trx: Knex,
+  row: ResourceGroupRow,
+  others: readonly ResourceGroupRow[],
+): Promise<Written<ResourceGroupRow>> {
+  const warnings: string[] = [];
+  const parent = others.find((other) => other.resourceGroupId === row.parent);
+  const children = others.filter((other) => other.parent === row.resourceGroupId);
+  const env = (environment: string | null) =>
+    environment === null ? 'no environment' : `environment ${JSON.stringify(environment)}`;
+  if (row.environment === null)
+    warnings.push('The group has no environment: an engine reads only groups of its own environment.');
+  if (parent !== undefined && parent.environment !== row.environment) {
+    warnings.push(
+      `Its parent has ${env(parent.environment)}, the group ${env(row.environment)}: the engine loads no groups while they differ.`,
+    );
+  }
+  const strangers = children.filter((child) => child.environment !== row.environment);
+  if (strangers.length > 0) {
+    warnings.push(
+      `Groups below it have another environment (${strangers.map((child) => child.name).join(', ')}): the engine loads no groups while they differ.`,
+    );
+  }
+  if (row.softCpuLimit !== null || row.hardCpuLimit !== null) {
+    const [period] = await trx(PROPERTIES).select('name').limit(1);
+    if (period === undefined)
+      warnings.push(
+        'CPU limits need the global property cpu_quota_period: the engine loads no groups until it is set.',
+      );
+  }
+  if (parent !== undefined) {
+    const siblings = others.filter((other) => other.parent === row.parent);
+    warnings.push(...weightWarnings(parent, [...siblings, row]));
+  }
+  warnings.push(...weightWarnings(row, children));
+  return { row, warnings };
+}
+
+function weightWarnings(parent: ResourceGroupRow, children: readonly ResourceGroupRow[]): readonly string[] {
+  const policy = parent.schedulingPolicy?.toLowerCase();
+  const weighted = children.filter((child) => child.schedulingWeight !== null).length;
+  if ((policy === 'weighted' || policy === 'weighted_fair') && weighted > 0 && weighted < children.length) {
+    return [
+      `Some groups below ${parent.name} have a schedulingWeight and some have none: the engine loads no groups until all or none have.`,
+    ];
+  }
+  if ((policy === 'fair' || policy === 'query_priority') && weighted > 0) {
+    return [
+      `Groups below ${parent.name} have a schedulingWeight, which its schedulingPolicy ${policy} does not allow: the engine loads no groups.`,
+    ];
+  }
+  return [];
+}
+
+function toRow(group: ResourceGroupColumns): Record<string, unknown> {
+  return {
+    name: group.name,
+    parent: group.parent,
+    jmx_export: group.jmxExport,
+    scheduling_policy: group.schedulingPolicy,
+    scheduling_weight: group.schedulingWeight,
+    soft_memory_limit: group.softMemoryLimit,
+    max_queued: group.maxQueued,
+    hard_concurrency_limit: group.hardConcurrencyLimit,
+    soft_concurrency_limit: group.softConcurrencyLimit,
+    soft_cpu_limit: group.softCpuLimit,
+    hard_cpu_limit: group.hardCpuLimit,
+    environment: group.environment,
+  };
+}
+
+function fromRow(row: RawRow): ResourceGroupRow {
+  const text = (column: string) => (row[column] ?? null) as string | null;
+  const number = (column: string) => (row[column] == null ? null : Number(row[column]));
+  return {
+    resourceGroupId: Number(row[ID]),
+    name: String(row.name),
+    softMemoryLimit: text('soft_memory_limit'),
+    maxQueued: Number(row.max_queued),
+    softConcurrencyLimit: number('soft_concurrency_limit'),
+    hardConcurrencyLimit: Number(row.hard_concurrency_limit),
+    schedulingPolicy: text('scheduling_policy'),
+    schedulingWeight: number('scheduling_weight'),
+    jmxExport: row.jmx_export == null ? null : Boolean(row.jmx_export),
+    softCpuLimit: text('soft_cpu_limit'),
+    hardCpuLimit: text('hard_cpu_limit'),
+    parent: number('parent'),
+    environment: text('environment'),
+  };
+}

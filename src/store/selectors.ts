@@ -1,0 +1,138 @@
+import type { Knex } from 'knex';
+import { GatewayError } from '../model/errors.ts';
+import { type SelectorColumns, type SelectorRow, type SelectorText, selectorTextColumns } from '../model/selector.ts';
+import type { SelectorRepository } from './resourceGroupStore.ts';
+import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
+import type { Dialect } from './store.ts';
+
+const SELECTORS = 'selectors';
+const GROUP = 'resource_group_id';
+const texts = Object.entries(selectorTextColumns) as [SelectorText, string][];
+
+type RawRow = Readonly<Record<string, unknown>>;
+
+/** Reads and writes `selectors`. */
+export function selectors(tables: ResourceGroupTables): SelectorRepository {
+  const dialect = tables.database.dialect.name;
+  const columnsOf = async (trx: Knex) => new Set(Object.keys(await trx(SELECTORS).columnInfo()));
+
+  const requireGroup = async (trx: Knex, id: number, field: string): Promise<void> => {
+    const query = trx('resource_groups')
+      .select(GROUP)
+      .where(idEquals(trx, GROUP, id, dialect));
+    if ((await locked(query, dialect)).length > 0) return;
+    throw new GatewayError('EG_IMPOSSIBLE', `There is no resource group ${id}.`, { field });
+  };
+
+  const insert = async (trx: Knex, selector: SelectorColumns, columns: ReadonlySet<string>): Promise<SelectorRow> => {
+    const query = trx(SELECTORS).insert(toRow(selector, columns));
+    if (!columns.has('id')) {
+      await query;
+      return { ...selector, id: null };
+    }
+    const [answer] = dialect === 'mysql' ? await query : await query.returning('id');
+    return { ...selector, id: Number(dialect === 'mysql' ? answer : (answer as unknown as RawRow).id) };
+  };
+
+  /** Condition for rows equal in all columns; null where a wanted value has no column, so that no row can be equal. */
+  const equalTo = (trx: Knex, selector: SelectorRow, columns: ReadonlySet<string>): Knex.QueryCallback | null => {
+    const missing = texts.some(([field, column]) => selector[field] !== null && !columns.has(column));
+    if (missing || (selector.id !== null && !columns.has('id'))) return null;
+    return (query) => {
+      query.where(idEquals(trx, GROUP, selector.resourceGroupId, dialect));
+      query.where(idEquals(trx, 'priority', selector.priority, dialect));
+      if (selector.id !== null) query.where(idEquals(trx, 'id', selector.id, dialect));
+      for (const [field, column] of texts) {
+        if (columns.has(column)) query.where(trx.raw(sameText[dialect], [column, selector[field]]));
+      }
+    };
+  };
+
+  return {
+    all: (resourceGroupId) =>
+      inTransaction(tables, async (trx) => {
+        const query = trx(SELECTORS).select('*').orderBy('priority', 'desc').orderBy(GROUP);
+        if (resourceGroupId !== null) query.where(idEquals(trx, GROUP, resourceGroupId, dialect));
+        return ((await query) as RawRow[]).map(fromRow);
+      }),
+    create: (selector) =>
+      inTransaction(tables, async (trx) => {
+        const columns = await columnsOf(trx);
+        requireColumns(selector, columns, '');
+        const { resourceGroupId: sent } = selector;
+        if (sent !== null) {
+          await requireGroup(trx, sent, 'resourceGroupId');
+          return { row: await insert(trx, { ...selector, resourceGroupId: sent }, columns), warnings: [] };
+        }
+        const newest = await locked(
+          trx('resource_groups').select(GROUP, 'name').orderBy(GROUP, 'desc').limit(1),
+          dialect,
+        );
+        const group: RawRow | undefined = newest[0];
+        if (group === undefined) {
+          const message = 'There is no resource group that the selector could point to; create one first.';
+          throw new GatewayError('EG_CONFLICT', message, { field: 'resourceGroupId' });
+        }
+        const resourceGroupId = Number(group[GROUP]);
+        const row = await insert(trx, { ...selector, resourceGroupId }, columns);
+        const warning = `No resourceGroupId was sent; the selector points to the newest group, ${resourceGroupId} (${group.name}).`;
+        return { row, warnings: [warning] };
+      }),
+    update: (current, update) =>
+      inTransaction(tables, async (trx) => {
+        const columns = await columnsOf(trx);
+        requireColumns(update, columns, 'update.');
+        await requireGroup(trx, update.resourceGroupId, 'update.resourceGroupId');
+        const equal = equalTo(trx, current, columns);
+        const rows: RawRow[] = equal === null ? [] : await locked(trx(SELECTORS).select('*').where(equal), dialect);
+        if (equal === null || rows.length === 0) return { row: await insert(trx, update, columns), warnings: [] };
+        await trx(SELECTORS).where(equal).update(toRow(update, columns));
+        const id = rows.length === 1 && rows[0]?.id != null ? Number(rows[0].id) : null;
+        const warnings =
+          rows.length === 1 ? [] : [`${rows.length} selectors were equal to current; all of them were changed.`];
+        return { row: { ...update, id }, warnings };
+      }),
+    delete: (selector) =>
+      inTransaction(tables, async (trx) => {
+        const equal = equalTo(trx, selector, await columnsOf(trx));
+        return equal === null ? 0 : trx(SELECTORS).where(equal).delete();
+      }),
+  };
+}
+
+/**
+ * Null equals null, and letter case and trailing spaces count, whatever the column's collation says: MySQL's usual ones
+ * would also change the rows of `Bob` for `bob`.
+ */
+const sameText: Readonly<Record<Dialect, string>> = {
+  sqlite: '?? is ?',
+  postgresql: '?? is not distinct from cast(? as varchar)',
+  mysql: 'cast(convert(?? using utf8mb4) as binary) <=> cast(convert(? using utf8mb4) as binary)',
+};
+
+function requireColumns(
+  selector: Readonly<Record<SelectorText, string | null>>,
+  columns: ReadonlySet<string>,
+  prefix: string,
+): void {
+  for (const [field, column] of texts) {
+    if (selector[field] === null || columns.has(column)) continue;
+    const message = `${prefix}${field} has no place: selectors lacks the column ${column}, which the engine's own migrations add.`;
+    throw new GatewayError('EG_IMPOSSIBLE', message, { field: prefix + field });
+  }
+}
+
+function toRow(selector: SelectorColumns, columns: ReadonlySet<string>): Record<string, unknown> {
+  const values = texts.filter(([, column]) => columns.has(column)).map(([field, column]) => [column, selector[field]]);
+  return { [GROUP]: selector.resourceGroupId, priority: selector.priority, ...Object.fromEntries(values) };
+}
+
+function fromRow(row: RawRow): SelectorRow {
+  const values = texts.map(([field, column]) => [field, row[column] ?? null]);
+  return {
+    ...(Object.fromEntries(values) as Record<SelectorText, string | null>),
+    resourceGroupId: Number(row[GROUP]),
+    priority: Number(row.priority),
+    id: row.id == null ? null : Number(row.id),
+  };
+}
