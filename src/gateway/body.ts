@@ -24,9 +24,14 @@ export interface BodyStart {
   readonly bytes: Buffer;
   /** False: more follows, and the request is paused. */
   readonly complete: boolean;
+  /** The bytes as UTF-8. */
+  readonly text: string;
 }
 
 const nothing = Buffer.alloc(0);
+
+/** No body at all. */
+export const emptyBody: BodyStart = { bytes: nothing, complete: true, text: '' };
 
 /**
  * Reads a body up to a limit. Calls back once; never when the client goes away before that (the response's `close`
@@ -36,7 +41,10 @@ export function readStart(request: IncomingMessage, limit: number, done: (start:
   let chunks: Buffer[] | null = null;
   let only: Buffer = nothing;
   let size = 0;
-  const all = () => (chunks === null ? only : Buffer.concat(chunks, size));
+  const finish = (complete: boolean) => {
+    const bytes = chunks === null ? only : Buffer.concat(chunks, size);
+    done({ bytes, complete, text: bytes.toString('utf8') });
+  };
   const onData = (chunk: Buffer) => {
     size += chunk.length;
     if (chunks !== null) chunks.push(chunk);
@@ -44,9 +52,9 @@ export function readStart(request: IncomingMessage, limit: number, done: (start:
     else chunks = [only, chunk];
     if (size <= limit) return;
     request.off('data', onData).off('end', onEnd).pause();
-    done({ bytes: all(), complete: false });
+    finish(false);
   };
-  const onEnd = () => done({ bytes: all(), complete: true });
+  const onEnd = () => finish(true);
   request.on('data', onData).once('end', onEnd);
 }
 

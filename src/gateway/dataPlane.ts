@@ -12,7 +12,7 @@ import type { ClusterEntry, RoutingTable } from '../routing/routingTable.ts';
 import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import { AskExchange, unknownQuery } from './askExchange.ts';
-import { announcedLength, type BodyStart, hasBody, readStart } from './body.ts';
+import { announcedLength, type BodyStart, emptyBody, hasBody, readStart } from './body.ts';
 import { codeOf } from './clusterError.ts';
 import type { DataPlaneContext, DataPlaneSettings, ProxiedRequest } from './dataPlaneContext.ts';
 import { DataPlaneMetrics, type RequestKind } from './dataPlaneMetrics.ts';
@@ -227,7 +227,7 @@ class QueryDataPlane implements DataPlane {
     this.#context.metrics.submission();
     const { request } = proxied;
     if (!hasBody(request)) {
-      this.#analyze(proxied, { bytes: emptyBody, complete: true });
+      this.#analyze(proxied, emptyBody);
       return;
     }
     const limit = Math.max(this.#settings.maxAnalyzedBody, MIN_BUFFERED_BODY);
@@ -239,8 +239,7 @@ class QueryDataPlane implements DataPlane {
     const { analyzer, table } = this.#context;
     const known = table.current;
     const bytes = body.complete ? body.bytes : null;
-    const needsAll =
-      known.rules?.needsAnalysis === true || (bytes !== null && killQuery.test(bytes.toString('latin1')));
+    const needsAll = known.rules?.needsAnalysis === true || (bytes !== null && killQuery.test(body.text));
     if (needsAll) {
       this.#settle(proxied, analyzer.analyze(proxied.request, bytes, true), (analysis) =>
         this.#decideSubmission(proxied, body, known, analysis, true),
@@ -414,7 +413,7 @@ class QueryDataPlane implements DataPlane {
       serverPort: client.port,
       remoteAddr: client.address,
       remoteUser: null,
-      formBody: isForm === true && body !== null && body.complete ? body.bytes.toString('utf8') : null,
+      formBody: isForm === true && body !== null && body.complete ? body.text : null,
       isSubmission: proxied.kind === 'submission',
       user: analyzed ? analysis.user : null,
       queryProperties: analyzed ? analysis.queryProperties : null,
@@ -516,8 +515,6 @@ class QueryDataPlane implements DataPlane {
       answer(response, 500, ['content-type', 'text/plain; charset=utf-8'], 'The gateway failed; its log says why.\n');
   }
 }
-
-const emptyBody = Buffer.alloc(0);
 
 function kindOf(pathKind: ProxiedRequest['pathKind'], isSubmission: boolean): RequestKind {
   if (isSubmission) return 'submission';

@@ -210,13 +210,26 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (this.#remaining >= 0) {
       this.#remaining -= chunk.length;
       if (this.#remaining === 0) {
-        // The last bytes go out together with the end of the answer.
         this.#ended = true;
-        this.response.end(chunk);
+        this.#finishWith(chunk);
         return true;
       }
     }
     return this.response.write(chunk);
+  }
+
+  /** Writes the last bytes of an answer whose length was announced. */
+  #finishWith(chunk: Buffer): void {
+    const { response } = this;
+    if (chunk.length > MAX_JOINED_BYTES || response.socket === null || response.socket.writableLength > 0) {
+      response.end(chunk);
+      return;
+    }
+    // As text, Node joins head and body into one write; as a Buffer they and the empty end are a gathering write of
+    // three. Latin-1 keeps every byte.
+    response.write(chunk.toString('latin1'), 'latin1');
+    response.socket.uncork();
+    response.end();
   }
 
   #end(trailers: IncomingHttpHeaders | null): void {
@@ -249,6 +262,9 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     } else this.finished(this.status === 0 ? 'failed' : 'answered');
   }
 }
+
+/** Node writes text up to 16 KB without a buffer of its own; head and body together stay below. */
+const MAX_JOINED_BYTES = 14_336;
 
 /** One error for all: making one a request would cost a stack trace each. */
 const clientWentAway = new Error('The client went away');

@@ -202,7 +202,7 @@ export class SubmissionExchange extends Exchange {
         source: headerOf(this.request, names.headerKey('Source')),
         status: status === 0 ? 'client_gone' : status,
         durationMs: Math.round(clock.monotonic() - this.#proxied.startedAt),
-        queryText: settings().logQueryText ? body.bytes.toString('utf8') : undefined,
+        queryText: settings().logQueryText ? body.text : undefined,
       },
       'query',
     );
@@ -224,7 +224,7 @@ export class SubmissionExchange extends Exchange {
     const { decision, user, body } = this.#submission;
     history.add({
       queryId,
-      queryText: body.bytes.toString('utf8'),
+      queryText: body.text,
       user: user.user,
       source: headerOf(this.request, names.headerKey('Source')) ?? null,
       backendUrl: cluster.proxyTo,

@@ -97,6 +97,11 @@ export class ServerProcess {
     }
   }
 
+  /** Its process id while it runs. */
+  get pid(): number {
+    return this.child?.pid ?? 0;
+  }
+
   async stop(signal: NodeJS.Signals): Promise<void> {
     const child = this.child;
     this.child = null;

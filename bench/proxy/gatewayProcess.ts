@@ -1,0 +1,109 @@
+/**
+ * The gateway as the benchmark runs it, in a process of its own: data plane, health checks, history into the database
+ * given by DATABASE (JSON of JDBC settings). Says `listening PORT` on its output.
+ */
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import { createDataPlane } from '../../src/gateway/dataPlane.ts';
+import { defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
+import { createGatewayServer, defaultServerLimits } from '../../src/gateway/gatewayServer.ts';
+import { HealthMonitors } from '../../src/gateway/healthMonitors.ts';
+import { InfoCheck, noopCheck } from '../../src/gateway/infoCheck.ts';
+import { headerUserAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import { productNames } from '../../src/model/names.ts';
+import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { createHistoryWriter, defaultHistorySettings } from '../../src/store/historyWriter.ts';
+import { openStore } from '../../src/store/openStore.ts';
+
+const [cluster = '', database = '{}', spillDirectory = ''] = process.argv.slice(2);
+const names = productNames('Engine');
+const registry = new Registry();
+// Log lines are written as in production; where they go to is not the gateway's cost.
+const logger = pino({ level: 'info' }, pino.destination('/dev/null'));
+const clock = systemClock;
+const store = await openStore({ ...JSON.parse(database), runMigrations: true, logger });
+const history = createHistoryWriter({
+  repository: store.history,
+  settings: () => defaultHistorySettings,
+  spillDirectory,
+  logger,
+  registry,
+  clock,
+});
+const table = new RoutingTableHolder();
+const monitors = new HealthMonitors(
+  {
+    table,
+    kinds: { INFO_API: new InfoCheck({ retries: () => 0, connectTimeout: 1_000 }), NOOP: noopCheck },
+    logger,
+    registry,
+    clock,
+    random: Math.random,
+  },
+  { type: 'INFO_API', interval: 1_000, timeout: 5_000, failureThreshold: 3, successThreshold: 1 },
+);
+const dataPlane = createDataPlane(
+  {
+    names,
+    table,
+    store,
+    history,
+    analyzer: headerUserAnalyzer(names),
+    logger,
+    registry,
+    clock,
+    random: Math.random,
+    connectionFailed: (name, baseUrl, reason) => monitors.connectionFailed(name, baseUrl, reason),
+  },
+  {
+    additionalStatementPaths: [],
+    extraWhitelistPaths: [],
+    trustPeer: () => false,
+    ownCookies: ['eg-session'],
+    upstream: {
+      connections: 512,
+      maxQueued: 1024,
+      connectTimeout: 5_000,
+      bodyTimeout: 300_000,
+      idleTimeout: 60_000,
+      maxHeaderSize: 65_536,
+    },
+    settings: defaultDataPlaneSettings,
+  },
+);
+table.setInputs({
+  clusters: [
+    {
+      name: 'stub',
+      proxyTo: cluster,
+      externalUrl: cluster,
+      routingGroup: 'adhoc',
+      active: true,
+      weight: 100,
+      healthCheck: null,
+      origin: 'resource',
+    },
+  ],
+});
+monitors.start();
+await monitors.checkNow('stub');
+await dataPlane.start();
+const server = createGatewayServer({
+  ...defaultServerLimits,
+  dataPlane,
+  // What the benchmark asks beside the load: how much history is not in the database yet.
+  api: (_request, response) => void response.end(JSON.stringify(history.depth())),
+});
+server.listen(0, '127.0.0.1', () => console.log(`listening ${(server.address() as AddressInfo).port}`));
+process.once('SIGTERM', () => {
+  server.close();
+  server.closeAllConnections();
+  monitors.stop();
+  void dataPlane
+    .close(1_000)
+    .then(() => history.close(10_000))
+    .then(() => store.close())
+    .finally(() => process.exit(0));
+});

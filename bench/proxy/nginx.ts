@@ -1,0 +1,73 @@
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { freePort, ServerProcess } from '../../test/support/serverProcess.ts';
+
+/** A private nginx: its own configuration, directory and processes. */
+export interface Nginx {
+  readonly url: string;
+  readonly stop: () => Promise<void>;
+  /** The worker that does the work. */
+  readonly workerPid: number;
+}
+
+const PAGE_BYTES = 8_192;
+
+/** A stub cluster: answers submissions with an id of its own and follow-ups with a page of 8 KB. */
+export async function startStubCluster(directory: string): Promise<Nginx> {
+  const html = path.join(directory, 'html');
+  mkdirSync(html, { recursive: true });
+  chmodSync(directory, 0o755);
+  writeFileSync(path.join(html, 'page'), JSON.stringify({ data: 'x'.repeat(PAGE_BYTES - 11) }));
+  const results = JSON.stringify({
+    // Unique: connections are numbered through, and so are the requests of each.
+    id: '20261121_015745_${connection}00000${connection_requests}_bench',
+    infoUri: 'http://$http_x_forwarded_host:$http_x_forwarded_port/ui/query.html',
+    nextUri: 'http://$http_x_forwarded_host:$http_x_forwarded_port/v1/statement/queued/x/1',
+    stats: { state: 'QUEUED', queued: true, scheduled: false, nodes: 0, totalSplits: 0, elapsedTimeMillis: 0 },
+    warnings: [],
+  });
+  return start(path.join(directory, 'stub'), (port) =>
+    [
+      `server { listen 127.0.0.1:${port};`,
+      `location = /v1/statement { return 200 '${results}'; }`,
+      `location /v1/statement/ { rewrite ^ /page break; root ${html}; }`,
+      `location = /v1/info { return 200 '{"starting":false}'; } }`,
+    ].join('\n'),
+  );
+}
+
+/** nginx as a reverse proxy in front of the cluster: the peer. */
+export function startNginxProxy(directory: string, cluster: string): Promise<Nginx> {
+  return start(path.join(directory, 'proxy'), (port) =>
+    [
+      `upstream cluster { server ${new URL(cluster).host}; keepalive 64; keepalive_requests 100000000; }`,
+      `server { listen 127.0.0.1:${port}; location / { proxy_pass http://cluster; proxy_http_version 1.1;`,
+      'proxy_set_header Connection ""; proxy_set_header Host $proxy_host; proxy_set_header Via "HTTP/1.1 nginx";',
+      'proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header X-Forwarded-Proto $scheme;',
+      'proxy_set_header X-Forwarded-Host $host; proxy_set_header X-Forwarded-Port $server_port; } }',
+    ].join('\n'),
+  );
+}
+
+async function start(directory: string, server: (port: number) => string): Promise<Nginx> {
+  mkdirSync(directory, { recursive: true });
+  const port = await freePort();
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((name) => `${name}_temp_path ${path.join(directory, name)};`)
+    .join(' ');
+  const file = path.join(directory, 'nginx.conf');
+  // One process that neither forks nor detaches: its CPU time is the whole, and stopping it stops all.
+  writeFileSync(
+    file,
+    `daemon off; master_process off; worker_processes 1; pid ${directory}/pid; error_log ${directory}/error.log;
+events { worker_connections 2048; }
+http { access_log off; default_type application/json; keepalive_requests 100000000; ${temporary}
+${server(port)} }\n`,
+  );
+  const url = `http://127.0.0.1:${port}`;
+  const nginx = new ServerProcess('nginx', ['-c', file, '-e', `${directory}/error.log`], null);
+  await nginx.start(async () => {
+    await fetch(`${url}/v1/info`).then((answer) => answer.arrayBuffer());
+  });
+  return { url, workerPid: nginx.pid, stop: () => nginx.stop('SIGQUIT') };
+}

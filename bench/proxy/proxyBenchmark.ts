@@ -1,0 +1,223 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { hasPostgresql, startPostgresql } from '../../test/support/postgresql.ts';
+import { folderOf } from '../../test/support/serverProcess.ts';
+import { type Nginx, startNginxProxy, startStubCluster } from './nginx.ts';
+import { cpuMicroseconds, residentMegabytes } from './processTimes.ts';
+import { wrk } from './wrk.ts';
+
+const FOLLOW_UP = '/v1/statement/executing/20261121_015745_00001_bench/y1a2b3/1';
+const SUBMIT_SCRIPT = `wrk.method = "POST"
+wrk.body = "SELECT n.name, count(*) FROM tpch.tiny.nation n JOIN tpch.tiny.region r ON n.regionkey = r.regionkey GROUP BY 1"
+wrk.headers["Content-Type"] = "text/plain"
+wrk.headers["X-Engine-User"] = "bench"
+wrk.headers["X-Engine-Source"] = "wrk"
+wrk.headers["X-Engine-Catalog"] = "tpch"
+`;
+
+/** What is to be reached: times of nginx's CPU a request. */
+const targets = { 'follow-up': 4.5, submission: 8 } as const;
+type Load = keyof typeof targets;
+
+interface Measured {
+  readonly cpu: number;
+  readonly perSecond: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly resident: number;
+  readonly failed: number;
+  readonly requests: number;
+}
+
+const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million]
+  --seconds N   length of a measurement
+  --rounds N    measurements of each; the median by CPU a request counts
+  --million     afterwards a million follow-ups and submissions; resident memory must stay flat`;
+
+/** Measures the gateway beside nginx as a reverse proxy, in turns, against one stub cluster. */
+export async function runProxyBenchmark(args: readonly string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      seconds: { type: 'string', default: '10' },
+      rounds: { type: 'string', default: '3' },
+      million: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) {
+    console.log(help);
+    return 0;
+  }
+  for (const program of ['nginx', 'wrk']) {
+    if (folderOf([program], ['/usr/sbin']) !== null) continue;
+    console.error(`${program} is missing: install the package ${program}`);
+    return 1;
+  }
+  if (!hasPostgresql()) return 1;
+  const directory = mkdtempSync(path.join(tmpdir(), 'eg-bench-'));
+  const stops: (() => Promise<unknown>)[] = [async () => rmSync(directory, { recursive: true, force: true })];
+  try {
+    const postgresql = await startPostgresql();
+    stops.push(() => postgresql.dispose());
+    const cluster = await startStubCluster(directory);
+    stops.push(cluster.stop);
+    const nginx = await startNginxProxy(directory, cluster.url);
+    stops.push(nginx.stop);
+    const gateway = await startGateway(cluster, await postgresql.createDatabase(), path.join(directory, 'spill'));
+    stops.push(gateway.stop);
+    const script = path.join(directory, 'submit.lua');
+    writeFileSync(script, SUBMIT_SCRIPT);
+    return await measureAll(nginx, gateway, script, values);
+  } finally {
+    for (const stop of stops.reverse()) await stop();
+  }
+}
+
+async function measureAll(
+  nginx: Nginx,
+  gateway: RunningGateway,
+  script: string,
+  values: { readonly seconds: string; readonly rounds: string; readonly million: boolean },
+): Promise<number> {
+  const seconds = Number(values.seconds);
+  const load = (target: Target, kind: Load, duration: number) =>
+    measure(
+      target,
+      kind === 'submission' ? '/v1/statement' : FOLLOW_UP,
+      duration,
+      kind === 'submission' ? script : null,
+    );
+  // The gateway learns the coordinator, and the compiler its hot paths.
+  for (const kind of ['submission', 'follow-up'] as const) await load(gateway, kind, Math.min(seconds, 5));
+  let reached = true;
+  console.log('load        proxy    CPU µs/req  req/s    p50 ms  p99 ms  RSS MB  failed');
+  for (const kind of ['follow-up', 'submission'] as const) {
+    const rounds: { peer: Measured; own: Measured }[] = [];
+    for (let round = 0; round < Number(values.rounds); round++) {
+      rounds.push({ peer: await load(nginx, kind, seconds), own: await load(gateway, kind, seconds) });
+    }
+    const middle = rounds.sort((a, b) => a.own.cpu / a.peer.cpu - b.own.cpu / b.peer.cpu)[(rounds.length - 1) >> 1];
+    if (middle === undefined) return 2;
+    print(kind, 'nginx', middle.peer);
+    print(kind, 'gateway', middle.own);
+    const ratio = middle.own.cpu / middle.peer.cpu;
+    const failed = rounds.reduce((sum, round) => sum + round.own.failed, 0);
+    const good = ratio <= targets[kind] && failed === 0;
+    reached &&= good;
+    console.log(
+      `${kind}: ${ratio.toFixed(2)} × nginx (to reach: ${targets[kind]} ×), ${failed} failed of ${rounds.reduce((sum, round) => sum + round.own.requests, 0)}: ${good ? 'reached' : 'MISSED'}\n`,
+    );
+  }
+  if (values.million) reached = (await runMillion(gateway, load)) && reached;
+  return reached ? 0 : 1;
+}
+
+async function measure(target: Target, requestPath: string, seconds: number, script: string | null): Promise<Measured> {
+  const before = cpuMicroseconds(target.workerPid);
+  const result = await wrk(target.url + requestPath, seconds, script);
+  await target.settle?.();
+  const cpu = (cpuMicroseconds(target.workerPid) - before) / result.requests;
+  return { ...result, cpu, resident: residentMegabytes(target.workerPid) };
+}
+
+/** A million requests, half follow-ups, half submissions, in slices; memory of the last quarter beside the second. */
+async function runMillion(
+  gateway: RunningGateway,
+  load: (target: RunningGateway, kind: Load, seconds: number) => Promise<Measured>,
+): Promise<boolean> {
+  const slices: number[] = [];
+  let requests = 0;
+  let failed = 0;
+  while (requests < 1_000_000) {
+    for (const kind of ['follow-up', 'submission'] as const) {
+      const measured = await load(gateway, kind, 5);
+      requests += measured.requests;
+      failed += measured.failed;
+      slices.push(measured.resident);
+    }
+  }
+  const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
+  const quarter = Math.max(1, Math.floor(slices.length / 4));
+  const second = median(slices.slice(quarter, 2 * quarter));
+  const last = median(slices.slice(-quarter));
+  const flat = last <= second * 1.1;
+  console.log(
+    `memory over ${requests} requests (${failed} failed), MB: ${slices.map((value) => value.toFixed(0)).join(' ')}`,
+  );
+  console.log(
+    `last quarter ${last.toFixed(0)} MB, second quarter ${second.toFixed(0)} MB: ${flat ? 'flat' : 'GROWING'}`,
+  );
+  return flat && failed === 0;
+}
+
+function print(kind: Load, proxy: string, measured: Measured): void {
+  const cells = [
+    kind.padEnd(11),
+    proxy.padEnd(8),
+    measured.cpu.toFixed(1).padStart(10),
+    measured.perSecond.toFixed(0).padStart(7),
+    measured.p50.toFixed(2).padStart(8),
+    measured.p99.toFixed(2).padStart(7),
+    measured.resident.toFixed(0).padStart(7),
+    String(measured.failed).padStart(7),
+  ];
+  console.log(cells.join(' '));
+}
+
+/** A proxy that is measured. */
+interface Target {
+  readonly url: string;
+  readonly workerPid: number;
+  /** Waits for work that a load leaves behind: it is part of its cost. */
+  readonly settle?: () => Promise<void>;
+}
+
+/** A gateway in a process of its own. */
+interface RunningGateway extends Target {
+  readonly stop: () => Promise<void>;
+}
+
+async function startGateway(cluster: Nginx, database: object, spillDirectory: string): Promise<RunningGateway> {
+  const program = path.join(import.meta.dirname, 'gatewayProcess.ts');
+  const flags = process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [];
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [...flags, program, cluster.url, JSON.stringify(database), spillDirectory],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
+  if (child.stdout === null || child.pid === undefined) throw new Error('the gateway process did not start');
+  const lines = createInterface({ input: child.stdout });
+  for await (const line of lines) {
+    const port = /^listening (\d+)$/.exec(line)?.[1];
+    if (port === undefined) continue;
+    const url = `http://127.0.0.1:${port}`;
+    return {
+      url,
+      workerPid: child.pid,
+      settle: () => historyWritten(url),
+      stop: async () => {
+        const exited = once(child, 'exit');
+        child.kill('SIGTERM');
+        await exited;
+      },
+    };
+  }
+  throw new Error('the gateway process ended before it listened');
+}
+
+/** Waits until all history is in the database. */
+async function historyWritten(url: string): Promise<void> {
+  for (let turn = 0; turn < 600; turn++) {
+    const depth = (await (await fetch(`${url}/depth`)).json()) as { memory: number; spilled: number };
+    if (depth.memory === 0 && depth.spilled === 0) return;
+    await sleep(100);
+  }
+  throw new Error('the history was not written within 60 s');
+}
