@@ -41,16 +41,24 @@ export interface ApiServer<R extends ClusterRegistry = TableRegistry> {
   close(): Promise<void>;
 }
 
-/** Starts the API; with `registry` over that one (made for the same table), otherwise over a TableRegistry. */
-export async function startApi(
-  options: Partial<ApiOptions> & {
-    readonly product?: string;
-    readonly logger?: Logger;
-    readonly resourceGroups?: SchemaStores;
-  } = {},
-): Promise<ApiServer> {
+/** What a test chooses. */
+export type ServerOptions = Partial<ApiOptions> & {
+  readonly product?: string;
+  readonly logger?: Logger;
+  readonly resourceGroups?: SchemaStores;
+};
+
+/** Starts the API over a TableRegistry. */
+export function startApi(options: ServerOptions = {}): Promise<ApiServer> {
   const table = new RoutingTableHolder();
-  const registry = new TableRegistry(table);
+  return startApiOver({ table, registry: new TableRegistry(table) }, options);
+}
+
+/** Starts the API over a registry and the table that it keeps. */
+export async function startApiOver<R extends ClusterRegistry>(
+  { table, registry }: { readonly table: RoutingTableHolder; readonly registry: R },
+  options: ServerOptions = {},
+): Promise<ApiServer<R>> {
   const metrics = new Registry();
   const logged: string[] = [];
   const logger = options.logger ?? pino({ level: 'trace' }, { write: (line: string) => logged.push(line) });
