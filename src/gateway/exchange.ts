@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import { isOwnFault } from './clusterError.ts';
 import { headersForClient } from './responseHeaders.ts';
 import type { Upstream } from './upstreams.ts';
 
@@ -186,7 +187,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (controller != null && controller !== this.#controller) return;
     this.#leave();
     if (this.clientGone) return;
-    if (!this.sent) this.upstream?.noteReachable(false);
+    if (!this.sent && !isOwnFault(error)) this.upstream?.noteReachable(false);
     if (this.response.headersSent) {
       // The status is gone already: a cut connection is the only way left to say that the answer is not whole.
       this.response.destroy();

@@ -74,7 +74,8 @@ export class ForwardExchange extends Exchange {
     this.#context.logger.debug({ cluster, baseUrl: upstream.baseUrl, err: error }, 'cluster did not answer');
     if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster, upstream.baseUrl, reason);
     const { method } = this.#proxied;
-    if (this.sent && !this.answered && isReset(error) && !this.#repeated && (method === 'GET' || method === 'HEAD')) {
+    const idempotent = (method === 'GET' || method === 'HEAD' || method === 'DELETE') && this.#outgoing.body === null;
+    if (this.sent && !this.answered && isReset(error) && !this.#repeated && idempotent) {
       // An idle connection may be closed just as the request is written; these methods may be repeated (RFC 9110 §9.2.2).
       this.#repeated = true;
       this.send(upstream, this.#outgoing);
@@ -103,10 +104,12 @@ export class ForwardExchange extends Exchange {
     const { queryId } = this.#reason;
     void this.#reroute(queryId).then((done) => {
       if (done || this.clientGone) return;
-      if (this.#proxied.statementPath && this.#context.stickiness.isSuperseded(queryId)) {
+      const why = this.#lostBecause(queryId);
+      if (why === null) this.release();
+      else {
         this.discard();
-        this.#context.refuse(this.#proxied, ownerGone(queryId, this.#clusterName(), 'it was restarted since'));
-      } else this.release();
+        this.#context.refuse(this.#proxied, ownerGone(queryId, this.#clusterName(), why));
+      }
     });
   }
 
@@ -127,6 +130,14 @@ export class ForwardExchange extends Exchange {
 
   #giveUp(error: Error): void {
     this.#context.answerFailure(this.#proxied, error, this.answered);
+  }
+
+  /** Why a query is lost whose cluster does not know it; null where the cluster's own answer says enough. */
+  #lostBecause(queryId: string): string | null {
+    if (!this.#proxied.statementPath || this.#context.settings().statementErrors === 'http') return null;
+    if (this.#context.stickiness.isSuperseded(queryId)) return 'it was restarted since';
+    // A GET that is answered 404 ends the query for its client; the reason is better told than the bare status.
+    return this.status === 404 && this.#proxied.method === 'GET' ? 'it does not know the query any more' : null;
   }
 
   /** The next cluster of the group takes over, as nothing was sent yet. */
@@ -183,7 +194,7 @@ export class ForwardExchange extends Exchange {
 export function ownerGone(queryId: string, cluster: string, why: string) {
   return {
     reason: 'owner_gone' as const,
-    message: `Query ${queryId} was lost: its cluster ${cluster === '' ? '' : `"${cluster}" `}is gone (${why}). Run the query again.`,
+    message: `Query ${queryId} was lost with its cluster${cluster === '' ? '' : ` "${cluster}"`}: ${why}. Run the query again.`,
     queryId,
   };
 }

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { RequestUser } from '../model/requestUser.ts';
 import { type ClusterChoice, chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
 import type { GroupDecision } from '../routing/groupDecision.ts';
+import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { BodyRelay, type BodyStart } from './body.ts';
@@ -42,6 +43,8 @@ export class SubmissionExchange extends Exchange {
   #encoding = '';
   #learning = false;
   #tooLarge = false;
+  /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
+  #refused: Refusal['reason'] | null = null;
   #headers: IncomingHttpHeaders | null = null;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, submission: Submission) {
@@ -83,13 +86,18 @@ export class SubmissionExchange extends Exchange {
     this.#cluster = cluster;
     this.#fallback = fallback;
     if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is no HTTP URL`));
-    else if (upstream.overloaded) this.#context.refuse(this.#proxied, overloaded(cluster.name));
+    else if (upstream.overloaded) this.#refuse(overloaded(cluster.name));
     else this.send(upstream, this.#outgoing);
+  }
+
+  #refuse(refusal: Refusal): void {
+    this.#refused = refusal.reason;
+    this.#context.refuse(this.#proxied, refusal);
   }
 
   #refuseNoCluster(choice: ClusterChoice & { cluster: null }): void {
     const { decision } = this.#submission;
-    this.#context.refuse(this.#proxied, {
+    this.#refuse({
       reason: choice.pending ? 'pending' : 'no_cluster',
       message: explainNoCluster(decision, choice.notTaken, this.#context.settings().defaultRoutingGroup),
       queryId: null,
@@ -100,7 +108,7 @@ export class SubmissionExchange extends Exchange {
     const cluster = this.#cluster;
     if (cluster === null) return;
     if (this.#tooLarge) {
-      this.#context.refuse(this.#proxied, tooLarge(this.#context.settings().maxBodySize));
+      this.#refuse(tooLarge(this.#context.settings().maxBodySize));
       return;
     }
     const { type, reason } = classify(error, this.sent);
@@ -198,6 +206,7 @@ export class SubmissionExchange extends Exchange {
         cluster: this.#cluster?.name,
         fallback: this.#fallback || undefined,
         attempts: this.#attempts ?? undefined,
+        refused: this.#refused ?? undefined,
         user: user.user,
         source: headerOf(this.request, names.headerKey('Source')),
         status: status === 0 ? 'client_gone' : status,

@@ -54,7 +54,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   no_cluster: { status: 503, engine: internalError(5, 'NO_NODES_AVAILABLE'), retryAfterSeconds: 5 },
   pending: { status: 503, engine: null, retryAfterSeconds: 1 },
   unknown_query: { status: 404, engine: userError(5, 'NOT_FOUND') },
-  owner_gone: { status: 503, engine: internalError(22, 'REMOTE_HOST_GONE') },
+  owner_gone: { status: 404, engine: internalError(22, 'REMOTE_HOST_GONE') },
   too_many_lookups: { status: 503, engine: null, retryAfterSeconds: 1 },
   overloaded: { status: 503, engine: null, retryAfterSeconds: 1 },
   body_too_large: { status: 413, engine: null },

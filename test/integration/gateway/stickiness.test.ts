@@ -302,8 +302,19 @@ describe('owners that are gone', () => {
     const { error } = results((await send(one.url, pathOf(nextUri!), { headers: user })).text);
     expect(error).toMatchObject({
       errorName: 'REMOTE_HOST_GONE',
-      message: `Query ${id} was lost: its cluster "a" is gone (connection refused). Run the query again.`,
+      message: `Query ${id} was lost with its cluster "a": connection refused. Run the query again.`,
     });
+  });
+
+  test('a cluster that does not know the query any more: a refusal; with statementErrors: http its own answer', async () => {
+    const a = await engine('a');
+    const one = await gateway({ clusters: [clusterAt('a', a.url)] });
+    const { nextUri } = await submit(one.url, 'SELECT 1');
+    await a.restart();
+    const { error } = results((await send(one.url, pathOf(nextUri!), { headers: user })).text);
+    expect(error!.message).toContain('it does not know the query any more');
+    one.dataPlane.configure({ statementErrors: 'http' });
+    expect((await send(one.url, pathOf(nextUri!), { headers: user })).status).toBe(404);
   });
 
   test('a coordinator that is back under a new suffix: a refusal once that is seen', async () => {

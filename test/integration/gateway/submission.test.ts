@@ -159,7 +159,14 @@ describe('refusals', () => {
     gateway.dataPlane.configure({ statementErrors: 'http' });
     const http = await send(gateway.url, '/v1/statement', { method: 'POST', body: 'SELECT 1' });
     expect([http.status, http.headers['content-type']]).toEqual([503, 'text/plain; charset=utf-8']);
-    expect(await gateway.registry.metrics()).toContain('engine_gateway_refusals_total{reason="no_cluster"} 2');
+    const metrics = await gateway.registry.metrics();
+    expect(metrics).toContain('engine_gateway_refusals_total{reason="no_cluster"} 2');
+    expect(metrics).toContain('engine_gateway_requests_total{kind="submission",method="POST",status="2xx"} 1');
+    expect(metrics).toContain('engine_gateway_requests_total{kind="submission",method="POST",status="5xx"} 1');
+    expect(gateway.log.filter((line) => line.msg === 'query').map((line) => line.refused)).toEqual([
+      'no_cluster',
+      'no_cluster',
+    ]);
   });
 
   test('while a cluster is PENDING: 503 with Retry-After', async () => {
