@@ -2,11 +2,12 @@ import { Command, CommanderError } from 'commander';
 import manifest from '../../package.json' with { type: 'json' };
 import { analyzeCommand } from './analyze.ts';
 import { configCommand } from './config.ts';
+import { evaluateCommand } from './evaluate.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { serveCommand } from './serve.ts';
 
 /** Every command; a new one is a file of its own and a line here. */
-const commands: readonly CommandFactory[] = [serveCommand, configCommand, analyzeCommand];
+const commands: readonly CommandFactory[] = [serveCommand, configCommand, analyzeCommand, evaluateCommand];
 
 /**
  * Runs a command line.

@@ -32,6 +32,9 @@ export interface RuleObjects {
   readonly query: QueryObject | undefined;
 }
 
+/** An element takes about as much memory as this many characters. */
+const CHARACTERS_AN_ELEMENT = 8;
+
 /** Where rules get time and chance from; injected, so that tests choose them. */
 export interface Sources {
   /** Milliseconds since 1970. */
@@ -63,7 +66,8 @@ export class Evaluation {
   #memory: number;
   /** Grows with each rule: tells whether a collection was already saved for the current one. */
   #epoch = 1;
-  readonly #saved: Mutable[] = [];
+  /** What undoes the current rule's changes, in their order. */
+  readonly #undo: (() => void)[] = [];
 
   readonly sources: Sources;
 
@@ -90,6 +94,11 @@ export class Evaluation {
     return this.#steps;
   }
 
+  /** Characters and elements made so far. */
+  get memoryUsed(): number {
+    return this.limits.memory - this.#memory;
+  }
+
   /** Checks the length of a string before it is made, and counts it. */
   reserveText(length: number): void {
     if (length > this.limits.stringLength) {
@@ -105,7 +114,7 @@ export class Evaluation {
     if (size > this.limits.elements) {
       throw new EvaluationError(`${size} elements are more than the ${this.limits.elements} allowed`);
     }
-    this.#reserve(growth);
+    this.#reserve(growth * CHARACTERS_AN_ELEMENT);
   }
 
   #reserve(units: number): void {
@@ -120,23 +129,25 @@ export class Evaluation {
   willChange(collection: Mutable): void {
     if (collection.savedEpoch === this.#epoch) return;
     collection.savedEpoch = this.#epoch;
-    collection.save();
-    this.#saved.push(collection);
+    this.#undo.push(collection.snapshot());
+  }
+
+  /** Like `willChange` for a change whose undoing is known: cheaper than a copy of the collection. */
+  willChangeOnly(collection: Mutable, undo: () => void): void {
+    if (collection.savedEpoch !== this.#epoch) this.#undo.push(undo);
   }
 
   /** The current rule went well: its changes stay. */
   commit(): void {
-    if (this.#saved.length > 0) {
-      for (const collection of this.#saved) collection.forget();
-      this.#saved.length = 0;
-    }
+    // Most rules change nothing; setting the length of an empty array costs more than looking at it.
+    if (this.#undo.length > 0) this.#undo.length = 0;
     this.#epoch += 1;
   }
 
   /** The current rule failed: collections are as they were before it. */
   undo(): void {
-    for (const collection of this.#saved) collection.restore();
-    this.#saved.length = 0;
+    for (let index = this.#undo.length - 1; index >= 0; index -= 1) this.#undo[index]?.();
+    this.#undo.length = 0;
     this.#epoch += 1;
   }
 }

@@ -327,8 +327,7 @@ function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code 
     const value = text(e);
     const expression = pattern(e);
     e.at = offset;
-    e.step(16);
-    return javaPattern(javaText(expression, e)).matches(javaText(value, e), e);
+    return javaPattern(javaText(expression, e), e).matches(javaText(value, e), e);
   };
 }
 
@@ -514,7 +513,7 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
   const object = rootObject(target, scope);
   if (object !== undefined)
     checkMember(object === 'state' || object === 'result' ? 'map' : object, name, args.length, offset);
-  const special = specialCall(expression, object);
+  const special = specialCall(expression, object) ?? putCall(expression, object, scope);
   if (special !== null) return special;
   const receiver = chainLink(target, scope);
   const codes = args.map((arg) => compileExpression(arg, scope));
@@ -557,10 +556,16 @@ function overloadFinder(name: string): (self: Value, e: Evaluation) => Overloads
   };
 }
 
+/** Methods of String whose first argument is a regular expression. */
+const PATTERN_METHODS = new Set(['matches', 'replaceAll', 'replaceFirst', 'split']);
+
 /** The most frequent calls, prepared while compiling. */
 function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefined): Code | null {
   const [arg] = args;
-  if (arg?.type !== 'literal' || args.length !== 1 || typeof arg.value !== 'string') return null;
+  if (arg?.type !== 'literal' || typeof arg.value !== 'string') return null;
+  // A pattern that is wrong does not wait for the first request.
+  if (object === undefined && PATTERN_METHODS.has(name)) literalPattern(arg.value, arg.offset);
+  if (args.length !== 1) return null;
   if (object === 'request' && name === 'getHeader') {
     const key = arg.value.toLowerCase();
     return (e) => {
@@ -569,15 +574,30 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
     };
   }
   if (object === 'query' && name === 'tablesContains') {
-    const key = tableKey(arg.value);
+    const parts = tableKey(arg.value)?.split('\0') ?? null;
     return (e) => {
       e.step();
       const { query } = e.objects;
       if (query === undefined || (e.requireAnalysis && query.isUnanalysed)) return missingAnalysis();
-      return key !== null && query.tables.has(key);
+      return parts !== null && query.hasTable(parts);
     };
   }
   return null;
+}
+
+/** `result.put("routingGroup", …)`: what nearly every action is. */
+function putCall({ name, args, offset }: Node<'call'>, object: GlobalObject | undefined, scope: Scope): Code | null {
+  if ((object !== 'result' && object !== 'state') || name !== 'put') return null;
+  const [key, value] = args;
+  if (args.length !== 2 || key?.type !== 'literal' || value === undefined) return null;
+  const keyValue = key.value;
+  const code = compileExpression(value, scope);
+  return (e) => {
+    const given = code(e);
+    e.at = offset;
+    e.step();
+    return e.objects[object].put(keyValue, given, e) ?? null;
+  };
 }
 
 function missingAnalysis(): never {

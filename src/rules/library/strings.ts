@@ -56,18 +56,18 @@ export const stringMethods = new MethodTable('String')
     if (count < 0) throw new EvaluationError('repeat needs a count of 0 or more');
     return made(e, self.length * count, () => self.repeat(count));
   })
-  .add('matches', ['string'], (e, self: string, pattern) => javaPattern(pattern).matches(self, e))
+  .add('matches', ['string'], (e, self: string, pattern) => javaPattern(pattern, e).matches(self, e))
   .add('replaceAll', ['string', 'string'], (e, self: string, pattern, by) =>
-    javaPattern(pattern).replace(self, by, true, e),
+    javaPattern(pattern, e).replace(self, by, true, e),
   )
   .add('replaceFirst', ['string', 'string'], (e, self: string, pattern, by) =>
-    javaPattern(pattern).replace(self, by, false, e),
+    javaPattern(pattern, e).replace(self, by, false, e),
   )
-  .add('split', ['string'], (e, self: string, pattern) => new JavaArray(javaPattern(pattern).split(self, 0, e)))
+  .add('split', ['string'], (e, self: string, pattern) => new JavaArray(javaPattern(pattern, e).split(self, 0, e)))
   .add(
     'split',
     ['string', 'int'],
-    (e, self: string, pattern, limit) => new JavaArray(javaPattern(pattern).split(self, limit, e)),
+    (e, self: string, pattern, limit) => new JavaArray(javaPattern(pattern, e).split(self, limit, e)),
   )
   .add('toCharArray', [], (e, self: string) => new JavaArray(units(e, self).map(char)))
   .add('chars', [], (e, self: string) => new JavaStream(units(e, self).map((unit) => unit.charCodeAt(0))))

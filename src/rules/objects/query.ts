@@ -11,6 +11,7 @@ export class QueryObject extends JavaObject {
   readonly kind = 'query';
   readonly properties: QueryProperties;
   #tables: Set<string> | null = null;
+  readonly #sets = new Map<'catalogs' | 'schemas' | 'catalogSchemas', JavaSet>();
 
   constructor(properties: QueryProperties) {
     super();
@@ -21,6 +22,23 @@ export class QueryObject extends JavaObject {
   get isUnanalysed(): boolean {
     const { queryType, errorMessage, body } = this.properties;
     return queryType === '' && errorMessage === null && body === '';
+  }
+
+  /** Whether the query uses a table, given by its lower-case parts. */
+  hasTable(parts: readonly string[]): boolean {
+    const { tables } = this.properties;
+    if (tables.length > 16) return this.tables.has(parts.join('\0'));
+    return tables.some((table) => table[2] === parts[2] && table[1] === parts[1] && table[0] === parts[0]);
+  }
+
+  /** A set of names, made once; rules cannot change it. */
+  set(name: 'catalogs' | 'schemas' | 'catalogSchemas', e: Evaluation): JavaSet {
+    let set = this.#sets.get(name);
+    if (set === undefined) {
+      set = stringSet(e, this.properties[name]);
+      this.#sets.set(name, set);
+    }
+    return set;
   }
 
   /** Keys of all tables, as `tableKey` makes them. */
@@ -89,6 +107,11 @@ function analysed(e: Evaluation, self: QueryObject): QueryProperties {
   return self.properties;
 }
 
+function analysedSet(e: Evaluation, self: QueryObject, name: 'catalogs' | 'schemas' | 'catalogSchemas'): JavaSet {
+  analysed(e, self);
+  return self.set(name, e);
+}
+
 function stringSet(e: Evaluation, items: readonly Value[]): JavaSet {
   const set = new JavaSet('insertion', true);
   for (const item of items) set.fill(item, e);
@@ -108,9 +131,9 @@ export const queryMethods = new MethodTable('query properties')
   .add('getResourceGroupQueryType', [], (e, self: QueryObject) => analysed(e, self).resourceGroupQueryType)
   .add('getDefaultCatalog', [], (_e, self: QueryObject) => self.properties.defaultCatalog)
   .add('getDefaultSchema', [], (_e, self: QueryObject) => self.properties.defaultSchema)
-  .add('getCatalogs', [], (e, self: QueryObject) => stringSet(e, analysed(e, self).catalogs))
-  .add('getSchemas', [], (e, self: QueryObject) => stringSet(e, analysed(e, self).schemas))
-  .add('getCatalogSchemas', [], (e, self: QueryObject) => stringSet(e, analysed(e, self).catalogSchemas))
+  .add('getCatalogs', [], (e, self: QueryObject) => analysedSet(e, self, 'catalogs'))
+  .add('getSchemas', [], (e, self: QueryObject) => analysedSet(e, self, 'schemas'))
+  .add('getCatalogSchemas', [], (e, self: QueryObject) => analysedSet(e, self, 'catalogSchemas'))
   .add('tablesContains', ['string'], (e, self: QueryObject, name) => {
     analysed(e, self);
     const key = tableKey(name);

@@ -8,6 +8,8 @@ import { JavaBuilder, JavaObject, type Value } from '../values/value.ts';
 export class RequestObject extends JavaObject {
   readonly kind = 'request';
   readonly request: RuleRequest;
+  #lastName: string | null = null;
+  #lastValue: string | null = null;
   #headers: Map<string, string[]> | null = null;
   #parameters: Map<string, string[]> | null = null;
 
@@ -30,9 +32,22 @@ export class RequestObject extends JavaObject {
     return headers;
   }
 
-  /** First value of a header; null when it is absent. */
+  /**
+   * First value of a header; null when it is absent. Searches the lines: a request has about ten, and rules ask for a
+   * few names, which costs less than a map of them.
+   */
   header(lowerCaseName: string): string | null {
-    return this.headers.get(lowerCaseName)?.[0] ?? null;
+    if (lowerCaseName === this.#lastName) return this.#lastValue;
+    let found: string | null = null;
+    for (const line of this.request.headers) {
+      if (isName(line[0], lowerCaseName)) {
+        found = line[1];
+        break;
+      }
+    }
+    this.#lastName = lowerCaseName;
+    this.#lastValue = found;
+    return found;
   }
 
   /** Parameters of the query string, then of a form body (Servlet 6, 3.1). */
@@ -49,6 +64,17 @@ export class RequestObject extends JavaObject {
     this.#parameters = parameters;
     return parameters;
   }
+}
+
+/** Whether a header's name is the one asked for, in any letter case. */
+function isName(name: string, lowerCaseName: string): boolean {
+  if (name.length !== lowerCaseName.length) return false;
+  for (let index = name.length - 1; index >= 0; index -= 1) {
+    const unit = name.charCodeAt(index);
+    const wanted = lowerCaseName.charCodeAt(index);
+    if (unit !== wanted && (unit < 65 || unit > 90 || unit + 32 !== wanted)) return false;
+  }
+  return true;
 }
 
 /** A cookie of the request. */

@@ -9,9 +9,13 @@ export class UserObject extends JavaObject {
   readonly kind = 'user';
   readonly user: RequestUser;
 
+  /** What getUser() gives. */
+  readonly name: JavaOptional;
+
   constructor(user: RequestUser) {
     super();
     this.user = user;
+    this.name = user.user === null ? emptyOptional : new JavaOptional(user.user);
   }
 }
 
@@ -34,9 +38,7 @@ export class UserInfoObject extends JavaObject {
 
 /** Methods of `engineRequestUser`. */
 export const userMethods = new MethodTable('request user')
-  .add('getUser', [], (_e, self: UserObject) =>
-    self.user.user === null ? emptyOptional : new JavaOptional(self.user.user),
-  )
+  .add('getUser', [], (_e, self: UserObject) => self.name)
   .add('getUserInfo', [], (_e, self: UserObject) =>
     self.user.userInfo === null ? emptyOptional : new JavaOptional(new UserInfoObject(self.user.userInfo)),
   )

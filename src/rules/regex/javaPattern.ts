@@ -8,7 +8,7 @@ import { type LookAhead, translate } from './javaSyntax.ts';
 const MAX_LENGTH = 4096;
 
 /** Characters of a text that count as one step. */
-const CHARACTERS_A_STEP = 256;
+const CHARACTERS_A_STEP = 128;
 
 /**
  * A Java regular expression on RE2, whose time grows linearly with the text whatever the pattern
@@ -143,13 +143,17 @@ function compile(pattern: string): RE2JS {
 /** Patterns in use, by their text: rules repeat them with every request. */
 const patterns = new LRUCache<string, JavaPattern>({ max: 2000 });
 
+/** Steps that compiling a new pattern counts as, beside its length. */
+const STEPS_A_PATTERN = 200;
+
 /**
  * The compiled pattern of a text.
  * @throws EvaluationError for a pattern that is wrong or cannot be translated
  */
-export function javaPattern(text: string): JavaPattern {
+export function javaPattern(text: string, e: Evaluation): JavaPattern {
   const known = patterns.get(text);
   if (known !== undefined) return known;
+  e.step(STEPS_A_PATTERN + text.length);
   try {
     const made = new JavaPattern(text);
     patterns.set(text, made);

@@ -1,5 +1,6 @@
 import { keyOf, keyText } from '../../model/resource.ts';
 import { DEFAULT_PRIORITY, type RoutingRule } from '../../model/routingRule.ts';
+import type { RuleSet } from '../decision.ts';
 import { systemSources } from '../evaluation.ts';
 import { defaultRuleLimits } from '../limits.ts';
 import type {
@@ -47,6 +48,9 @@ class SetCompiler implements RuleCompiler {
   #resources = new Map<string, KnownResource>();
   #file: KnownFile | null = null;
   #lastGoodFile: readonly CompiledRule[] | null = null;
+  /** The rule set made last, for as long as its rules are the same objects. */
+  #made: { readonly order: readonly CompiledRule[]; readonly fileFailed: boolean; readonly ruleSet: RuleSet } | null =
+    null;
 
   constructor(options: RuleCompilerOptions) {
     this.#options = options;
@@ -76,22 +80,35 @@ class SetCompiler implements RuleCompiler {
     const fileRules = keepsLast ? (this.#lastGoodFile ?? []) : (compiledFile?.rules ?? []);
     const order = inOrder([...(isOff ? [] : fileRules)], inForce);
     return {
-      ruleSet:
-        isOff || isUnused
-          ? null
-          : new CompiledRuleSet(order, {
-              names: this.#options.names,
-              limits: { ...defaultRuleLimits, ...this.#options.limits },
-              onRuleError: this.#options.onRuleError,
-              fileFailed: fileFailed && !keepsLast,
-              onFailure: (rule, message) => this.#failures.report(rule, message),
-              sources: systemSources,
-            }),
+      ruleSet: isOff || isUnused ? null : this.#ruleSet(order, fileFailed && !keepsLast),
       verdicts,
       fileProblems: compiledFile?.problems ?? [],
       fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
       order: order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority })),
     };
+  }
+
+  /** A rule set of these rules; the same object as before when nothing changed. */
+  #ruleSet(order: readonly CompiledRule[], fileFailed: boolean): RuleSet {
+    const made = this.#made;
+    if (
+      made !== null &&
+      made.fileFailed === fileFailed &&
+      made.order.length === order.length &&
+      order.every((rule, index) => rule === made.order[index])
+    ) {
+      return made.ruleSet;
+    }
+    const ruleSet = new CompiledRuleSet(order, {
+      names: this.#options.names,
+      limits: { ...defaultRuleLimits, ...this.#options.limits },
+      onRuleError: this.#options.onRuleError,
+      fileFailed,
+      onFailure: (rule, message) => this.#failures.report(rule, message),
+      sources: systemSources,
+    });
+    this.#made = { order, fileFailed, ruleSet };
+    return ruleSet;
   }
 
   #compileResources(resources: readonly RoutingRule[]): ReadonlyMap<string, KnownResource> {

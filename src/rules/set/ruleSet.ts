@@ -20,16 +20,33 @@ const INDEX_FROM = 24;
 
 /** `result`, remembering what the current rule puts into it, for the trace. */
 class ResultMap extends JavaMap {
-  puts: Map<string, Value> | null = null;
+  /** Keys and values in turn; null when nothing was put. */
+  puts: Value[] | null = null;
 
   override put(key: Value, value: Value, e: Evaluation): Value | undefined {
     const before = super.put(key, value, e);
-    if (typeof key === 'string') {
-      this.puts ??= new Map();
-      this.puts.set(key, value);
+    if (typeof key === 'string' && (this.puts === null || this.puts.length < MAX_PUTS * 2)) {
+      if (this.puts === null) this.puts = [key, value];
+      else this.puts.push(key, value);
     }
     return before;
   }
+
+  /** The group that the current rule put last; undefined when it put none. */
+  get groupPut(): Value | undefined {
+    const { puts } = this;
+    if (puts === null) return undefined;
+    const index = puts.length === 2 ? (puts[0] === GROUP_KEY ? 0 : -1) : lastKey(puts, GROUP_KEY);
+    return index < 0 ? undefined : (puts[index + 1] ?? null);
+  }
+}
+
+/** Most entries that are remembered of one rule. */
+const MAX_PUTS = 100;
+
+function lastKey(puts: readonly Value[], key: string): number {
+  for (let index = puts.length - 2; index >= 0; index -= 2) if (puts[index] === key) return index;
+  return -1;
 }
 
 /** How a rule set behaves beside its rules. */
@@ -147,7 +164,7 @@ export class CompiledRuleSet implements RuleSet {
     act(rule, e);
     const { routeTo } = rule.definition;
     if (routeTo?.routingGroup !== undefined) result.put(GROUP_KEY, routeTo.routingGroup, e);
-    const group = result.puts?.get(GROUP_KEY);
+    const group = result.groupPut;
     if (group !== undefined && group !== null && typeof group !== 'string') {
       throw new RuleFailed(
         'actions',
@@ -174,13 +191,17 @@ export class CompiledRuleSet implements RuleSet {
       verdict.onUnavailable = definition.onUnavailable;
     }
     const put = result.puts === null ? undefined : putTexts(result.puts, e);
-    trace[number] = { ...notMatched, outcome: 'fired', ...(put === undefined ? {} : { put }) };
+    const { rule: ruleName, origin, priority } = notMatched;
+    trace[number] =
+      put === undefined
+        ? { rule: ruleName, origin, priority, outcome: 'fired' }
+        : { rule: ruleName, origin, priority, outcome: 'fired', put };
     if (stop) this.#end(number, verdict, trace);
   }
 
   /** The group may have changed. */
   #noteGroup({ definition }: CompiledRule, result: ResultMap, verdict: Verdict): void {
-    const group = result.puts?.get(GROUP_KEY);
+    const group = result.groupPut;
     if (group === undefined) return;
     const isGroup = typeof group === 'string' && group !== '';
     verdict.routingGroup = isGroup ? group : null;
@@ -226,13 +247,19 @@ export class CompiledRuleSet implements RuleSet {
 /** Longest text of a value in a trace. */
 const MAX_TRACED = 200;
 
-function putTexts(puts: ReadonlyMap<string, Value>, e: Evaluation): Readonly<Record<string, string | null>> {
-  return Object.fromEntries(
-    [...puts]
-      .slice(0, 20)
-      .map(([key, value]) => [
-        key.slice(0, MAX_TRACED),
-        value === null ? null : typeof value === 'object' ? describe(value) : javaText(value, e).slice(0, MAX_TRACED),
-      ]),
-  );
+function putTexts(puts: readonly Value[], e: Evaluation): Readonly<Record<string, string | null>> {
+  const [key, value] = puts;
+  // The usual case first; Object.fromEntries defines keys such as __proto__ as what they are.
+  if (puts.length === 2 && key === GROUP_KEY && typeof value === 'string')
+    return { [GROUP_KEY]: value.slice(0, MAX_TRACED) };
+  const entries: [string, string | null][] = [];
+  for (let index = 0; index < puts.length; index += 2) {
+    entries.push([String(puts[index]).slice(0, MAX_TRACED), putText(puts[index + 1] ?? null, e)]);
+  }
+  return Object.fromEntries(entries);
+}
+
+function putText(value: Value, e: Evaluation): string | null {
+  if (value === null) return null;
+  return typeof value === 'object' ? describe(value) : javaText(value, e).slice(0, MAX_TRACED);
 }

@@ -10,7 +10,6 @@ export class JavaList extends Mutable {
   readonly kind = 'list';
   items: Value[];
   readonly access: Access;
-  #before: Value[] | null = null;
 
   constructor(items: Value[], access: Access = 'open') {
     super();
@@ -18,17 +17,11 @@ export class JavaList extends Mutable {
     this.access = access;
   }
 
-  override save(): void {
-    this.#before = this.items.slice();
-  }
-
-  override restore(): void {
-    this.items = this.#before ?? this.items;
-    this.#before = null;
-  }
-
-  override forget(): void {
-    this.#before = null;
+  override snapshot(): () => void {
+    const items = this.items.slice();
+    return () => {
+      this.items = items;
+    };
   }
 }
 
@@ -81,7 +74,6 @@ export class JavaMap extends Mutable {
   entries = new Map<Key, JavaEntry>();
   /** Buckets of Java's table, which decide the order of iteration; grows, never shrinks. */
   #buckets = 16;
-  #before: { readonly entries: Map<Key, JavaEntry>; readonly buckets: number } | null = null;
 
   constructor(ordering: Ordering = 'hash', immutable = false) {
     super();
@@ -99,14 +91,24 @@ export class JavaMap extends Mutable {
 
   /** Sets a key, whoever asks: callers check `immutable`. */
   put(key: Value, value: Value, e: Evaluation): Value | undefined {
-    e.willChange(this);
-    return this.fill(key, value, e);
+    const id = typeof key === 'string' && !isReserved(key) ? key : keyOf(key, e);
+    const before = this.entries.get(id);
+    const buckets = this.#buckets;
+    e.willChangeOnly(this, () => {
+      if (before === undefined) this.entries.delete(id);
+      else this.entries.set(id, before);
+      this.#buckets = buckets;
+    });
+    return this.#set(id, before, key, value, e);
   }
 
   /** Sets a key of a map that no rule has seen yet. */
   fill(key: Value, value: Value, e: Evaluation): Value | undefined {
-    const id = typeof key === 'string' && !isReserved(key) ? key : keyOf(key, e);
-    const before = this.entries.get(id);
+    const id = keyOf(key, e);
+    return this.#set(id, this.entries.get(id), key, value, e);
+  }
+
+  #set(id: Key, before: JavaEntry | undefined, key: Value, value: Value, e: Evaluation): Value | undefined {
     if (before === undefined) {
       e.reserveElements(this.entries.size + 1, 1);
       if (this.entries.size + 1 > this.#buckets * 0.75) this.#buckets *= 2;
@@ -137,19 +139,13 @@ export class JavaMap extends Mutable {
     return inOrder(this.ordering, entries, (entry) => entry.key, this.#buckets, e, compare);
   }
 
-  override save(): void {
-    this.#before = { entries: new Map(this.entries), buckets: this.#buckets };
-  }
-
-  override restore(): void {
-    if (this.#before === null) return;
-    this.entries = this.#before.entries;
-    this.#buckets = this.#before.buckets;
-    this.#before = null;
-  }
-
-  override forget(): void {
-    this.#before = null;
+  override snapshot(): () => void {
+    const entries = new Map(this.entries);
+    const buckets = this.#buckets;
+    return () => {
+      this.entries = entries;
+      this.#buckets = buckets;
+    };
   }
 }
 
@@ -160,7 +156,6 @@ export class JavaSet extends Mutable {
   readonly immutable: boolean;
   elements = new Map<Key, Value>();
   #buckets: number;
-  #before: { readonly elements: Map<Key, Value>; readonly buckets: number } | null = null;
 
   /** @param expected number of elements that the constructor was given, as Java sizes its table by it */
   constructor(ordering: Ordering = 'hash', immutable = false, expected = 0) {
@@ -213,19 +208,13 @@ export class JavaSet extends Mutable {
     return inOrder(this.ordering, values, (value) => value, this.#buckets, e, compare);
   }
 
-  override save(): void {
-    this.#before = { elements: new Map(this.elements), buckets: this.#buckets };
-  }
-
-  override restore(): void {
-    if (this.#before === null) return;
-    this.elements = this.#before.elements;
-    this.#buckets = this.#before.buckets;
-    this.#before = null;
-  }
-
-  override forget(): void {
-    this.#before = null;
+  override snapshot(): () => void {
+    const elements = new Map(this.elements);
+    const buckets = this.#buckets;
+    return () => {
+      this.elements = elements;
+      this.#buckets = buckets;
+    };
   }
 }
 

@@ -51,10 +51,8 @@ export abstract class JavaObject {
 export abstract class Mutable extends JavaObject {
   /** Of the evaluation's rule that saved it last; 0: never. */
   savedEpoch = 0;
-  /** Keeps the current content until `forget` or `restore`. */
-  abstract save(): void;
-  abstract restore(): void;
-  abstract forget(): void;
+  /** Keeps the current content; the answer brings it back. */
+  abstract snapshot(): () => void;
 }
 
 /** A 64-bit integer. */
@@ -145,19 +143,12 @@ export const emptyOptional = new JavaOptional(null);
 export class JavaBuilder extends Mutable {
   readonly kind = 'builder';
   text = '';
-  #before: string | null = null;
 
-  override save(): void {
-    this.#before = this.text;
-  }
-
-  override restore(): void {
-    this.text = this.#before ?? this.text;
-    this.#before = null;
-  }
-
-  override forget(): void {
-    this.#before = null;
+  override snapshot(): () => void {
+    const { text } = this;
+    return () => {
+      this.text = text;
+    };
   }
 }
 
