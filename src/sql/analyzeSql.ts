@@ -12,6 +12,8 @@ import { stringValue } from './syntax/literals.ts';
 import { isSyntaxFailure, Parser, TOO_DEEP } from './syntax/parser.ts';
 import { singleStatement } from './syntax/statements.ts';
 
+const { EOF, QUOTED_IDENTIFIER } = T;
+
 /** What a statement is and refers to (spec.md: Query analysis). */
 export interface SqlVerdict extends ReferencedNames {
   /** Class name of the statement in the engine's tree; "" when it has a syntax error. */
@@ -94,7 +96,7 @@ function verdict(
 /** Value of an identifier as written; only names of prepared statements keep their case. */
 function originalName(parser: Parser, token: number): string {
   const text = parser.tokenText(token);
-  return parser.kinds[token] === T.QUOTED_IDENTIFIER ? text.slice(1, -1).replaceAll('""', '"') : text;
+  return parser.kinds[token] === QUOTED_IDENTIFIER ? text.slice(1, -1).replaceAll('""', '"') : text;
 }
 
 function errorText(parser: Parser): string {
@@ -119,6 +121,6 @@ const SHOWN_TOKEN = 100;
 
 function mismatch(parser: Parser): string {
   const token = parser.errorToken;
-  const text = parser.kinds[token] === T.EOF ? '<EOF>' : parser.tokenText(token);
+  const text = parser.kinds[token] === EOF ? '<EOF>' : parser.tokenText(token);
   return `mismatched input '${text.length > SHOWN_TOKEN ? `${text.slice(0, SHOWN_TOKEN)}…` : text}'`;
 }

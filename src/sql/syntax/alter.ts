@@ -7,43 +7,50 @@ import { NameRole, type Parser } from './parser.ts';
 import { propertyAssignments } from './properties.ts';
 import { type } from './types.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ADD, AFTER, ALTER, AUTHORIZATION, BRANCH, COLUMN, DATA, DEFAULT, DROP, EXECUTE, EXISTS, FAST, FIRST, FORWARD,
+  IF, IN, LAST, LPAREN, MATERIALIZED, NOT, NULL, PROPERTIES, REFRESH, RENAME, RPAREN, SCHEMA, SET, TABLE, TO,
+  TYPE, VIEW, WHERE,
+} = T;
+
 /** A statement at ALTER. */
 export function alter(p: Parser): string {
   p.next();
   switch (p.kind) {
-    case T.TABLE:
+    case TABLE:
       p.next();
       return alterTable(p);
-    case T.SCHEMA:
+    case SCHEMA:
       p.next();
       p.namedObject(NameRole.schema);
-      if (p.accept(T.RENAME)) {
-        p.expect(T.TO);
+      if (p.accept(RENAME)) {
+        p.expect(TO);
         p.names.push(NameRole.renamedSchema, p.pos, 1);
         p.identifier();
         return 'RenameSchema';
       }
       return setAuthorization(p);
-    case T.VIEW:
+    case VIEW:
       if (!p.atIdentifier(1)) break;
       p.next();
       p.namedObject(NameRole.table);
-      if (p.accept(T.RENAME)) return renamed(p, 'RenameView', NameRole.renamedTable);
-      if (p.accept(T.REFRESH)) return 'RefreshView';
+      if (p.accept(RENAME)) return renamed(p, 'RenameView', NameRole.renamedTable);
+      if (p.accept(REFRESH)) return 'RefreshView';
       return setAuthorization(p);
-    case T.MATERIALIZED:
-      if (p.peek(1) === T.VIEW && p.peek(2) !== T.SET) return alterMaterializedView(p);
+    case MATERIALIZED:
+      if (p.peek(1) === VIEW && p.peek(2) !== SET) return alterMaterializedView(p);
       break;
-    case T.BRANCH:
-      if (p.peek(2) !== T.IN) break;
+    case BRANCH:
+      if (p.peek(2) !== IN) break;
       p.next();
       p.identifier();
-      p.expect(T.IN);
-      p.expect(T.TABLE);
+      p.expect(IN);
+      p.expect(TABLE);
       p.namedObject(NameRole.table);
-      p.expect(T.FAST);
-      p.expect(T.FORWARD);
-      p.expect(T.TO);
+      p.expect(FAST);
+      p.expect(FORWARD);
+      p.expect(TO);
       p.identifier();
       return 'FastForwardBranch';
     default:
@@ -54,14 +61,14 @@ export function alter(p: Parser): string {
 }
 
 function renamed(p: Parser, statement: string, role: number): string {
-  p.expect(T.TO);
+  p.expect(TO);
   p.namedObject(role);
   return statement;
 }
 
 function setAuthorization(p: Parser): string {
-  p.expect(T.SET);
-  p.expect(T.AUTHORIZATION);
+  p.expect(SET);
+  p.expect(AUTHORIZATION);
   principal(p);
   return 'SetAuthorizationStatement';
 }
@@ -71,14 +78,14 @@ function alterMaterializedView(p: Parser): string {
   p.next();
   const guarded = ifExists(p);
   p.namedObject(NameRole.table);
-  if (p.accept(T.RENAME)) return renamed(p, 'RenameMaterializedView', NameRole.table);
+  if (p.accept(RENAME)) return renamed(p, 'RenameMaterializedView', NameRole.table);
   if (guarded) throw p.mismatch();
-  p.expect(T.SET);
-  if (p.accept(T.PROPERTIES)) {
+  p.expect(SET);
+  if (p.accept(PROPERTIES)) {
     propertyAssignments(p);
     return 'SetProperties';
   }
-  p.expect(T.AUTHORIZATION);
+  p.expect(AUTHORIZATION);
   principal(p);
   return 'SetAuthorizationStatement';
 }
@@ -87,55 +94,55 @@ function alterTable(p: Parser): string {
   const guarded = ifExists(p);
   p.namedObject(NameRole.table);
   switch (p.kind) {
-    case T.RENAME:
+    case RENAME:
       p.next();
-      if (!p.accept(T.COLUMN)) return renamed(p, 'RenameTable', NameRole.renamedTable);
+      if (!p.accept(COLUMN)) return renamed(p, 'RenameTable', NameRole.renamedTable);
       ifExists(p);
       p.qualifiedName();
-      p.expect(T.TO);
+      p.expect(TO);
       p.identifier();
       return 'RenameColumn';
-    case T.ADD:
+    case ADD:
       p.next();
-      p.expect(T.COLUMN);
-      if (p.kind === T.IF && p.peek(1) === T.NOT) {
+      p.expect(COLUMN);
+      if (p.kind === IF && p.peek(1) === NOT) {
         p.next();
         p.next();
-        p.expect(T.EXISTS);
+        p.expect(EXISTS);
       }
       columnDefinition(p);
-      if (p.kind === T.FIRST || p.kind === T.LAST) p.next();
-      else if (p.accept(T.AFTER)) p.identifier();
+      if (p.kind === FIRST || p.kind === LAST) p.next();
+      else if (p.accept(AFTER)) p.identifier();
       return 'AddColumn';
-    case T.DROP:
+    case DROP:
       p.next();
-      p.expect(T.COLUMN);
+      p.expect(COLUMN);
       ifExists(p);
       p.qualifiedName();
       return 'DropColumn';
-    case T.ALTER:
+    case ALTER:
       p.next();
-      p.expect(T.COLUMN);
+      p.expect(COLUMN);
       return alterColumn(p);
-    case T.SET:
+    case SET:
       if (guarded) break;
       p.next();
-      if (p.accept(T.PROPERTIES)) {
+      if (p.accept(PROPERTIES)) {
         propertyAssignments(p);
         return 'SetProperties';
       }
-      p.expect(T.AUTHORIZATION);
+      p.expect(AUTHORIZATION);
       principal(p);
       return 'SetAuthorizationStatement';
-    case T.EXECUTE:
+    case EXECUTE:
       if (guarded) break;
       p.next();
       p.identifier();
-      if (p.accept(T.LPAREN)) {
-        if (p.kind !== T.RPAREN) argumentList(p);
-        p.expect(T.RPAREN);
+      if (p.accept(LPAREN)) {
+        if (p.kind !== RPAREN) argumentList(p);
+        p.expect(RPAREN);
       }
-      if (p.accept(T.WHERE)) expression(p);
+      if (p.accept(WHERE)) expression(p);
       return 'TableExecute';
     default:
   }
@@ -144,20 +151,20 @@ function alterTable(p: Parser): string {
 
 function alterColumn(p: Parser): string {
   const parts = p.qualifiedName();
-  if (p.accept(T.DROP)) {
-    if (p.accept(T.DEFAULT)) return 'DropDefaultValue';
+  if (p.accept(DROP)) {
+    if (p.accept(DEFAULT)) return 'DropDefaultValue';
     if (parts > 1) throw p.mismatch();
-    p.expect(T.NOT);
-    p.expect(T.NULL);
+    p.expect(NOT);
+    p.expect(NULL);
     return 'DropNotNullConstraint';
   }
-  p.expect(T.SET);
-  if (p.accept(T.DEFAULT)) {
+  p.expect(SET);
+  if (p.accept(DEFAULT)) {
     literal(p);
     return 'SetDefaultValue';
   }
-  p.expect(T.DATA);
-  p.expect(T.TYPE);
+  p.expect(DATA);
+  p.expect(TYPE);
   type(p);
   return 'SetColumnType';
 }

@@ -2,8 +2,6 @@ import {
   argument,
   conditionTail,
   expression,
-  expressionOrQuery,
-  over,
   Shape,
   startsExpression,
   valueExpression,
@@ -11,8 +9,19 @@ import {
 } from './expressions.ts';
 import { T } from './kinds.ts';
 import { atString, string } from './literals.ts';
+import { expressionOrQuery } from './parentheses.ts';
 import type { Parser } from './parser.ts';
+import { over } from './primaries.ts';
 import { atQueryStart, orderBy } from './queries.ts';
+
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ALL, AND, AS, ASTERISK, BOTH, COMMA, COUNT, DISTINCT, DOT, DOUBLE_ARROW, ERROR, EXTRACT, FILTER, FINAL, FOR,
+  FORMAT, FROM, GROUP, GROUPING, IDENTIFIER, IF, IGNORE, IN, LBRACKET, LEADING, LISTAGG, LPAREN, MINUS, NFC,
+  NFD, NFKC, NFKD, NORMALIZE, NOT, NULLIF, NULLS, ON, OR, ORDER, OVER, OVERFLOW, OVERLAY, PLACING, PLUS,
+  POSITION, QUOTED_IDENTIFIER, RESPECT, ROW, RPAREN, RUNNING, STRING, SUBSTRING, TRAILING, TRIM, TRUNCATE,
+  UNIQUE, WHERE, WITH, WITHIN, WITHOUT,
+} = T;
 
 /** Calls of functions, and the forms that look like calls but have words inside their parentheses. */
 
@@ -29,16 +38,16 @@ const checked: ReadonlyMap<string, readonly [least: number, most: number, messag
 function checkedName(p: Parser, token: number): string {
   const length = (p.tokens.ends[token] as number) - (p.tokens.starts[token] as number);
   switch (p.kinds[token]) {
-    case T.IF:
+    case IF:
       return 'if';
-    case T.NULLIF:
+    case NULLIF:
       return 'nullif';
-    case T.FORMAT:
+    case FORMAT:
       return 'format';
-    case T.IDENTIFIER:
+    case IDENTIFIER:
       if (length !== 3 && length !== 8) return '';
       break;
-    case T.QUOTED_IDENTIFIER:
+    case QUOTED_IDENTIFIER:
       if (length > 10) return '';
       break;
     default:
@@ -50,37 +59,40 @@ function checkedName(p: Parser, token: number): string {
 
 /** The rest of a call at its opening parenthesis. `start` is the token that the call starts with, RUNNING for instance. */
 export function functionCall(p: Parser, start: number, nameToken: number, nameParts: number): void {
-  const nameKind = nameParts === 1 ? (p.kinds[nameToken] as number) : T.IDENTIFIER;
+  const nameKind = nameParts === 1 ? (p.kinds[nameToken] as number) : IDENTIFIER;
   p.next();
   let count = 0;
   let distinct = false;
   let named = false;
-  if (p.kind === T.ASTERISK) p.next();
-  else if (p.kind === T.RPAREN || p.kind === T.ORDER) {
+  if (p.kind === ASTERISK) p.next();
+  else if (p.kind === RPAREN || p.kind === ORDER) {
     // No arguments.
-  } else if (p.peek(1) === T.DOT && p.peek(2) === T.ASTERISK && p.atIdentifier()) {
+  } else if (p.peek(1) === DOT && p.peek(2) === ASTERISK && p.atIdentifier()) {
     p.identifier();
     p.next();
     p.next();
     count = 1;
   } else {
-    if (p.kind === T.DISTINCT || (p.kind === T.ALL && startsExpression(p.peek(1)))) {
-      distinct = p.kind === T.DISTINCT;
+    if (p.kind === DISTINCT || (p.kind === ALL && startsExpression(p.peek(1)))) {
+      distinct = p.kind === DISTINCT;
       p.next();
     }
     switch (nameKind) {
-      case T.POSITION:
+      case POSITION:
         if (positionBody(p)) return;
         count = 1;
         break;
-      case T.SUBSTRING:
-      case T.OVERLAY:
-        if (wordedBody(p, nameKind === T.OVERLAY)) return;
+      case SUBSTRING:
+      case OVERLAY:
+        if (wordedBody(p, nameKind === OVERLAY)) return;
         count = 1;
         break;
-      case T.UNIQUE:
-        if (!distinct && (atQueryStart(p.kind) || p.kind === T.LPAREN)) {
-          if (expressionOrQuery(p) === Shape.query && p.kind === T.RPAREN) {
+      case UNIQUE:
+        if (!distinct && (atQueryStart(p.kind) || p.kind === LPAREN)) {
+          const outer = p.blame(p.pos - 1);
+          const shape = expressionOrQuery(p);
+          p.unblame(outer);
+          if (shape === Shape.query && p.kind === RPAREN) {
             p.next();
             callRest(p, start, '', 1, false, false);
             return;
@@ -88,21 +100,21 @@ export function functionCall(p: Parser, start: number, nameToken: number, namePa
           count = 1;
         }
         break;
-      case T.ROW:
+      case ROW:
         rowFields(p);
         count = 1;
         break;
       default:
     }
-    if (count === 0 || p.accept(T.COMMA)) {
+    if (count === 0 || p.accept(COMMA)) {
       do {
         if (argument(p)) named = true;
         count += 1;
-      } while (p.accept(T.COMMA));
+      } while (p.accept(COMMA));
     }
   }
-  if (p.kind === T.ORDER) orderBy(p);
-  p.expect(T.RPAREN);
+  if (p.kind === ORDER) orderBy(p);
+  p.expect(RPAREN);
   callRest(p, start, nameParts === 1 ? checkedName(p, nameToken) : '', count, distinct, named);
 }
 
@@ -111,20 +123,20 @@ function callRest(p: Parser, start: number, name: string, count: number, distinc
   let filtered = false;
   let nulls = false;
   let windowed = false;
-  if (p.kind === T.FILTER && p.peek(1) === T.LPAREN) {
+  if (p.kind === FILTER && p.peek(1) === LPAREN && (p.peek(2) === WHERE || p.isBlamed())) {
     filter(p);
     filtered = true;
-  }
-  if ((p.kind === T.IGNORE || p.kind === T.RESPECT) && p.peek(1) === T.NULLS) {
+  } else if (p.kind === FILTER) p.open(p.pos);
+  if ((p.kind === IGNORE || p.kind === RESPECT) && p.peek(1) === NULLS) {
     p.next();
     p.next();
     nulls = true;
-    if (p.kind !== T.OVER) throw p.mismatch();
+    if (p.kind !== OVER) throw p.mismatch();
   }
-  if (p.kind === T.OVER && (p.peek(1) === T.LPAREN || p.atIdentifier(1))) {
+  if (p.kind === OVER && (p.peek(1) === LPAREN || p.atIdentifier(1))) {
     over(p);
     windowed = true;
-  }
+  } else if (p.kind === OVER) p.open(p.pos);
   if (name === '') return;
   const limits = checked.get(name);
   if (limits === undefined) return;
@@ -132,7 +144,7 @@ function callRest(p: Parser, start: number, name: string, count: number, distinc
   else if (windowed) p.later(start, `OVER clause not valid for '${name}' function`);
   else if (distinct) p.later(start, `DISTINCT not valid for '${name}' function`);
   else if (nulls) p.later(start, `Null treatment clause not valid for '${name}' function`);
-  else if (p.kinds[start] === T.RUNNING || p.kinds[start] === T.FINAL) {
+  else if (p.kinds[start] === RUNNING || p.kinds[start] === FINAL) {
     p.later(start, `Running or final semantics not valid for '${name}' function`);
   } else if (filtered) p.later(start, `FILTER not valid for '${name}' function`);
   else if (named) p.later(start, `Named arguments are not supported for '${name}' function`);
@@ -142,72 +154,72 @@ function callRest(p: Parser, start: number, name: string, count: number, distinc
 function filter(p: Parser): void {
   p.next();
   p.next();
-  p.expect(T.WHERE);
+  p.expect(WHERE);
   expression(p);
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 /** `RUNNING f(…)`; false where the word is a column, whose alias or other follower comes next. */
 export function processingCall(p: Parser): boolean {
   let offset = 2;
-  while (p.kinds[p.pos + offset] === T.DOT && p.atIdentifier(offset + 1)) offset += 2;
-  if (p.kinds[p.pos + offset] !== T.LPAREN && offset === 2) return false;
+  while (p.kinds[p.pos + offset] === DOT && p.atIdentifier(offset + 1)) offset += 2;
+  if (p.kinds[p.pos + offset] !== LPAREN && offset === 2) return false;
   const start = p.pos;
   p.next();
   const nameToken = p.pos;
   const parts = p.qualifiedName();
-  if (p.kind !== T.LPAREN) throw p.mismatch();
+  if (p.kind !== LPAREN) throw p.mismatch();
   functionCall(p, start, nameToken, parts);
   return true;
 }
 
 /** `POSITION(a IN b)`; false where it is a call of a function of that name, whose first argument was read then. */
 function positionBody(p: Parser): boolean {
-  if (p.kind === T.NOT || (p.peek(1) === T.DOUBLE_ARROW && p.atIdentifier())) {
+  if (p.kind === NOT || (p.peek(1) === DOUBLE_ARROW && p.atIdentifier())) {
     argument(p);
     return false;
   }
   valueExpression(p);
-  if (p.kind !== T.IN) {
+  if (p.kind !== IN) {
     conditionTail(p);
     return false;
   }
   p.next();
-  if (p.kind !== T.LPAREN) valueExpression(p);
+  if (p.kind !== LPAREN) valueExpression(p);
   else {
     // A list or a query of a predicate, or a value in parentheses: what follows tells.
     p.next();
-    if (expressionOrQuery(p) !== Shape.query) while (p.accept(T.COMMA)) expression(p);
-    p.expect(T.RPAREN);
-    if (p.kind === T.AND || p.kind === T.OR || p.kind === T.COMMA || p.kind === T.ORDER) {
+    if (expressionOrQuery(p) !== Shape.query) while (p.accept(COMMA)) expression(p);
+    p.expect(RPAREN);
+    if (p.kind === AND || p.kind === OR || p.kind === COMMA || p.kind === ORDER) {
       conditionTail(p);
       return false;
     }
     valueTail(p);
   }
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
   return true;
 }
 
 /** `SUBSTRING(a FROM b FOR c)`, `OVERLAY(a PLACING b FROM c FOR d)`; false where the first argument of a call was read. */
 function wordedBody(p: Parser, placing: boolean): boolean {
-  if (p.peek(1) === T.DOUBLE_ARROW && p.atIdentifier()) {
+  if (p.peek(1) === DOUBLE_ARROW && p.atIdentifier()) {
     argument(p);
     return false;
   }
   if (expression(p) === Shape.condition) return false;
   if (placing) {
-    if (p.kind !== T.PLACING) return false;
+    if (p.kind !== PLACING) return false;
     p.next();
     valueExpression(p);
-    p.expect(T.FROM);
+    p.expect(FROM);
   } else {
-    if (p.kind !== T.FROM) return false;
+    if (p.kind !== FROM) return false;
     p.next();
   }
   valueExpression(p);
-  if (p.accept(T.FOR)) valueExpression(p);
-  p.expect(T.RPAREN);
+  if (p.accept(FOR)) valueExpression(p);
+  p.expect(RPAREN);
   return true;
 }
 
@@ -215,48 +227,48 @@ function wordedBody(p: Parser, placing: boolean): boolean {
 function rowFields(p: Parser): void {
   do {
     argument(p);
-    if (p.accept(T.AS)) p.identifier();
+    if (p.accept(AS)) p.identifier();
     else if (p.atIdentifier()) p.identifier();
-  } while (p.accept(T.COMMA));
+  } while (p.accept(COMMA));
 }
 
 /** Primaries that start with a reserved word of their own. */
 export function namedForm(p: Parser): void {
   const start = p.pos;
   switch (p.kind) {
-    case T.TRIM:
+    case TRIM:
       p.next();
       trimBody(p, start);
       return;
-    case T.EXTRACT:
+    case EXTRACT:
       p.next();
-      p.expect(T.LPAREN);
+      p.expect(LPAREN);
       extractField(p, start);
-      p.expect(T.FROM);
+      p.expect(FROM);
       valueExpression(p);
-      p.expect(T.RPAREN);
+      p.expect(RPAREN);
       return;
-    case T.NORMALIZE:
+    case NORMALIZE:
       p.next();
-      p.expect(T.LPAREN);
+      p.expect(LPAREN);
       valueExpression(p);
-      if (p.accept(T.COMMA)) {
-        if (p.kind === T.NFC || p.kind === T.NFD || p.kind === T.NFKC || p.kind === T.NFKD) p.next();
+      if (p.accept(COMMA)) {
+        if (p.kind === NFC || p.kind === NFD || p.kind === NFKC || p.kind === NFKD) p.next();
         else throw p.mismatch();
       }
-      p.expect(T.RPAREN);
+      p.expect(RPAREN);
       return;
-    case T.GROUPING:
+    case GROUPING:
       p.next();
-      p.expect(T.LPAREN);
-      if (p.kind === T.RPAREN) p.later(start, 'grouping operation columns cannot be empty');
+      p.expect(LPAREN);
+      if (p.kind === RPAREN) p.later(start, 'grouping operation columns cannot be empty');
       else {
         p.qualifiedName();
-        while (p.accept(T.COMMA)) p.qualifiedName();
+        while (p.accept(COMMA)) p.qualifiedName();
       }
-      p.expect(T.RPAREN);
+      p.expect(RPAREN);
       return;
-    case T.LISTAGG:
+    case LISTAGG:
       listagg(p, start);
       return;
     default:
@@ -279,63 +291,60 @@ function extractField(p: Parser, start: number): void {
 }
 
 function trimBody(p: Parser, start: number): void {
-  p.expect(T.LPAREN);
-  if (p.accept(T.FROM)) {
+  p.expect(LPAREN);
+  if (p.accept(FROM)) {
     valueExpression(p);
-    p.expect(T.RPAREN);
-    p.later(start, "The 'trim' function must have specification, char or both arguments when it takes FROM");
+    p.expect(RPAREN);
+    p.later(start, "The 'trim' function must have specification, char or both arguments when it takes FROM", start);
     return;
   }
   const next = p.peek(1);
-  if (
-    (p.kind === T.LEADING || p.kind === T.TRAILING || p.kind === T.BOTH) &&
-    (next === T.FROM || startsExpression(next))
-  ) {
+  if ((p.kind === LEADING || p.kind === TRAILING || p.kind === BOTH) && (next === FROM || startsExpression(next))) {
     p.next();
-    if (p.kind !== T.FROM) {
+    if (p.kind !== FROM) {
       valueExpression(p);
       // `trim(both (x))` and `trim(both 'x')`: the word was a name after all.
       if (
-        p.kind !== T.FROM &&
-        (next === T.LPAREN || next === T.STRING || next === T.MINUS || next === T.PLUS || next === T.LBRACKET)
+        p.kind !== FROM &&
+        (next === LPAREN || next === STRING || next === MINUS || next === PLUS || next === LBRACKET)
       ) {
-        if (p.accept(T.COMMA)) valueExpression(p);
-        p.expect(T.RPAREN);
+        if (p.accept(COMMA)) valueExpression(p);
+        p.expect(RPAREN);
         return;
       }
     }
-    p.expect(T.FROM);
+    p.expect(FROM);
     valueExpression(p);
   } else {
     valueExpression(p);
-    if (p.kind === T.FROM || p.kind === T.COMMA) {
+    if (p.kind === FROM || p.kind === COMMA) {
       p.next();
       valueExpression(p);
     }
   }
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 function listagg(p: Parser, start: number): void {
   p.next();
-  p.expect(T.LPAREN);
-  if (p.kind === T.DISTINCT || (p.kind === T.ALL && startsExpression(p.peek(1)))) p.next();
+  p.expect(LPAREN);
+  if (p.kind === DISTINCT || (p.kind === ALL && startsExpression(p.peek(1)))) p.next();
   expression(p);
-  if (p.accept(T.COMMA)) string(p);
-  if (p.accept(T.ON)) {
-    p.expect(T.OVERFLOW);
-    if (!p.accept(T.ERROR)) {
-      p.expect(T.TRUNCATE);
+  if (p.accept(COMMA)) string(p);
+  if (p.accept(ON)) {
+    p.expect(OVERFLOW);
+    if (!p.accept(ERROR)) {
+      p.expect(TRUNCATE);
       if (atString(p)) string(p);
-      p.expectEither(T.WITH, T.WITHOUT);
-      p.expect(T.COUNT);
+      p.expectEither(WITH, WITHOUT);
+      p.expect(COUNT);
     }
   }
-  p.expect(T.RPAREN);
-  p.expect(T.WITHIN);
-  p.expect(T.GROUP);
-  p.expect(T.LPAREN);
+  p.expect(RPAREN);
+  p.expect(WITHIN);
+  p.expect(GROUP);
+  p.expect(LPAREN);
   orderBy(p);
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
   callRest(p, start, '', 1, false, false);
 }

@@ -7,22 +7,30 @@ import { columnAliases, rootQuery } from './queries.ts';
 import { functionDeclaration, functionSpecification } from './routines.ts';
 import { type } from './types.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ADMIN, AS, AUTHORIZATION, BRANCH, CASCADE, CATALOG, COLUMN, COMMA, COMMENT, DATA, DEFAULT, DEFINER, EXCLUDING,
+  EXISTS, FAIL, FROM, FUNCTION, GRACE, IF, IN, INCLUDING, INLINE, INVOKER, IS, LIKE, LPAREN, MATERIALIZED, NO,
+  NOT, NULL, ON, OR, PERIOD, PROPERTIES, REPLACE, RESTRICT, ROLE, RPAREN, SCHEMA, SECURITY, STALE, TABLE, USING,
+  VIEW, WHEN, WITH,
+} = T;
+
 /** CREATE, DROP and COMMENT. */
 
 const BOTH_MODES = "'OR REPLACE' and 'IF NOT EXISTS' clauses can not be used together";
 
 /** `IF NOT EXISTS`, where it stands; an object may be named IF. */
 function ifNotExists(p: Parser): boolean {
-  if (p.kind !== T.IF || p.peek(1) !== T.NOT) return false;
+  if (p.kind !== IF || p.peek(1) !== NOT) return false;
   p.next();
   p.next();
-  p.expect(T.EXISTS);
+  p.expect(EXISTS);
   return true;
 }
 
 /** `IF EXISTS`, where it stands. */
 export function ifExists(p: Parser): boolean {
-  if (p.kind !== T.IF || p.peek(1) !== T.EXISTS) return false;
+  if (p.kind !== IF || p.peek(1) !== EXISTS) return false;
   p.next();
   p.next();
   return true;
@@ -32,95 +40,96 @@ export function ifExists(p: Parser): boolean {
 export function create(p: Parser): string {
   const start = p.pos;
   p.next();
-  const replace = p.accept(T.OR);
-  if (replace) p.expect(T.REPLACE);
+  const replace = p.accept(OR);
+  if (replace) p.expect(REPLACE);
   switch (p.kind) {
-    case T.TABLE:
+    case TABLE:
       return createTable(p, start, replace);
-    case T.VIEW:
+    case VIEW:
       p.next();
       p.namedObject(NameRole.table);
       commentClause(p);
-      if (p.accept(T.SECURITY)) p.expectEither(T.DEFINER, T.INVOKER);
+      if (p.accept(SECURITY)) p.expectEither(DEFINER, INVOKER);
       withProperties(p);
-      p.expect(T.AS);
+      p.expect(AS);
       rootQuery(p);
       return 'CreateView';
-    case T.MATERIALIZED:
+    case MATERIALIZED:
       return createMaterializedView(p);
-    case T.FUNCTION:
+    case FUNCTION:
       functionSpecification(p);
       return 'CreateFunction';
-    case T.BRANCH:
+    case BRANCH:
       p.next();
       bothModes(p, start, ifNotExists(p) && replace);
       p.identifier();
       withProperties(p);
-      p.expect(T.IN);
-      p.expect(T.TABLE);
+      p.expect(IN);
+      p.expect(TABLE);
       p.namedObject(NameRole.table);
-      if (p.accept(T.FROM)) p.identifier();
+      if (p.accept(FROM)) p.identifier();
       return 'CreateBranch';
     default:
   }
   if (replace) throw p.mismatch();
   switch (p.kind) {
-    case T.SCHEMA:
+    case SCHEMA:
       p.next();
       ifNotExists(p);
       p.namedObject(NameRole.schema);
-      if (p.accept(T.AUTHORIZATION)) principal(p);
+      if (p.accept(AUTHORIZATION)) principal(p);
       withProperties(p);
       return 'CreateSchema';
-    case T.CATALOG: {
+    case CATALOG: {
       p.next();
       ifNotExists(p);
       p.names.push(NameRole.catalog, p.pos, 1);
       p.identifier();
-      p.expect(T.USING);
+      p.expect(USING);
       p.identifier();
       commentClause(p);
-      if (p.accept(T.AUTHORIZATION)) principal(p);
+      if (p.accept(AUTHORIZATION)) principal(p);
       withProperties(p);
       return 'CreateCatalog';
     }
-    case T.ROLE:
+    case ROLE:
       p.next();
       p.identifier();
-      if (p.accept(T.WITH)) {
-        p.expect(T.ADMIN);
+      if (p.accept(WITH)) {
+        p.expect(ADMIN);
         grantor(p);
       }
-      if (p.accept(T.IN)) p.identifier();
+      if (p.accept(IN)) p.identifier();
       return 'CreateRole';
     default:
       throw p.mismatch();
   }
 }
 
-function bothModes(p: Parser, start: number, both: boolean): void {
-  if (both) p.later(start, BOTH_MODES);
+/** Errors from token `from` on are found later than this one. */
+function bothModes(p: Parser, start: number, both: boolean, from = start): void {
+  if (both) p.later(start, BOTH_MODES, from);
 }
 
 function commentClause(p: Parser): void {
-  if (p.accept(T.COMMENT)) string(p);
+  if (p.accept(COMMENT)) string(p);
 }
 
 function createTable(p: Parser, start: number, replace: boolean): string {
   p.next();
   const both = ifNotExists(p) && replace;
   p.namedObject(NameRole.table);
-  let isQuery = p.kind !== T.LPAREN;
+  let isQuery = p.kind !== LPAREN;
   if (!isQuery) {
     const follower = p.peek(2);
-    if (p.atIdentifier(1) && (follower === T.COMMA || follower === T.RPAREN)) {
+    if (p.atIdentifier(1) && (follower === COMMA || follower === RPAREN)) {
       columnAliases(p);
       isQuery = true;
     } else {
       p.next();
       tableElement(p);
-      while (p.accept(T.COMMA)) tableElement(p);
-      p.expect(T.RPAREN);
+      while (p.accept(COMMA)) tableElement(p);
+      p.expect(RPAREN);
     }
   }
   commentClause(p);
@@ -129,26 +138,27 @@ function createTable(p: Parser, start: number, replace: boolean): string {
     bothModes(p, start, both);
     return 'CreateTable';
   }
-  p.expect(T.AS);
-  if (p.kind === T.LPAREN && p.peek(1) === T.WITH) {
+  const asToken = p.pos;
+  p.expect(AS);
+  if (p.kind === LPAREN && p.peek(1) === WITH) {
     p.next();
     rootQuery(p);
-    p.expect(T.RPAREN);
+    p.expect(RPAREN);
   } else rootQuery(p);
-  if (p.accept(T.WITH)) {
-    p.accept(T.NO);
-    p.expect(T.DATA);
+  if (p.accept(WITH)) {
+    p.accept(NO);
+    p.expect(DATA);
   }
-  bothModes(p, start, both);
+  bothModes(p, start, both, asToken);
   return 'CreateTableAsSelect';
 }
 
 function tableElement(p: Parser): void {
-  if (p.accept(T.LIKE)) {
+  if (p.accept(LIKE)) {
     p.namedObject(NameRole.table);
-    if (p.kind === T.INCLUDING || p.kind === T.EXCLUDING) {
+    if (p.kind === INCLUDING || p.kind === EXCLUDING) {
       p.next();
-      p.expect(T.PROPERTIES);
+      p.expect(PROPERTIES);
     }
   } else columnDefinition(p);
 }
@@ -157,28 +167,28 @@ function tableElement(p: Parser): void {
 export function columnDefinition(p: Parser): void {
   p.qualifiedName();
   type(p);
-  if (p.accept(T.DEFAULT)) literal(p);
-  if (p.accept(T.NOT)) p.expect(T.NULL);
+  if (p.accept(DEFAULT)) literal(p);
+  if (p.accept(NOT)) p.expect(NULL);
   commentClause(p);
   withProperties(p);
 }
 
 function createMaterializedView(p: Parser): string {
   p.next();
-  p.expect(T.VIEW);
+  p.expect(VIEW);
   ifNotExists(p);
   p.namedObject(NameRole.table);
-  if (p.accept(T.GRACE)) {
-    p.expect(T.PERIOD);
+  if (p.accept(GRACE)) {
+    p.expect(PERIOD);
     interval(p);
   }
-  if (p.accept(T.WHEN)) {
-    p.expect(T.STALE);
-    p.expectEither(T.INLINE, T.FAIL);
+  if (p.accept(WHEN)) {
+    p.expect(STALE);
+    p.expectEither(INLINE, FAIL);
   }
   commentClause(p);
-  if (p.accept(T.WITH)) properties(p);
-  p.expect(T.AS);
+  if (p.accept(WITH)) properties(p);
+  p.expect(AS);
   rootQuery(p);
   return 'CreateMaterializedView';
 }
@@ -187,53 +197,53 @@ function createMaterializedView(p: Parser): string {
 export function drop(p: Parser): string {
   p.next();
   switch (p.kind) {
-    case T.TABLE:
+    case TABLE:
       p.next();
       ifExists(p);
       p.namedObject(NameRole.table);
       return 'DropTable';
-    case T.VIEW:
+    case VIEW:
       p.next();
       ifExists(p);
       p.namedObject(NameRole.table);
       return 'DropView';
-    case T.MATERIALIZED:
+    case MATERIALIZED:
       p.next();
-      p.expect(T.VIEW);
+      p.expect(VIEW);
       ifExists(p);
       p.namedObject(NameRole.table);
       return 'DropMaterializedView';
-    case T.SCHEMA:
+    case SCHEMA:
       p.next();
       ifExists(p);
       p.namedObject(NameRole.schema);
-      if (p.kind === T.CASCADE || p.kind === T.RESTRICT) p.next();
+      if (p.kind === CASCADE || p.kind === RESTRICT) p.next();
       return 'DropSchema';
-    case T.CATALOG:
+    case CATALOG:
       p.next();
       ifExists(p);
       p.names.push(NameRole.catalog, p.pos, 1);
       p.identifier();
-      if (p.kind === T.CASCADE || p.kind === T.RESTRICT) p.next();
+      if (p.kind === CASCADE || p.kind === RESTRICT) p.next();
       return 'DropCatalog';
-    case T.FUNCTION:
+    case FUNCTION:
       p.next();
       ifExists(p);
       functionDeclaration(p);
       return 'DropFunction';
-    case T.BRANCH:
+    case BRANCH:
       p.next();
       ifExists(p);
       p.identifier();
-      p.expect(T.IN);
-      p.expect(T.TABLE);
+      p.expect(IN);
+      p.expect(TABLE);
       p.namedObject(NameRole.table);
       return 'DropBranch';
-    case T.ROLE:
+    case ROLE:
       p.next();
       ifExists(p);
       p.identifier();
-      if (p.accept(T.IN)) p.identifier();
+      if (p.accept(IN)) p.identifier();
       return 'DropRole';
     default:
       throw p.mismatch();
@@ -243,12 +253,12 @@ export function drop(p: Parser): string {
 /** A statement at COMMENT. */
 export function comment(p: Parser): string {
   p.next();
-  p.expect(T.ON);
-  const isColumn = p.kind === T.COLUMN;
-  if (!isColumn && p.kind !== T.TABLE && p.kind !== T.VIEW) throw p.mismatch();
+  p.expect(ON);
+  const isColumn = p.kind === COLUMN;
+  if (!isColumn && p.kind !== TABLE && p.kind !== VIEW) throw p.mismatch();
   p.next();
   p.namedObject(isColumn ? NameRole.column : NameRole.table);
-  p.expect(T.IS);
-  if (!p.accept(T.NULL)) string(p);
+  p.expect(IS);
+  if (!p.accept(NULL)) string(p);
   return 'Comment';
 }

@@ -1,39 +1,45 @@
 import { T } from './kinds.ts';
 import { NameRole, type Parser } from './parser.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ADMIN, ALL, BRANCH, BY, COMMA, CREATE, CURRENT_ROLE, CURRENT_USER, DELETE, FOR, FROM, GRANT, GRANTED, IN,
+  INSERT, ON, OPTION, PRIVILEGES, ROLE, SCHEMA, SELECT, TABLE, TO, UPDATE, USER, WITH,
+} = T;
+
 /** GRANT, REVOKE, DENY, and the principals that other statements name too. */
 
 /** `principal` of the grammar. */
 export function principal(p: Parser): void {
-  if ((p.kind === T.USER || p.kind === T.ROLE) && p.atIdentifier(1)) p.next();
+  if ((p.kind === USER || p.kind === ROLE) && p.atIdentifier(1)) p.next();
   p.identifier();
 }
 
 /** `grantor` of the grammar. */
 export function grantor(p: Parser): void {
-  if (p.kind === T.CURRENT_USER || p.kind === T.CURRENT_ROLE) p.next();
+  if (p.kind === CURRENT_USER || p.kind === CURRENT_ROLE) p.next();
   else principal(p);
 }
 
 function principals(p: Parser): void {
   principal(p);
-  while (p.accept(T.COMMA)) principal(p);
+  while (p.accept(COMMA)) principal(p);
 }
 
 /** A privilege or a role; gives its token if it is the word of a privilege, else -1. */
 function privilegeOrRole(p: Parser): number {
   const token = p.pos;
   switch (p.kind) {
-    case T.CREATE:
+    case CREATE:
       p.next();
-      p.accept(T.BRANCH);
+      p.accept(BRANCH);
       return token;
-    case T.SELECT:
-    case T.DELETE:
-    case T.INSERT:
+    case SELECT:
+    case DELETE:
+    case INSERT:
       p.next();
       return token;
-    case T.UPDATE:
+    case UPDATE:
       p.next();
       return token;
     default:
@@ -45,7 +51,7 @@ function privilegeOrRole(p: Parser): number {
 /** A list of them; gives the token of the first privilege, or -1. */
 function privilegesOrRoles(p: Parser): number {
   let first = privilegeOrRole(p);
-  while (p.accept(T.COMMA)) {
+  while (p.accept(COMMA)) {
     const token = privilegeOrRole(p);
     if (first < 0) first = token;
   }
@@ -54,7 +60,7 @@ function privilegesOrRoles(p: Parser): number {
 
 /** `ALL PRIVILEGES`, where it stands. */
 function allPrivileges(p: Parser): boolean {
-  if (p.kind !== T.ALL || p.peek(1) !== T.PRIVILEGES) return false;
+  if (p.kind !== ALL || p.peek(1) !== PRIVILEGES) return false;
   p.next();
   p.next();
   return true;
@@ -66,15 +72,15 @@ function rolesOnly(p: Parser, privilege: number): void {
 
 /** `grantObject` of the grammar. */
 export function grantObject(p: Parser): void {
-  if (p.kind === T.BRANCH && p.atIdentifier(1) && p.peek(2) === T.IN) {
+  if (p.kind === BRANCH && p.atIdentifier(1) && p.peek(2) === IN) {
     p.next();
     p.identifier();
     p.next();
   }
   let role: number = NameRole.table;
-  if (p.kind === T.TABLE) p.next();
+  if (p.kind === TABLE) p.next();
   else if (p.atIdentifier() && p.atIdentifier(1) && !targetFollows(p)) {
-    if (p.kind === T.SCHEMA) role = NameRole.schema;
+    if (p.kind === SCHEMA) role = NameRole.schema;
     p.identifier();
   }
   p.namedObject(role);
@@ -82,15 +88,15 @@ export function grantObject(p: Parser): void {
 
 /** True if the word after the token is the TO before the principal, not the object's name. */
 function targetFollows(p: Parser): boolean {
-  return p.peek(1) === T.TO && p.atIdentifier(2) && !(p.peek(2) === T.TO && p.atIdentifier(3));
+  return p.peek(1) === TO && p.atIdentifier(2) && !(p.peek(2) === TO && p.atIdentifier(3));
 }
 
 function grantedBy(p: Parser): void {
-  if (p.accept(T.GRANTED)) {
-    p.expect(T.BY);
+  if (p.accept(GRANTED)) {
+    p.expect(BY);
     grantor(p);
   }
-  if (p.accept(T.IN)) p.identifier();
+  if (p.accept(IN)) p.identifier();
 }
 
 /** A statement at GRANT. */
@@ -98,23 +104,23 @@ export function grant(p: Parser): string {
   p.next();
   let privilege = -1;
   if (allPrivileges(p)) {
-    if (p.kind !== T.ON) throw p.mismatch();
+    if (p.kind !== ON) throw p.mismatch();
   } else privilege = privilegesOrRoles(p);
-  if (p.accept(T.ON)) {
+  if (p.accept(ON)) {
     grantObject(p);
-    p.expect(T.TO);
+    p.expect(TO);
     principal(p);
-    if (p.accept(T.WITH)) {
-      p.expect(T.GRANT);
-      p.expect(T.OPTION);
+    if (p.accept(WITH)) {
+      p.expect(GRANT);
+      p.expect(OPTION);
     }
     return 'Grant';
   }
-  p.expect(T.TO);
+  p.expect(TO);
   principals(p);
-  if (p.accept(T.WITH)) {
-    p.expect(T.ADMIN);
-    p.expect(T.OPTION);
+  if (p.accept(WITH)) {
+    p.expect(ADMIN);
+    p.expect(OPTION);
   }
   grantedBy(p);
   rolesOnly(p, privilege);
@@ -125,23 +131,23 @@ export function grant(p: Parser): string {
 export function revoke(p: Parser): string {
   p.next();
   let kind = '';
-  if ((p.kind === T.ADMIN || p.kind === T.GRANT) && p.peek(1) === T.OPTION) {
-    kind = p.kind === T.ADMIN ? 'RevokeRoles' : 'Revoke';
+  if ((p.kind === ADMIN || p.kind === GRANT) && p.peek(1) === OPTION) {
+    kind = p.kind === ADMIN ? 'RevokeRoles' : 'Revoke';
     p.next();
     p.next();
-    p.expect(T.FOR);
+    p.expect(FOR);
   }
   let privilege = -1;
   if (kind !== 'RevokeRoles' && allPrivileges(p)) kind = 'Revoke';
   else privilege = privilegesOrRoles(p);
-  if (kind !== 'RevokeRoles' && p.accept(T.ON)) {
+  if (kind !== 'RevokeRoles' && p.accept(ON)) {
     grantObject(p);
-    p.expect(T.FROM);
+    p.expect(FROM);
     principal(p);
     return 'Revoke';
   }
   if (kind === 'Revoke') throw p.mismatch();
-  p.expect(T.FROM);
+  p.expect(FROM);
   principals(p);
   grantedBy(p);
   rolesOnly(p, privilege);
@@ -152,9 +158,9 @@ export function revoke(p: Parser): string {
 export function deny(p: Parser): string {
   p.next();
   if (!allPrivileges(p)) privilegesOrRoles(p);
-  p.expect(T.ON);
+  p.expect(ON);
   grantObject(p);
-  p.expect(T.TO);
+  p.expect(TO);
   principal(p);
   return 'Deny';
 }

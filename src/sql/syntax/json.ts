@@ -4,155 +4,165 @@ import { atString, string } from './literals.ts';
 import type { Parser } from './parser.ts';
 import { type } from './types.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ABSENT, AND, ARRAY, ARROW, AS, ASTERISK, BETWEEN, COLON, COLUMNS, COMMA, CONCAT, CONDITIONAL, CROSS, DEFAULT,
+  DOT, DOUBLE_COLON, EMPTY, ENCODING, EQ, ERROR, FALSE, FOR, FORMAT, GT, GTE, IN, INNER, IS, JSON_EXISTS,
+  JSON_OBJECT, JSON_QUERY, JSON_VALUE, JSON_WORD, KEEP, KEY, KEYS, LBRACKET, LIKE, LPAREN, LT, LTE, MINUS, NEQ,
+  NESTED, NOT, NULL, OBJECT, OMIT, ON, OR, ORDINALITY, OUTER, OVERLAPS, PASSING, PATH, PERCENT, PLAN, PLUS,
+  QUOTES, RETURNING, RPAREN, SCALAR, SLASH, STRING, TEXT_STRING, TRUE, UNCONDITIONAL, UNICODE_STRING, UNION,
+  UNIQUE, UNKNOWN, UTF16, UTF32, UTF8, VALUE, WITH, WITHOUT, WRAPPER,
+} = T;
+
 /** The JSON functions and JSON_TABLE. */
 
 /** A call at JSON_EXISTS, JSON_VALUE, JSON_QUERY, JSON_OBJECT or JSON_ARRAY. */
 export function jsonFunction(p: Parser): void {
   const kind = p.kind;
   p.next();
-  p.expect(T.LPAREN);
+  p.expect(LPAREN);
   switch (kind) {
-    case T.JSON_EXISTS:
+    case JSON_EXISTS:
       pathInvocation(p);
-      if (p.kind === T.TRUE || p.kind === T.FALSE || p.kind === T.UNKNOWN || p.kind === T.ERROR) {
+      if (p.kind === TRUE || p.kind === FALSE || p.kind === UNKNOWN || p.kind === ERROR) {
         p.next();
-        p.expect(T.ON);
-        p.expect(T.ERROR);
+        p.expect(ON);
+        p.expect(ERROR);
       }
       break;
-    case T.JSON_VALUE:
+    case JSON_VALUE:
       pathInvocation(p);
-      if (p.accept(T.RETURNING)) type(p);
+      if (p.accept(RETURNING)) type(p);
       behaviors(p, valueBehavior);
       break;
-    case T.JSON_QUERY:
+    case JSON_QUERY:
       pathInvocation(p);
       returning(p);
       wrapperAndQuotes(p);
       behaviors(p, queryBehavior);
       break;
-    case T.JSON_OBJECT:
-      if (p.kind !== T.RPAREN && !atReturning(p)) {
+    case JSON_OBJECT:
+      if (p.kind !== RPAREN && !atReturning(p)) {
         objectMember(p);
-        while (p.accept(T.COMMA)) objectMember(p);
+        while (p.accept(COMMA)) objectMember(p);
         nullBehavior(p);
-        if (p.kind === T.WITH || p.kind === T.WITHOUT) {
+        if (p.kind === WITH || p.kind === WITHOUT) {
           p.next();
-          p.expect(T.UNIQUE);
-          p.accept(T.KEYS);
+          p.expect(UNIQUE);
+          p.accept(KEYS);
         }
       }
       returning(p);
       break;
     default:
-      if (p.kind !== T.RPAREN && !atReturning(p)) {
+      if (p.kind !== RPAREN && !atReturning(p)) {
         valueExpressionWithFormat(p);
-        while (p.accept(T.COMMA)) valueExpressionWithFormat(p);
+        while (p.accept(COMMA)) valueExpressionWithFormat(p);
         nullBehavior(p);
       }
       returning(p);
   }
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 /** RETURNING and a type, not an expression that starts with a column of that name. */
 function atReturning(p: Parser): boolean {
-  return p.kind === T.RETURNING && p.atIdentifier(1) && !(p.peek(1) === T.VALUE && p.peek(2) !== T.RPAREN);
+  return p.kind === RETURNING && p.atIdentifier(1) && !(p.peek(1) === VALUE && p.peek(2) !== RPAREN);
 }
 
 function returning(p: Parser): void {
-  if (!p.accept(T.RETURNING)) return;
+  if (!p.accept(RETURNING)) return;
   type(p);
-  if (p.accept(T.FORMAT)) representation(p);
+  if (p.accept(FORMAT)) representation(p);
 }
 
 function nullBehavior(p: Parser): void {
-  if ((p.kind === T.NULL || p.kind === T.ABSENT) && p.peek(1) === T.ON) {
+  if ((p.kind === NULL || p.kind === ABSENT) && p.peek(1) === ON) {
     p.next();
     p.next();
-    p.expect(T.NULL);
+    p.expect(NULL);
   }
 }
 
 function pathInvocation(p: Parser): void {
   valueExpressionWithFormat(p);
-  p.expect(T.COMMA);
+  p.expect(COMMA);
   string(p);
-  if (p.accept(T.AS)) p.identifier();
-  if (p.accept(T.PASSING)) {
+  if (p.accept(AS)) p.identifier();
+  if (p.accept(PASSING)) {
     do {
       valueExpressionWithFormat(p);
-      p.expect(T.AS);
+      p.expect(AS);
       p.identifier();
-    } while (p.accept(T.COMMA));
+    } while (p.accept(COMMA));
   }
 }
 
 function valueExpressionWithFormat(p: Parser): void {
   expression(p);
-  if (p.accept(T.FORMAT)) representation(p);
+  if (p.accept(FORMAT)) representation(p);
 }
 
 function representation(p: Parser): void {
-  p.expect(T.JSON);
-  if (p.accept(T.ENCODING)) {
-    if (p.kind !== T.UTF8 && p.kind !== T.UTF16 && p.kind !== T.UTF32) throw p.mismatch();
+  p.expect(JSON_WORD);
+  if (p.accept(ENCODING)) {
+    if (p.kind !== UTF8 && p.kind !== UTF16 && p.kind !== UTF32) throw p.mismatch();
     p.next();
   }
 }
 
 /** `… ON EMPTY` and `… ON ERROR`, each where it stands. */
 function behaviors(p: Parser, one: (p: Parser) => void): void {
-  if (p.kind === T.RPAREN || p.kind === T.COMMA) return;
+  if (p.kind === RPAREN || p.kind === COMMA) return;
   one(p);
-  p.expect(T.ON);
-  if (p.accept(T.ERROR)) return;
-  p.expect(T.EMPTY);
-  if (p.kind === T.RPAREN || p.kind === T.COMMA) return;
+  p.expect(ON);
+  if (p.accept(ERROR)) return;
+  p.expect(EMPTY);
+  if (p.kind === RPAREN || p.kind === COMMA) return;
   one(p);
-  p.expect(T.ON);
-  p.expect(T.ERROR);
+  p.expect(ON);
+  p.expect(ERROR);
 }
 
 function valueBehavior(p: Parser): void {
-  if (p.kind === T.ERROR || p.kind === T.NULL) p.next();
+  if (p.kind === ERROR || p.kind === NULL) p.next();
   else {
-    p.expect(T.DEFAULT);
+    p.expect(DEFAULT);
     expression(p);
   }
 }
 
 function queryBehavior(p: Parser): void {
-  if (p.kind === T.ERROR || p.kind === T.NULL) p.next();
+  if (p.kind === ERROR || p.kind === NULL) p.next();
   else {
-    p.expect(T.EMPTY);
-    p.expectEither(T.ARRAY, T.OBJECT);
+    p.expect(EMPTY);
+    p.expectEither(ARRAY, OBJECT);
   }
 }
 
 function wrapperAndQuotes(p: Parser): void {
-  if (p.kind === T.WITHOUT || p.kind === T.WITH) {
-    const withWrapper = p.kind === T.WITH;
+  if (p.kind === WITHOUT || p.kind === WITH) {
+    const withWrapper = p.kind === WITH;
     p.next();
-    if (withWrapper && (p.kind === T.CONDITIONAL || p.kind === T.UNCONDITIONAL)) p.next();
-    p.accept(T.ARRAY);
-    p.expect(T.WRAPPER);
+    if (withWrapper && (p.kind === CONDITIONAL || p.kind === UNCONDITIONAL)) p.next();
+    p.accept(ARRAY);
+    p.expect(WRAPPER);
   }
-  if (p.kind === T.KEEP || p.kind === T.OMIT) {
+  if (p.kind === KEEP || p.kind === OMIT) {
     p.next();
-    p.expect(T.QUOTES);
-    if (p.accept(T.ON)) {
-      p.expect(T.SCALAR);
-      p.expect(T.TEXT_STRING);
+    p.expect(QUOTES);
+    if (p.accept(ON)) {
+      p.expect(SCALAR);
+      p.expect(TEXT_STRING);
     }
   }
 }
 
 /** `KEY? expression VALUE value`, `expression : value`. */
 function objectMember(p: Parser): void {
-  if (p.kind === T.KEY && keyIsWord(p)) p.next();
+  if (p.kind === KEY && keyIsWord(p)) p.next();
   expression(p);
-  if (!p.accept(T.COLON)) p.expect(T.VALUE);
+  if (!p.accept(COLON)) p.expect(VALUE);
   valueExpressionWithFormat(p);
 }
 
@@ -160,35 +170,35 @@ function objectMember(p: Parser): void {
 function keyIsWord(p: Parser): boolean {
   const next = p.peek(1);
   switch (next) {
-    case T.VALUE:
-      return p.peek(2) === T.VALUE || p.peek(2) === T.COLON;
-    case T.COLON:
-    case T.DOT:
-    case T.LBRACKET:
-    case T.PLUS:
-    case T.MINUS:
-    case T.ASTERISK:
-    case T.SLASH:
-    case T.PERCENT:
-    case T.CONCAT:
-    case T.ARROW:
-    case T.DOUBLE_COLON:
-    case T.AND:
-    case T.OR:
-    case T.EQ:
-    case T.NEQ:
-    case T.LT:
-    case T.LTE:
-    case T.GT:
-    case T.GTE:
-    case T.BETWEEN:
-    case T.IN:
-    case T.LIKE:
-    case T.IS:
-    case T.OVERLAPS:
+    case VALUE:
+      return p.peek(2) === VALUE || p.peek(2) === COLON;
+    case COLON:
+    case DOT:
+    case LBRACKET:
+    case PLUS:
+    case MINUS:
+    case ASTERISK:
+    case SLASH:
+    case PERCENT:
+    case CONCAT:
+    case ARROW:
+    case DOUBLE_COLON:
+    case AND:
+    case OR:
+    case EQ:
+    case NEQ:
+    case LT:
+    case LTE:
+    case GT:
+    case GTE:
+    case BETWEEN:
+    case IN:
+    case LIKE:
+    case IS:
+    case OVERLAPS:
       return false;
-    case T.NOT:
-      return p.peek(2) !== T.BETWEEN && p.peek(2) !== T.IN && p.peek(2) !== T.LIKE;
+    case NOT:
+      return p.peek(2) !== BETWEEN && p.peek(2) !== IN && p.peek(2) !== LIKE;
     default:
       return true;
   }
@@ -197,61 +207,61 @@ function keyIsWord(p: Parser): boolean {
 /** `JSON_TABLE ( … )`. */
 export function jsonTable(p: Parser): void {
   p.next();
-  p.expect(T.LPAREN);
+  p.expect(LPAREN);
   pathInvocation(p);
-  p.expect(T.COLUMNS);
+  p.expect(COLUMNS);
   columns(p);
-  if (p.accept(T.PLAN)) {
-    if (p.kind === T.DEFAULT) {
+  if (p.accept(PLAN)) {
+    if (p.kind === DEFAULT) {
       p.next();
-      p.expect(T.LPAREN);
+      p.expect(LPAREN);
       defaultPlan(p);
     } else {
-      p.expect(T.LPAREN);
+      p.expect(LPAREN);
       specificPlan(p);
     }
-    p.expect(T.RPAREN);
+    p.expect(RPAREN);
   }
-  if (p.kind === T.EMPTY || p.kind === T.ERROR) {
+  if (p.kind === EMPTY || p.kind === ERROR) {
     p.next();
-    p.expect(T.ON);
-    p.expect(T.ERROR);
+    p.expect(ON);
+    p.expect(ERROR);
   }
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 function columns(p: Parser): void {
   p.enter();
-  p.expect(T.LPAREN);
+  p.expect(LPAREN);
   column(p);
-  while (p.accept(T.COMMA)) column(p);
-  p.expect(T.RPAREN);
+  while (p.accept(COMMA)) column(p);
+  p.expect(RPAREN);
   p.leave();
 }
 
 function column(p: Parser): void {
   const next = p.peek(1);
   if (
-    p.kind === T.NESTED &&
-    (next === T.STRING ||
-      next === T.UNICODE_STRING ||
-      (next === T.PATH && (p.peek(2) === T.STRING || p.peek(2) === T.UNICODE_STRING)))
+    p.kind === NESTED &&
+    (next === STRING ||
+      next === UNICODE_STRING ||
+      (next === PATH && (p.peek(2) === STRING || p.peek(2) === UNICODE_STRING)))
   ) {
     p.next();
-    p.accept(T.PATH);
+    p.accept(PATH);
     string(p);
-    if (p.accept(T.AS)) p.identifier();
-    p.expect(T.COLUMNS);
+    if (p.accept(AS)) p.identifier();
+    p.expect(COLUMNS);
     columns(p);
     return;
   }
   p.identifier();
-  if (p.accept(T.FOR)) {
-    p.expect(T.ORDINALITY);
+  if (p.accept(FOR)) {
+    p.expect(ORDINALITY);
     return;
   }
   type(p);
-  if (p.accept(T.FORMAT)) {
+  if (p.accept(FORMAT)) {
     representation(p);
     path(p);
     wrapperAndQuotes(p);
@@ -263,7 +273,7 @@ function column(p: Parser): void {
 }
 
 function path(p: Parser): void {
-  if (p.kind !== T.PATH) return;
+  if (p.kind !== PATH) return;
   p.next();
   if (!atString(p)) throw p.mismatch();
   string(p);
@@ -271,12 +281,12 @@ function path(p: Parser): void {
 
 function specificPlan(p: Parser): void {
   p.enter();
-  const named = p.kind !== T.LPAREN;
+  const named = p.kind !== LPAREN;
   planPrimary(p);
-  if (named && (p.kind === T.INNER || p.kind === T.OUTER)) {
+  if (named && (p.kind === INNER || p.kind === OUTER)) {
     p.next();
     planPrimary(p);
-  } else if (p.kind === T.UNION || p.kind === T.CROSS) {
+  } else if (p.kind === UNION || p.kind === CROSS) {
     const operator = p.kind;
     while (p.accept(operator)) planPrimary(p);
   } else if (!named) throw p.mismatch();
@@ -284,18 +294,18 @@ function specificPlan(p: Parser): void {
 }
 
 function planPrimary(p: Parser): void {
-  if (p.accept(T.LPAREN)) {
+  if (p.accept(LPAREN)) {
     specificPlan(p);
-    p.expect(T.RPAREN);
+    p.expect(RPAREN);
   } else p.identifier();
 }
 
 function defaultPlan(p: Parser): void {
-  if (p.kind === T.INNER || p.kind === T.OUTER) {
+  if (p.kind === INNER || p.kind === OUTER) {
     p.next();
-    if (p.accept(T.COMMA)) p.expectEither(T.UNION, T.CROSS);
+    if (p.accept(COMMA)) p.expectEither(UNION, CROSS);
   } else {
-    p.expectEither(T.UNION, T.CROSS);
-    if (p.accept(T.COMMA)) p.expectEither(T.INNER, T.OUTER);
+    p.expectEither(UNION, CROSS);
+    if (p.accept(COMMA)) p.expectEither(INNER, OUTER);
   }
 }

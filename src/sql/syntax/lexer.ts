@@ -1,5 +1,14 @@
 import { keywords, T } from './kinds.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ARROW, ASTERISK, AT_SIGN, BACKQUOTED_IDENTIFIER, BAR, BINARY_LITERAL, CARET, COLON, COMMA, CONCAT,
+  DECIMAL_VALUE, DIGIT_IDENTIFIER, DOLLAR, DOLLAR_STRING, DOT, DOUBLE_ARROW, DOUBLE_COLON, DOUBLE_VALUE, EOF,
+  EQ, GT, GTE, IDENTIFIER, INTEGER_VALUE, LBRACE, LBRACKET, LEXCLUDE, LPAREN, LT, LTE, MINUS, NEQ, PERCENT,
+  PLUS, QUESTION_MARK, QUOTED_IDENTIFIER, RBRACE, RBRACKET, REXCLUDE, RPAREN, SEMICOLON, SLASH, STRING,
+  UNICODE_STRING, UNRECOGNIZED,
+} = T;
+
 /**
  * Tokens of one text: kinds and places in arrays that are used again for the next text. Comments and white space are left
  * out. After the last token there are at least `LOOKAHEAD` entries of kind EOF, so that a parser may peek without asking.
@@ -41,19 +50,19 @@ const classOf = (c: number): number => (c < 128 ? (classes[c] as number) : 0);
 /** Kinds of tokens that are one character whatever follows. */
 const singles = new Uint16Array(128);
 for (const [character, kind] of [
-  ['(', T.LPAREN],
-  [')', T.RPAREN],
-  [',', T.COMMA],
-  ['@', T.AT_SIGN],
-  ['[', T.LBRACKET],
-  [']', T.RBRACKET],
-  ['^', T.CARET],
-  ['}', T.RBRACE],
-  ['+', T.PLUS],
-  ['*', T.ASTERISK],
-  ['%', T.PERCENT],
-  ['?', T.QUESTION_MARK],
-  [';', T.SEMICOLON],
+  ['(', LPAREN],
+  [')', RPAREN],
+  [',', COMMA],
+  ['@', AT_SIGN],
+  ['[', LBRACKET],
+  [']', RBRACKET],
+  ['^', CARET],
+  ['}', RBRACE],
+  ['+', PLUS],
+  ['*', ASTERISK],
+  ['%', PERCENT],
+  ['?', QUESTION_MARK],
+  [';', SEMICOLON],
 ] as const) {
   singles[character.charCodeAt(0)] = kind;
 }
@@ -83,11 +92,11 @@ const keywordChars = new Uint8Array(8192);
 /** Kind of the word at `start`, whose characters are letters, digits and `_`; `hash` as the table was filled. */
 function wordKind(text: string, start: number, end: number, hash: number): number {
   const length = end - start;
-  if (length > LONGEST_KEYWORD) return T.IDENTIFIER;
+  if (length > LONGEST_KEYWORD) return IDENTIFIER;
   let slot = hash & (HASH_SIZE - 1);
   for (;;) {
     const kind = hashKinds[slot] as number;
-    if (kind === 0) return T.IDENTIFIER;
+    if (kind === 0) return IDENTIFIER;
     if (hashLengths[slot] === length) {
       const from = hashStarts[slot] as number;
       let i = 0;
@@ -161,7 +170,7 @@ let numberEnd = 0;
 /** The longest of the number forms and of identifiers starting with a digit, as ANTLR takes it; the first one of equals. */
 function lexNumber(text: string, start: number): number {
   let end = decimalInteger(text, start);
-  let kind: number = T.INTEGER_VALUE;
+  let kind: number = INTEGER_VALUE;
   if (text.charCodeAt(start) === 48) {
     const mark = text.charCodeAt(start + 1) | 32;
     let prefixed = start + 2;
@@ -174,20 +183,20 @@ function lexNumber(text: string, start: number): number {
   if (text.charCodeAt(integerEnd) === 46) {
     const after = integerEnd + 1;
     end = (classOf(text.charCodeAt(after)) & DIGIT) !== 0 ? decimalInteger(text, after) : after;
-    kind = T.DECIMAL_VALUE;
+    kind = DECIMAL_VALUE;
   }
   const plain = digits(text, start);
   const fraction = text.charCodeAt(plain) === 46 ? digits(text, plain + 1) : plain;
   const double = exponent(text, fraction);
   if (double > end) {
     end = double;
-    kind = T.DOUBLE_VALUE;
+    kind = DOUBLE_VALUE;
   }
   let word = start + 1;
   while ((classOf(text.charCodeAt(word)) & WORD) !== 0) word += 1;
   if (word > end) {
     end = word;
-    kind = T.DIGIT_IDENTIFIER;
+    kind = DIGIT_IDENTIFIER;
   }
   numberEnd = end;
   return kind;
@@ -199,9 +208,9 @@ function lexFraction(text: string, start: number): number {
   const double = exponent(text, digits(text, start + 1));
   if (double > numberEnd) {
     numberEnd = double;
-    return T.DOUBLE_VALUE;
+    return DOUBLE_VALUE;
   }
-  return T.DECIMAL_VALUE;
+  return DECIMAL_VALUE;
 }
 
 const kept: TokenBuffer = {
@@ -247,7 +256,7 @@ export function tokenize(text: string): TokenBuffer {
   while (at < length) {
     const c = text.charCodeAt(at);
     const start = at;
-    let kind: number = T.UNRECOGNIZED;
+    let kind: number = UNRECOGNIZED;
     const charClass = c < 128 ? (classes[c] as number) : 0;
     if (charClass === WHITESPACE) {
       at += 1;
@@ -268,13 +277,13 @@ export function tokenize(text: string): TokenBuffer {
           const end = quotedEnd(text, at + 2, "'");
           if (end > 0) {
             at = end;
-            kind = T.UNICODE_STRING;
+            kind = UNICODE_STRING;
           }
         } else if ((c | 32) === 120 && text.charCodeAt(at) === 39) {
           const end = text.indexOf("'", at + 1);
           if (end > 0) {
             at = end + 1;
-            kind = T.BINARY_LITERAL;
+            kind = BINARY_LITERAL;
           }
         }
       }
@@ -292,7 +301,7 @@ export function tokenize(text: string): TokenBuffer {
           const end = quotedEnd(text, at, "'");
           if (end > 0) {
             at = end;
-            kind = T.STRING;
+            kind = STRING;
           }
           break;
         }
@@ -300,7 +309,7 @@ export function tokenize(text: string): TokenBuffer {
           const end = quotedEnd(text, at, '"');
           if (end > 0) {
             at = end;
-            kind = T.QUOTED_IDENTIFIER;
+            kind = QUOTED_IDENTIFIER;
           }
           break;
         }
@@ -308,7 +317,7 @@ export function tokenize(text: string): TokenBuffer {
           const end = quotedEnd(text, at, '`');
           if (end > 0) {
             at = end;
-            kind = T.BACKQUOTED_IDENTIFIER;
+            kind = BACKQUOTED_IDENTIFIER;
           }
           break;
         }
@@ -316,7 +325,7 @@ export function tokenize(text: string): TokenBuffer {
           if (next >= 48 && next <= 57) {
             kind = lexFraction(text, start);
             at = numberEnd;
-          } else kind = T.DOT;
+          } else kind = DOT;
           break;
         case 45: // -
           if (next === 45) {
@@ -329,9 +338,9 @@ export function tokenize(text: string): TokenBuffer {
             continue;
           }
           if (next === 62 || next === 125) {
-            kind = next === 62 ? T.ARROW : T.REXCLUDE;
+            kind = next === 62 ? ARROW : REXCLUDE;
             at += 1;
-          } else kind = T.MINUS;
+          } else kind = MINUS;
           break;
         case 47: // /
           if (next === 42 && commentsCanClose) {
@@ -342,57 +351,57 @@ export function tokenize(text: string): TokenBuffer {
             }
             commentsCanClose = false;
           }
-          kind = T.SLASH;
+          kind = SLASH;
           break;
         case 61: // =
           if (next === 62) {
-            kind = T.DOUBLE_ARROW;
+            kind = DOUBLE_ARROW;
             at += 1;
-          } else kind = T.EQ;
+          } else kind = EQ;
           break;
         case 60: // <
           if (next === 62 || next === 61) {
-            kind = next === 62 ? T.NEQ : T.LTE;
+            kind = next === 62 ? NEQ : LTE;
             at += 1;
-          } else kind = T.LT;
+          } else kind = LT;
           break;
         case 62: // >
           if (next === 61) {
-            kind = T.GTE;
+            kind = GTE;
             at += 1;
-          } else kind = T.GT;
+          } else kind = GT;
           break;
         case 33: // !
           if (next === 61) {
-            kind = T.NEQ;
+            kind = NEQ;
             at += 1;
           }
           break;
         case 124: // |
           if (next === 124) {
-            kind = T.CONCAT;
+            kind = CONCAT;
             at += 1;
-          } else kind = T.BAR;
+          } else kind = BAR;
           break;
         case 58: // :
           if (next === 58) {
-            kind = T.DOUBLE_COLON;
+            kind = DOUBLE_COLON;
             at += 1;
-          } else kind = T.COLON;
+          } else kind = COLON;
           break;
         case 123: // {
           if (next === 45) {
-            kind = T.LEXCLUDE;
+            kind = LEXCLUDE;
             at += 1;
-          } else kind = T.LBRACE;
+          } else kind = LBRACE;
           break;
         case 36: // $
-          kind = T.DOLLAR;
+          kind = DOLLAR;
           if (next === 36 && dollarsCanClose) {
             const end = text.indexOf('$$', at + 1);
             if (end >= 0) {
               at = end + 2;
-              kind = T.DOLLAR_STRING;
+              kind = DOLLAR_STRING;
             } else dollarsCanClose = false;
           }
           break;
@@ -411,7 +420,7 @@ export function tokenize(text: string): TokenBuffer {
     }
   }
   for (let i = 0; i < LOOKAHEAD; i += 1) {
-    kinds[count + i] = T.EOF;
+    kinds[count + i] = EOF;
     starts[count + i] = length;
     ends[count + i] = length;
   }

@@ -1,24 +1,31 @@
 import { T } from './kinds.ts';
 import type { Parser } from './parser.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  BINARY_LITERAL, COMMA, DAY, DECIMAL_VALUE, DOUBLE, DOUBLE_VALUE, FALSE, HOUR, IDENTIFIER, INTEGER_VALUE,
+  INTERVAL, LPAREN, MINUS, MINUTE, MONTH, NULL, PLUS, PRECISION, QUOTED_IDENTIFIER, RPAREN, SECOND, STRING, TO,
+  TRUE, UESCAPE, UNICODE_STRING, YEAR,
+} = T;
+
 /** Literals, and the checks that the engine makes of them when it builds its tree. */
 
 /** True at a token that starts a string. */
 export function atString(p: Parser): boolean {
-  return p.kind === T.STRING || p.kind === T.UNICODE_STRING;
+  return p.kind === STRING || p.kind === UNICODE_STRING;
 }
 
 /** `string` of the grammar. */
 export function string(p: Parser): void {
-  if (p.kind === T.STRING) {
+  if (p.kind === STRING) {
     p.next();
     return;
   }
-  if (p.kind !== T.UNICODE_STRING) throw p.mismatch();
+  if (p.kind !== UNICODE_STRING) throw p.mismatch();
   const token = p.pos;
   p.next();
-  if (p.accept(T.UESCAPE)) {
-    p.expect(T.STRING);
+  if (p.accept(UESCAPE)) {
+    p.expect(STRING);
     checkUnicode(p, token, p.pos - 1);
   } else checkUnicode(p, token, -1);
 }
@@ -30,8 +37,8 @@ function checkUnicode(p: Parser, token: number, escapeToken: number): void {
 
 /** Value of a string's tokens, as the engine reads it; null when its escapes are wrong. */
 export function stringValue(p: Parser, token: number): string | null {
-  if (p.kinds[token] === T.STRING) return unquote(p.tokenText(token));
-  return decodeUnicode(p, token, p.kinds[token + 1] === T.UESCAPE ? token + 2 : -1).value;
+  if (p.kinds[token] === STRING) return unquote(p.tokenText(token));
+  return decodeUnicode(p, token, p.kinds[token + 1] === UESCAPE ? token + 2 : -1).value;
 }
 
 function unquote(text: string): string {
@@ -120,9 +127,7 @@ export function binaryLiteral(p: Parser): void {
 
 /** True if the token `offset` ahead is a field of intervals. */
 export function isIntervalField(kind: number): boolean {
-  return (
-    kind === T.YEAR || kind === T.MONTH || kind === T.DAY || kind === T.HOUR || kind === T.MINUTE || kind === T.SECOND
-  );
+  return kind === YEAR || kind === MONTH || kind === DAY || kind === HOUR || kind === MINUTE || kind === SECOND;
 }
 
 /** `intervalQualifier` of the grammar; TO is taken only where a field that can stand there follows. */
@@ -131,39 +136,39 @@ export function intervalQualifier(p: Parser): void {
   const field = p.kind;
   if (!isIntervalField(field)) throw p.mismatch();
   p.next();
-  if (p.kind === T.LPAREN) {
+  if (p.kind === LPAREN && (p.peek(1) === INTEGER_VALUE || p.isBlamed())) {
     p.next();
-    p.expect(T.INTEGER_VALUE);
-    if (field === T.SECOND && p.accept(T.COMMA)) p.expect(T.INTEGER_VALUE);
-    p.expect(T.RPAREN);
+    p.expect(INTEGER_VALUE);
+    if (field === SECOND && p.accept(COMMA)) p.expect(INTEGER_VALUE);
+    p.expect(RPAREN);
   }
-  if (p.kind !== T.TO) return;
+  if (p.kind !== TO) return;
   const to = p.peek(1);
-  if (field === T.YEAR) {
-    if (to !== T.MONTH) return;
+  if (field === YEAR) {
+    if (to !== MONTH) return;
     p.next();
     p.next();
     return;
   }
-  if (field !== T.DAY && field !== T.HOUR && field !== T.MINUTE) return;
-  if (to !== T.HOUR && to !== T.MINUTE && to !== T.SECOND) return;
+  if (field !== DAY && field !== HOUR && field !== MINUTE) return;
+  if (to !== HOUR && to !== MINUTE && to !== SECOND) return;
   p.next();
   p.next();
-  if (to === T.SECOND && p.accept(T.LPAREN)) {
-    p.expect(T.INTEGER_VALUE);
-    p.expect(T.RPAREN);
+  if (to === SECOND && p.accept(LPAREN)) {
+    p.expect(INTEGER_VALUE);
+    p.expect(RPAREN);
   }
-  const valid = field === T.DAY || (field === T.HOUR && to !== T.HOUR) || (field === T.MINUTE && to === T.SECOND);
+  const valid = field === DAY || (field === HOUR && to !== HOUR) || (field === MINUTE && to === SECOND);
   if (!valid) {
-    const word = (kind: number): string => (kind === T.HOUR ? 'HOUR' : kind === T.MINUTE ? 'MINUTE' : 'SECOND');
+    const word = (kind: number): string => (kind === HOUR ? 'HOUR' : kind === MINUTE ? 'MINUTE' : 'SECOND');
     p.later(token, `Invalid interval qualifier: ${word(field)} TO ${word(to)}`);
   }
 }
 
 /** `interval` of the grammar, at INTERVAL. */
 export function interval(p: Parser): void {
-  p.expect(T.INTERVAL);
-  if (p.kind === T.PLUS || p.kind === T.MINUS) p.next();
+  p.expect(INTERVAL);
+  if (p.kind === PLUS || p.kind === MINUS) p.next();
   string(p);
   intervalQualifier(p);
 }
@@ -171,10 +176,10 @@ export function interval(p: Parser): void {
 /** True if INTERVAL at the token starts an interval's literal, not a column or a typed literal of that name. */
 export function atInterval(p: Parser): boolean {
   let offset = 1;
-  if (p.peek(1) === T.PLUS || p.peek(1) === T.MINUS) offset = 2;
-  if (p.peek(offset) === T.STRING) return isIntervalField(p.peek(offset + 1));
-  if (p.peek(offset) !== T.UNICODE_STRING) return false;
-  return isIntervalField(p.peek(p.peek(offset + 1) === T.UESCAPE ? offset + 3 : offset + 1));
+  if (p.peek(1) === PLUS || p.peek(1) === MINUS) offset = 2;
+  if (p.peek(offset) === STRING) return isIntervalField(p.peek(offset + 1));
+  if (p.peek(offset) !== UNICODE_STRING) return false;
+  return isIntervalField(p.peek(p.peek(offset + 1) === UESCAPE ? offset + 3 : offset + 1));
 }
 
 /** `identifier string`: a literal with its type's name. */
@@ -182,7 +187,7 @@ export function typedLiteral(p: Parser): void {
   const token = p.pos;
   p.identifier();
   string(p);
-  if (p.kinds[token] === T.IDENTIFIER || p.kinds[token] === T.QUOTED_IDENTIFIER) {
+  if (p.kinds[token] === IDENTIFIER || p.kinds[token] === QUOTED_IDENTIFIER) {
     if (p.identifierValue(token) === 'x') {
       p.later(token, "Spaces are not allowed between 'X' and the starting quote of a binary literal");
     }
@@ -192,39 +197,39 @@ export function typedLiteral(p: Parser): void {
 /** `literal` of the grammar (defaults of columns). */
 export function literal(p: Parser): void {
   switch (p.kind) {
-    case T.INTERVAL:
+    case INTERVAL:
       if (atInterval(p)) interval(p);
       else typedLiteral(p);
       return;
-    case T.DOUBLE:
-      if (p.peek(1) === T.PRECISION) {
+    case DOUBLE:
+      if (p.peek(1) === PRECISION) {
         p.next();
         p.next();
         string(p);
       } else typedLiteral(p);
       return;
-    case T.MINUS: {
+    case MINUS: {
       const sign = p.pos;
       p.next();
-      if (p.kind === T.INTEGER_VALUE) integer(p, sign);
-      else p.expectEither(T.DECIMAL_VALUE, T.DOUBLE_VALUE);
+      if (p.kind === INTEGER_VALUE) integer(p, sign);
+      else p.expectEither(DECIMAL_VALUE, DOUBLE_VALUE);
       return;
     }
-    case T.INTEGER_VALUE:
+    case INTEGER_VALUE:
       integer(p, -1);
       return;
-    case T.BINARY_LITERAL:
+    case BINARY_LITERAL:
       binaryLiteral(p);
       return;
-    case T.DECIMAL_VALUE:
-    case T.DOUBLE_VALUE:
-    case T.TRUE:
-    case T.FALSE:
-    case T.NULL:
+    case DECIMAL_VALUE:
+    case DOUBLE_VALUE:
+    case TRUE:
+    case FALSE:
+    case NULL:
       p.next();
       return;
-    case T.STRING:
-    case T.UNICODE_STRING:
+    case STRING:
+    case UNICODE_STRING:
       string(p);
       return;
     default:

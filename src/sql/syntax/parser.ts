@@ -1,6 +1,10 @@
 import { LAST_IDENTIFIER, T } from './kinds.ts';
 import { type TokenBuffer, tokenize } from './lexer.ts';
 
+const { BACKQUOTED_IDENTIFIER, DIGIT_IDENTIFIER, DOT, EOF, IDENTIFIER, QUOTED_IDENTIFIER } = T;
+
+const lastIdentifier = LAST_IDENTIFIER;
+
 /** Thrown to leave the parser; the parser holds what went wrong. One object for all, as errors are a normal verdict. */
 class SyntaxFailure extends Error {}
 const failure = new SyntaxFailure('syntax error');
@@ -74,6 +78,7 @@ export class Parser {
    * decision counts.
    */
   blamed: number = UNBLAMED;
+  private opened = -1;
   private depth = 0;
   private softToken = -1;
   private softMessage = '';
@@ -116,23 +121,23 @@ export class Parser {
   /** True if the token, or the one `offset` ahead, can be an identifier. */
   atIdentifier(offset = 0): boolean {
     const kind = this.kinds[this.pos + offset] as number;
-    return kind !== T.EOF && kind <= LAST_IDENTIFIER;
+    return kind !== EOF && kind <= lastIdentifier;
   }
 
   /** Takes an identifier. */
   identifier(): void {
     const kind = this.kind;
-    if (kind === T.EOF || kind > LAST_IDENTIFIER) throw this.mismatch();
-    if (kind !== T.IDENTIFIER && kind <= T.DIGIT_IDENTIFIER) this.checkIdentifier(kind);
+    if (kind === EOF || kind > lastIdentifier) throw this.mismatch();
+    if (kind !== IDENTIFIER && kind <= DIGIT_IDENTIFIER) this.checkIdentifier(kind);
     this.next();
   }
 
   /** Forms of identifiers that the grammar reads only to refuse them with a better message. */
   private checkIdentifier(kind: number): void {
-    if (kind === T.BACKQUOTED_IDENTIFIER) {
+    if (kind === BACKQUOTED_IDENTIFIER) {
       throw this.fail(this.pos, 'backquoted identifiers are not supported; use double quotes to quote identifiers');
     }
-    if (kind === T.DIGIT_IDENTIFIER) {
+    if (kind === DIGIT_IDENTIFIER) {
       throw this.fail(this.pos, 'identifiers must not start with a digit; surround the identifier with double quotes');
     }
     if ((this.tokens.ends[this.pos] as number) - (this.tokens.starts[this.pos] as number) === 2) {
@@ -144,7 +149,7 @@ export class Parser {
   qualifiedName(): number {
     this.identifier();
     let parts = 1;
-    while (this.kind === T.DOT) {
+    while (this.kind === DOT) {
       this.next();
       this.identifier();
       parts += 1;
@@ -167,14 +172,15 @@ export class Parser {
   identifierValue(token: number): string {
     const start = this.tokens.starts[token] as number;
     const end = this.tokens.ends[token] as number;
-    if (this.kinds[token] !== T.QUOTED_IDENTIFIER) return this.text.slice(start, end).toLowerCase();
+    if (this.kinds[token] !== QUOTED_IDENTIFIER) return this.text.slice(start, end).toLowerCase();
     const inner = this.text.slice(start + 1, end - 1).toLowerCase();
     return inner.includes('"') ? inner.replaceAll('""', '"') : inner;
   }
 
   /** The exception for a token that no rule takes. */
   mismatch(): Error {
-    this.errorToken = this.blamed >= 0 ? this.blamed : this.pos;
+    const place = this.pos === this.opened ? this.pos + 1 : this.pos;
+    this.errorToken = this.blamed >= 0 ? this.blamed : place;
     this.errorMessage = '';
     return failure;
   }
@@ -188,10 +194,10 @@ export class Parser {
 
   /**
    * Remembers an error that the engine finds only in the finished tree: a syntax error further on comes before it. The
-   * first one counts.
+   * first one counts, unless the engine checks this before some of the parts that stand before it: tokens `from` to `to`.
    */
-  later(token: number, message: string): void {
-    if (this.softToken >= 0) return;
+  later(token: number, message: string, from = Number.MAX_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER): void {
+    if (this.softToken >= 0 && (this.softToken < from || this.softToken >= to)) return;
     this.softToken = token;
     this.softMessage = message;
   }
@@ -221,6 +227,19 @@ export class Parser {
   /** Errors from here on are reported where they are, unless an outer decision took them. */
   blameSelf(): number {
     return this.blame(SELF);
+  }
+
+  /**
+   * Remembers a token that could have started a construct that the token after it does not go on with: where an outer
+   * decision looks ahead, and nothing else takes the first one, the error is at the second.
+   */
+  open(token: number): void {
+    if (this.blamed !== UNBLAMED) this.opened = token;
+  }
+
+  /** True while an outer decision says where errors are reported. */
+  isBlamed(): boolean {
+    return this.blamed !== UNBLAMED;
   }
 
   unblame(outer: number): void {

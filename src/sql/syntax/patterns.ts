@@ -3,77 +3,85 @@ import { T } from './kinds.ts';
 import type { Parser } from './parser.ts';
 import { columnAliases, orderBy } from './queries.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  AFTER, ALL, AS, ASTERISK, BAR, BY, CARET, COMMA, DEFINE, DOLLAR, EMPTY, EQ, FIRST, INITIAL, INTEGER_VALUE,
+  LAST, LBRACE, LEXCLUDE, LPAREN, MATCH, MATCHES, MEASURES, NEXT, OMIT, ONE, ORDER, PARTITION, PAST, PATTERN,
+  PER, PERMUTE, PLUS, QUESTION_MARK, RBRACE, REXCLUDE, ROW, ROWS, RPAREN, SEEK, SHOW, SKIP, SUBSET, TO,
+  UNMATCHED, WITH,
+} = T;
+
 /** Row pattern recognition: MATCH_RECOGNIZE and what windows share with it. */
 
 /** `MATCH_RECOGNIZE ( … )`. */
 export function matchRecognize(p: Parser): void {
   p.next();
-  p.expect(T.LPAREN);
-  if (p.accept(T.PARTITION)) {
-    p.expect(T.BY);
+  p.expect(LPAREN);
+  if (p.accept(PARTITION)) {
+    p.expect(BY);
     expressionList(p);
   }
-  if (p.kind === T.ORDER) orderBy(p);
-  if (p.accept(T.MEASURES)) measures(p);
+  if (p.kind === ORDER) orderBy(p);
+  if (p.accept(MEASURES)) measures(p);
   rowsPerMatch(p);
-  if (p.accept(T.AFTER)) skipTo(p);
-  if (p.kind === T.INITIAL || p.kind === T.SEEK) p.next();
-  p.expect(T.PATTERN);
-  p.expect(T.LPAREN);
+  if (p.accept(AFTER)) skipTo(p);
+  if (p.kind === INITIAL || p.kind === SEEK) p.next();
+  p.expect(PATTERN);
+  p.expect(LPAREN);
   rowPattern(p);
-  p.expect(T.RPAREN);
-  if (p.accept(T.SUBSET)) subsets(p);
-  p.expect(T.DEFINE);
+  p.expect(RPAREN);
+  if (p.accept(SUBSET)) subsets(p);
+  p.expect(DEFINE);
   variables(p);
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 /** `expression AS name, …` after MEASURES. */
 export function measures(p: Parser): void {
   do {
     expression(p);
-    p.expect(T.AS);
+    p.expect(AS);
     p.identifier();
-  } while (p.accept(T.COMMA));
+  } while (p.accept(COMMA));
 }
 
 function rowsPerMatch(p: Parser): void {
-  if (p.accept(T.ONE)) {
-    p.expect(T.ROW);
-    p.expect(T.PER);
-    p.expect(T.MATCH);
+  if (p.accept(ONE)) {
+    p.expect(ROW);
+    p.expect(PER);
+    p.expect(MATCH);
     return;
   }
-  if (!p.accept(T.ALL)) return;
-  p.expect(T.ROWS);
-  p.expect(T.PER);
-  p.expect(T.MATCH);
-  if (p.kind === T.SHOW || p.kind === T.OMIT) {
+  if (!p.accept(ALL)) return;
+  p.expect(ROWS);
+  p.expect(PER);
+  p.expect(MATCH);
+  if (p.kind === SHOW || p.kind === OMIT) {
     p.next();
-    p.expect(T.EMPTY);
-    p.expect(T.MATCHES);
-  } else if (p.accept(T.WITH)) {
-    p.expect(T.UNMATCHED);
-    p.expect(T.ROWS);
+    p.expect(EMPTY);
+    p.expect(MATCHES);
+  } else if (p.accept(WITH)) {
+    p.expect(UNMATCHED);
+    p.expect(ROWS);
   }
 }
 
 /** `MATCH SKIP …` after AFTER. */
 export function skipTo(p: Parser): void {
-  p.expect(T.MATCH);
-  p.expect(T.SKIP);
-  if (p.accept(T.PAST)) {
-    p.expect(T.LAST);
-    p.expect(T.ROW);
+  p.expect(MATCH);
+  p.expect(SKIP);
+  if (p.accept(PAST)) {
+    p.expect(LAST);
+    p.expect(ROW);
     return;
   }
-  p.expect(T.TO);
-  if (p.kind === T.NEXT && p.peek(1) === T.ROW) {
+  p.expect(TO);
+  if (p.kind === NEXT && p.peek(1) === ROW) {
     p.next();
     p.next();
     return;
   }
-  if ((p.kind === T.FIRST || p.kind === T.LAST) && nameFollows(p)) p.next();
+  if ((p.kind === FIRST || p.kind === LAST) && nameFollows(p)) p.next();
   p.identifier();
 }
 
@@ -81,13 +89,13 @@ export function skipTo(p: Parser): void {
 function nameFollows(p: Parser): boolean {
   if (!p.atIdentifier(1)) return false;
   switch (p.peek(1)) {
-    case T.INITIAL:
-    case T.SEEK:
-    case T.PATTERN:
-    case T.SUBSET:
-    case T.DEFINE: {
+    case INITIAL:
+    case SEEK:
+    case PATTERN:
+    case SUBSET:
+    case DEFINE: {
       const next = p.peek(2);
-      return next === T.PATTERN || next === T.INITIAL || next === T.SEEK || next === T.RPAREN || next === T.DEFINE;
+      return next === PATTERN || next === INITIAL || next === SEEK || next === RPAREN || next === DEFINE;
     }
     default:
       return true;
@@ -98,18 +106,18 @@ function nameFollows(p: Parser): boolean {
 export function subsets(p: Parser): void {
   do {
     p.identifier();
-    p.expect(T.EQ);
+    p.expect(EQ);
     columnAliases(p);
-  } while (p.accept(T.COMMA));
+  } while (p.accept(COMMA));
 }
 
 /** `name AS expression, …` after DEFINE. */
 export function variables(p: Parser): void {
   do {
     p.identifier();
-    p.expect(T.AS);
+    p.expect(AS);
     expression(p);
-  } while (p.accept(T.COMMA));
+  } while (p.accept(COMMA));
 }
 
 /** `rowPattern` of the grammar: alternatives of sequences. */
@@ -117,7 +125,7 @@ export function rowPattern(p: Parser): void {
   p.enter();
   patternPrimary(p);
   for (;;) {
-    if (p.kind === T.BAR) {
+    if (p.kind === BAR) {
       p.next();
       patternPrimary(p);
     } else if (atPatternPrimary(p)) patternPrimary(p);
@@ -127,35 +135,35 @@ export function rowPattern(p: Parser): void {
 }
 
 function atPatternPrimary(p: Parser): boolean {
-  return p.atIdentifier() || p.kind === T.LPAREN || p.kind === T.CARET || p.kind === T.DOLLAR || p.kind === T.LEXCLUDE;
+  return p.atIdentifier() || p.kind === LPAREN || p.kind === CARET || p.kind === DOLLAR || p.kind === LEXCLUDE;
 }
 
 function patternPrimary(p: Parser): void {
   switch (p.kind) {
-    case T.LPAREN:
+    case LPAREN:
       p.next();
-      if (p.kind !== T.RPAREN) rowPattern(p);
-      p.expect(T.RPAREN);
+      if (p.kind !== RPAREN) rowPattern(p);
+      p.expect(RPAREN);
       break;
-    case T.CARET:
-    case T.DOLLAR:
+    case CARET:
+    case DOLLAR:
       p.next();
       break;
-    case T.LEXCLUDE:
+    case LEXCLUDE:
       p.next();
       rowPattern(p);
-      p.expect(T.REXCLUDE);
+      p.expect(REXCLUDE);
       break;
-    case T.PERMUTE:
-      if (p.peek(1) === T.LPAREN) {
+    case PERMUTE:
+      if (p.peek(1) === LPAREN) {
         p.next();
         p.next();
         // `permute ()` is the variable of that name and an empty pattern.
-        if (p.kind !== T.RPAREN) {
+        if (p.kind !== RPAREN) {
           rowPattern(p);
-          while (p.accept(T.COMMA)) rowPattern(p);
+          while (p.accept(COMMA)) rowPattern(p);
         }
-        p.expect(T.RPAREN);
+        p.expect(RPAREN);
         break;
       }
       p.identifier();
@@ -168,23 +176,23 @@ function patternPrimary(p: Parser): void {
 
 function patternQuantifier(p: Parser): void {
   switch (p.kind) {
-    case T.ASTERISK:
-    case T.PLUS:
-    case T.QUESTION_MARK:
+    case ASTERISK:
+    case PLUS:
+    case QUESTION_MARK:
       p.next();
       break;
-    case T.LBRACE:
+    case LBRACE:
       p.next();
-      if (p.accept(T.INTEGER_VALUE)) {
-        if (p.accept(T.COMMA)) p.accept(T.INTEGER_VALUE);
+      if (p.accept(INTEGER_VALUE)) {
+        if (p.accept(COMMA)) p.accept(INTEGER_VALUE);
       } else {
-        p.expect(T.COMMA);
-        p.accept(T.INTEGER_VALUE);
+        p.expect(COMMA);
+        p.accept(INTEGER_VALUE);
       }
-      p.expect(T.RBRACE);
+      p.expect(RBRACE);
       break;
     default:
       return;
   }
-  p.accept(T.QUESTION_MARK);
+  p.accept(QUESTION_MARK);
 }

@@ -2,24 +2,26 @@ import { expression } from './expressions.ts';
 import { T } from './kinds.ts';
 import type { Parser } from './parser.ts';
 
+const { COMMA, EQ, LPAREN, RPAREN, WITH } = T;
+
 /** `properties` of the grammar: assignments in parentheses. */
 export function properties(p: Parser): void {
-  p.expect(T.LPAREN);
+  p.expect(LPAREN);
   propertyAssignments(p);
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 /** `name = value, …`. */
 export function propertyAssignments(p: Parser): void {
   do {
     p.identifier();
-    p.expect(T.EQ);
+    p.expect(EQ);
     // DEFAULT alone is the default, but it may be a column too.
     expression(p);
-  } while (p.accept(T.COMMA));
+  } while (p.accept(COMMA));
 }
 
 /** `WITH (property = value, …)`, where it stands. */
 export function withProperties(p: Parser): void {
-  if (p.accept(T.WITH)) properties(p);
+  if (p.accept(WITH)) properties(p);
 }

@@ -2,25 +2,49 @@ import { expression, expressionList, startsExpression } from './expressions.ts';
 import { T } from './kinds.ts';
 import { integer } from './literals.ts';
 import type { Parser } from './parser.ts';
-import { implicitAlias, relation } from './relations.ts';
+import { relation } from './relations.ts';
 import { functionSpecification } from './routines.ts';
 import { windowDefinition } from './windows.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ALL, ARROW, AS, ASC, ASTERISK, AUTO, BY, COMMA, CORRESPONDING, CUBE, DESC, DISTINCT, DOT, EXCEPT, FETCH,
+  FIRST, FROM, FUNCTION, GROUP, GROUPING, HAVING, INTEGER_VALUE, INTERSECT, LAST, LIMIT, LPAREN, MATCH,
+  MATCH_RECOGNIZE, NEXT, NULLS, OFFSET, ONLY, ORDER, PIVOT, QUESTION_MARK, RECURSIVE, ROLLUP, ROW, ROWS, RPAREN,
+  SELECT, SETS, TABLE, TABLESAMPLE, TIES, UNION, VALUES, WHERE, WINDOW, WITH,
+} = T;
+
 /** True for kinds that start a query for sure (a parenthesis may). */
 export function atQueryStart(kind: number): boolean {
-  return kind === T.SELECT || kind === T.WITH || kind === T.VALUES || kind === T.TABLE;
+  return kind === SELECT || kind === WITH || kind === VALUES || kind === TABLE;
 }
 
 /** True at what may follow a query's first term: a set operation, ORDER BY and so on. */
 export function atQueryContinuation(p: Parser): boolean {
   switch (p.kind) {
-    case T.UNION:
-    case T.EXCEPT:
-    case T.INTERSECT:
-    case T.ORDER:
-    case T.OFFSET:
-    case T.LIMIT:
-    case T.FETCH:
+    case UNION:
+    case EXCEPT:
+    case INTERSECT:
+    case ORDER:
+    case OFFSET:
+    case LIMIT:
+    case FETCH:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** True for words that could be a window's name but also start what follows an alias. */
+function mayFollowAlias(kind: number): boolean {
+  switch (kind) {
+    case LIMIT:
+    case OFFSET:
+    case FETCH:
+    case TABLESAMPLE:
+    case PIVOT:
+    case MATCH_RECOGNIZE:
+    case MATCH:
       return true;
     default:
       return false;
@@ -31,14 +55,14 @@ export function atQueryContinuation(p: Parser): boolean {
 export function atQueryClause(p: Parser, offset: number): boolean {
   const next = p.peek(offset + 1);
   switch (p.peek(offset)) {
-    case T.LIMIT:
-      return next === T.INTEGER_VALUE || next === T.QUESTION_MARK || next === T.ALL;
-    case T.OFFSET:
-      return next === T.INTEGER_VALUE || next === T.QUESTION_MARK;
-    case T.FETCH:
-      return next === T.FIRST || next === T.NEXT;
-    case T.WINDOW:
-      return p.atIdentifier(offset + 1) && p.peek(offset + 2) === T.AS;
+    case LIMIT:
+      return next === INTEGER_VALUE || next === QUESTION_MARK || next === ALL;
+    case OFFSET:
+      return next === INTEGER_VALUE || next === QUESTION_MARK;
+    case FETCH:
+      return next === FIRST || next === NEXT;
+    case WINDOW:
+      return p.atIdentifier(offset + 1) && (p.peek(offset + 2) === AS || !mayFollowAlias(next));
     default:
       return false;
   }
@@ -46,10 +70,10 @@ export function atQueryClause(p: Parser, offset: number): boolean {
 
 /** `rootQuery` of the grammar: a query that may start with functions of its own. */
 export function rootQuery(p: Parser): void {
-  if (p.kind === T.WITH && p.peek(1) === T.FUNCTION && p.peek(2) !== T.AS && p.peek(2) !== T.LPAREN) {
+  if (p.kind === WITH && p.peek(1) === FUNCTION && p.peek(2) !== AS && p.peek(2) !== LPAREN) {
     p.next();
     functionSpecification(p);
-    while (p.accept(T.COMMA)) functionSpecification(p);
+    while (p.accept(COMMA)) functionSpecification(p);
   }
   queryBody(p);
 }
@@ -57,7 +81,7 @@ export function rootQuery(p: Parser): void {
 /** `query` of the grammar; true when it starts with WITH. Names of its WITH are in scope inside it only. */
 export function queryBody(p: Parser): boolean {
   p.enter();
-  const hasWith = p.kind === T.WITH;
+  const hasWith = p.kind === WITH;
   if (hasWith) {
     const bound: string[] = [];
     withClause(p, bound);
@@ -70,25 +94,25 @@ export function queryBody(p: Parser): boolean {
 
 function withClause(p: Parser, bound: string[]): void {
   p.next();
-  const recursive = p.accept(T.RECURSIVE);
+  const recursive = p.accept(RECURSIVE);
   do {
     const token = p.pos;
     p.identifier();
     const name = p.identifierValue(token);
     if (recursive) p.bindName(name);
-    if (p.kind === T.LPAREN) columnAliases(p);
-    p.expect(T.AS);
+    if (p.kind === LPAREN) columnAliases(p);
+    p.expect(AS);
     subquery(p);
     if (!recursive) p.bindName(name);
     bound.push(name);
-  } while (p.accept(T.COMMA));
+  } while (p.accept(COMMA));
 }
 
 /** `( query )`. */
 export function subquery(p: Parser): void {
-  p.expect(T.LPAREN);
+  p.expect(LPAREN);
   queryBody(p);
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 function queryNoWith(p: Parser): void {
@@ -98,53 +122,53 @@ function queryNoWith(p: Parser): void {
 
 /** Set operations, ORDER BY, OFFSET, LIMIT and FETCH after a query's first term. */
 export function queryRest(p: Parser): void {
-  while (p.kind === T.UNION || p.kind === T.EXCEPT || p.kind === T.INTERSECT) {
+  while (p.kind === UNION || p.kind === EXCEPT || p.kind === INTERSECT) {
     p.next();
-    if (p.kind === T.ALL || p.kind === T.DISTINCT) p.next();
-    if (p.accept(T.CORRESPONDING) && p.accept(T.BY)) columnAliases(p);
+    if (p.kind === ALL || p.kind === DISTINCT) p.next();
+    if (p.accept(CORRESPONDING) && p.accept(BY)) columnAliases(p);
     queryPrimary(p);
   }
-  if (p.kind === T.ORDER) orderBy(p);
-  if (p.accept(T.OFFSET)) {
+  if (p.kind === ORDER) orderBy(p);
+  if (p.accept(OFFSET)) {
     rowCount(p);
-    if (p.kind === T.ROW || p.kind === T.ROWS) p.next();
+    if (p.kind === ROW || p.kind === ROWS) p.next();
   }
-  if (p.accept(T.LIMIT)) {
-    if (!p.accept(T.ALL)) rowCount(p);
-  } else if (p.accept(T.FETCH)) {
-    p.expectEither(T.FIRST, T.NEXT);
-    if (p.kind === T.INTEGER_VALUE || p.kind === T.QUESTION_MARK) rowCount(p);
-    p.expectEither(T.ROW, T.ROWS);
-    if (!p.accept(T.ONLY)) {
-      p.expect(T.WITH);
-      p.expect(T.TIES);
+  if (p.accept(LIMIT)) {
+    if (!p.accept(ALL)) rowCount(p);
+  } else if (p.accept(FETCH)) {
+    p.expectEither(FIRST, NEXT);
+    if (p.kind === INTEGER_VALUE || p.kind === QUESTION_MARK) rowCount(p);
+    p.expectEither(ROW, ROWS);
+    if (!p.accept(ONLY)) {
+      p.expect(WITH);
+      p.expect(TIES);
     }
   }
 }
 
 function rowCount(p: Parser): void {
-  if (p.kind === T.INTEGER_VALUE) integer(p, -1);
-  else p.expect(T.QUESTION_MARK);
+  if (p.kind === INTEGER_VALUE) integer(p, -1);
+  else p.expect(QUESTION_MARK);
 }
 
 /** `queryPrimary` of the grammar; any number of opening parentheses in a row needs no call for each. */
 function queryPrimary(p: Parser): void {
   let open = 0;
-  while (p.kind === T.LPAREN) {
+  while (p.kind === LPAREN) {
     p.next();
     open += 1;
   }
   switch (p.kind) {
-    case T.SELECT:
+    case SELECT:
       querySpecification(p);
       break;
-    case T.TABLE: {
+    case TABLE: {
       p.next();
       const token = p.pos;
       p.relationName(token, p.qualifiedName());
       break;
     }
-    case T.VALUES:
+    case VALUES:
       p.next();
       expressionList(p);
       break;
@@ -153,115 +177,115 @@ function queryPrimary(p: Parser): void {
   }
   for (; open > 0; open -= 1) {
     queryRest(p);
-    p.expect(T.RPAREN);
+    p.expect(RPAREN);
   }
 }
 
 /** `ORDER BY sortItem, …`. */
 export function orderBy(p: Parser): void {
-  p.expect(T.ORDER);
-  p.expect(T.BY);
+  p.expect(ORDER);
+  p.expect(BY);
   sortItem(p);
-  while (p.accept(T.COMMA)) sortItem(p);
+  while (p.accept(COMMA)) sortItem(p);
 }
 
 /** `sortItem` of the grammar. */
 export function sortItem(p: Parser): void {
   expression(p);
-  if (p.kind === T.ASC || p.kind === T.DESC) p.next();
-  if (p.accept(T.NULLS)) p.expectEither(T.FIRST, T.LAST);
+  if (p.kind === ASC || p.kind === DESC) p.next();
+  if (p.accept(NULLS)) p.expectEither(FIRST, LAST);
 }
 
 function querySpecification(p: Parser): void {
   p.next();
-  if (p.kind === T.DISTINCT || (p.kind === T.ALL && allIsQuantifier(p))) p.next();
+  if (p.kind === DISTINCT || (p.kind === ALL && allIsQuantifier(p))) p.next();
   selectItem(p);
-  while (p.accept(T.COMMA)) selectItem(p);
-  if (p.accept(T.FROM)) {
+  while (p.accept(COMMA)) selectItem(p);
+  if (p.accept(FROM)) {
     relation(p);
-    while (p.accept(T.COMMA)) relation(p);
+    while (p.accept(COMMA)) relation(p);
   }
-  if (p.accept(T.WHERE)) expression(p);
-  if (p.kind === T.GROUP) {
+  if (p.accept(WHERE)) expression(p);
+  if (p.kind === GROUP) {
     p.next();
-    p.expect(T.BY);
+    p.expect(BY);
     groupBy(p);
   }
-  if (p.accept(T.HAVING)) expression(p);
-  if (p.kind === T.WINDOW && p.atIdentifier(1)) {
-    p.next();
+  if (p.accept(HAVING)) expression(p);
+  if (p.accept(WINDOW)) {
     windowDefinition(p);
-    while (p.accept(T.COMMA)) windowDefinition(p);
+    while (p.accept(COMMA)) windowDefinition(p);
   }
 }
 
 /** ALL after SELECT: the quantifier, unless it is a column. */
 function allIsQuantifier(p: Parser): boolean {
   const next = p.peek(1);
-  if (next !== T.ASTERISK) return startsExpression(next);
+  if (atQueryClause(p, 1)) return false;
+  if (next !== ASTERISK) return startsExpression(next);
   return !startsExpression(p.peek(2)) || atQueryClause(p, 2);
 }
 
 function selectItem(p: Parser): void {
-  if (p.kind === T.ASTERISK) {
+  if (p.kind === ASTERISK) {
     p.next();
     return;
   }
   p.starStart = p.pos;
   expression(p);
-  if (p.kind === T.DOT) {
+  if (p.kind === DOT) {
     p.next();
-    p.expect(T.ASTERISK);
-    if (p.accept(T.AS)) columnAliases(p);
+    p.expect(ASTERISK);
+    if (p.accept(AS)) columnAliases(p);
     return;
   }
-  if (p.kind === T.AS) {
+  if (p.kind === AS) {
     p.next();
     p.identifier();
-  } else implicitAlias(p);
+  } else if (p.atIdentifier() && !atQueryClause(p, 0)) p.identifier();
 }
 
 /** `( identifier, … )`. */
 export function columnAliases(p: Parser): void {
-  p.expect(T.LPAREN);
+  p.expect(LPAREN);
   p.identifier();
-  while (p.accept(T.COMMA)) p.identifier();
-  p.expect(T.RPAREN);
+  while (p.accept(COMMA)) p.identifier();
+  p.expect(RPAREN);
 }
 
 /** What follows GROUP BY. */
 export function groupBy(p: Parser): void {
-  if (p.kind === T.DISTINCT) p.next();
-  else if (p.kind === T.ALL) {
+  if (p.kind === DISTINCT) p.next();
+  else if (p.kind === ALL) {
     const next = p.peek(1);
-    if (next === T.ROLLUP || next === T.CUBE || next === T.AUTO || startsExpression(next)) p.next();
+    if (next === ROLLUP || next === CUBE || next === AUTO || startsExpression(next)) p.next();
   }
   groupingElement(p);
-  while (p.accept(T.COMMA)) groupingElement(p);
+  while (p.accept(COMMA)) groupingElement(p);
 }
 
 function groupingElement(p: Parser): void {
   switch (p.kind) {
-    case T.AUTO:
+    case AUTO:
       p.next();
       return;
-    case T.ROLLUP:
-    case T.CUBE: {
+    case ROLLUP:
+    case CUBE: {
       const token = p.pos;
       p.next();
-      p.expect(T.LPAREN);
-      if (p.kind === T.RPAREN) p.later(token, 'grouping sets cannot be empty');
+      p.expect(LPAREN);
+      if (p.kind === RPAREN) p.later(token, 'grouping sets cannot be empty');
       else groupingSets(p);
-      p.expect(T.RPAREN);
+      p.expect(RPAREN);
       return;
     }
-    case T.GROUPING:
-      if (p.peek(1) === T.SETS) {
+    case GROUPING:
+      if (p.peek(1) === SETS) {
         p.next();
         p.next();
-        p.expect(T.LPAREN);
+        p.expect(LPAREN);
         groupingSets(p);
-        p.expect(T.RPAREN);
+        p.expect(RPAREN);
         return;
       }
       break;
@@ -272,14 +296,14 @@ function groupingElement(p: Parser): void {
 
 function groupingSets(p: Parser): void {
   groupingSet(p);
-  while (p.accept(T.COMMA)) groupingSet(p);
+  while (p.accept(COMMA)) groupingSet(p);
 }
 
 function groupingSet(p: Parser): void {
-  if (p.kind === T.LPAREN && p.peek(1) === T.RPAREN && p.peek(2) !== T.ARROW) {
+  if (p.kind === LPAREN && p.peek(1) === RPAREN && p.peek(2) !== ARROW) {
     p.next();
     p.next();
-  } else if (p.kind === T.LPAREN) {
+  } else if (p.kind === LPAREN) {
     const outer = p.blameSelf();
     expression(p);
     p.unblame(outer);

@@ -16,6 +16,15 @@ import {
 } from './queries.ts';
 import { type } from './types.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  AFTER, ALL, ARROW, AS, ASC, BERNOULLI, BY, COMMA, COPARTITION, CROSS, DESC, DESCRIPTOR, DOT, DOUBLE_ARROW,
+  EMPTY, EOF, FIRST, FOR, FROM, FULL, GROUP, IDENTIFIER, IN, INITIAL, INNER, JOIN, JSON_TABLE, KEEP, LAST,
+  LATERAL, LEFT, LPAREN, MATCH, MATCH_RECOGNIZE, MEASURES, NATURAL, NEAREST, NULLS, OF, ON, ONE, ORDER,
+  ORDINALITY, OUTER, PARTITION, PATTERN, PIVOT, PRUNE, RIGHT, RPAREN, SEEK, SYSTEM, TABLE, TABLESAMPLE,
+  TIMESTAMP, UNNEST, USING, VERSION, WHEN, WHERE, WITH,
+} = T;
+
 /** `relation` of the grammar: joins of sampled relations. */
 export function relation(p: Parser): void {
   p.enter();
@@ -27,28 +36,28 @@ export function relation(p: Parser): void {
 function joins(p: Parser): void {
   for (;;) {
     switch (p.kind) {
-      case T.CROSS:
+      case CROSS:
         p.next();
-        p.expect(T.JOIN);
+        p.expect(JOIN);
         sampledRelation(p);
         break;
-      case T.NATURAL:
+      case NATURAL:
         p.next();
         joinType(p);
-        p.expect(T.JOIN);
+        p.expect(JOIN);
         sampledRelation(p);
         break;
-      case T.JOIN:
-      case T.INNER:
-      case T.LEFT:
-      case T.RIGHT:
-      case T.FULL:
+      case JOIN:
+      case INNER:
+      case LEFT:
+      case RIGHT:
+      case FULL:
         joinType(p);
-        p.expect(T.JOIN);
+        p.expect(JOIN);
         relation(p);
-        if (p.accept(T.USING)) columnAliases(p);
+        if (p.accept(USING)) columnAliases(p);
         else {
-          p.expect(T.ON);
+          p.expect(ON);
           expression(p);
         }
         break;
@@ -59,10 +68,10 @@ function joins(p: Parser): void {
 }
 
 function joinType(p: Parser): void {
-  if (p.accept(T.INNER)) return;
-  if (p.kind === T.LEFT || p.kind === T.RIGHT || p.kind === T.FULL) {
+  if (p.accept(INNER)) return;
+  if (p.kind === LEFT || p.kind === RIGHT || p.kind === FULL) {
     p.next();
-    p.accept(T.OUTER);
+    p.accept(OUTER);
   }
 }
 
@@ -74,36 +83,36 @@ function sampledRelation(p: Parser): void {
 /** Alias, MATCH_RECOGNIZE, PIVOT and TABLESAMPLE after a relation's primary. */
 function relationSuffixes(p: Parser): void {
   relationAlias(p);
-  if (p.kind === T.MATCH_RECOGNIZE) {
+  if (p.kind === MATCH_RECOGNIZE) {
     matchRecognize(p);
     relationAlias(p);
   }
-  if (p.kind === T.PIVOT) {
+  if (p.kind === PIVOT) {
     pivot(p);
     relationAlias(p);
   }
-  if (p.kind === T.TABLESAMPLE) {
+  if (p.kind === TABLESAMPLE) {
     p.next();
-    p.expectEither(T.BERNOULLI, T.SYSTEM);
-    p.expect(T.LPAREN);
+    p.expectEither(BERNOULLI, SYSTEM);
+    p.expect(LPAREN);
     expression(p);
-    p.expect(T.RPAREN);
+    p.expect(RPAREN);
   }
 }
 
 /** `(AS? identifier columnAliases?)?`. */
 function relationAlias(p: Parser): void {
-  if (p.kind === T.AS) {
+  if (p.kind === AS) {
     p.next();
     p.identifier();
   } else if (!implicitAlias(p)) return;
-  if (p.kind === T.LPAREN) columnAliases(p);
+  if (p.kind === LPAREN) columnAliases(p);
 }
 
 /** Takes an alias without AS, if the token is one: words that start a clause are not where that clause goes on. */
 export function implicitAlias(p: Parser): boolean {
   const kind = p.kind;
-  if (kind === T.IDENTIFIER) {
+  if (kind === IDENTIFIER) {
     p.next();
     return true;
   }
@@ -111,24 +120,24 @@ export function implicitAlias(p: Parser): boolean {
   const next = p.peek(1);
   if (atQueryClause(p, 0)) return false;
   switch (kind) {
-    case T.TABLESAMPLE:
-      if (next === T.BERNOULLI || next === T.SYSTEM) return false;
+    case TABLESAMPLE:
+      if (next === BERNOULLI || next === SYSTEM) return false;
       break;
-    case T.MATCH_RECOGNIZE:
-      if (next === T.LPAREN && !columnsFollow(p) && startsMatchRecognize(p.peek(2))) return false;
+    case MATCH_RECOGNIZE:
+      if (next === LPAREN && !columnsFollow(p) && startsMatchRecognize(p.peek(2))) return false;
       break;
-    case T.PIVOT:
-      if (next === T.LPAREN && !columnsFollow(p)) return false;
+    case PIVOT:
+      if (next === LPAREN && !columnsFollow(p)) return false;
       break;
-    case T.PARTITION:
-      if (next === T.BY) return false;
+    case PARTITION:
+      if (next === BY) return false;
       break;
-    case T.PRUNE:
-    case T.KEEP:
-      if (next === T.WHEN) return false;
+    case PRUNE:
+    case KEEP:
+      if (next === WHEN) return false;
       break;
-    case T.MATCH:
-      if (p.inNearest && next !== T.MATCH && next !== T.WHERE) return false;
+    case MATCH:
+      if (p.inNearest && next !== MATCH && next !== WHERE) return false;
       break;
     default:
   }
@@ -139,17 +148,17 @@ export function implicitAlias(p: Parser): boolean {
 /** True for what may stand after the parenthesis of MATCH_RECOGNIZE. */
 function startsMatchRecognize(kind: number): boolean {
   switch (kind) {
-    case T.PARTITION:
-    case T.MEASURES:
-    case T.ONE:
-    case T.ALL:
-    case T.AFTER:
-    case T.INITIAL:
-    case T.SEEK:
-    case T.PATTERN:
+    case PARTITION:
+    case MEASURES:
+    case ONE:
+    case ALL:
+    case AFTER:
+    case INITIAL:
+    case SEEK:
+    case PATTERN:
       return true;
     default:
-      return kind === T.EOF || kind > LAST_IDENTIFIER;
+      return kind === EOF || kind > LAST_IDENTIFIER;
   }
 }
 
@@ -158,10 +167,10 @@ function columnsFollow(p: Parser): boolean {
   let at = p.pos + 2;
   for (;;) {
     const name = p.kinds[at] as number;
-    if (name === T.EOF || !p.atIdentifier(at - p.pos)) return false;
+    if (name === EOF || !p.atIdentifier(at - p.pos)) return false;
     const follower = p.kinds[at + 1];
-    if (follower === T.RPAREN) return true;
-    if (follower !== T.COMMA) return false;
+    if (follower === RPAREN) return true;
+    if (follower !== COMMA) return false;
     at += 2;
   }
 }
@@ -169,39 +178,39 @@ function columnsFollow(p: Parser): boolean {
 function relationPrimary(p: Parser): void {
   const next = p.peek(1);
   switch (p.kind) {
-    case T.IDENTIFIER:
+    case IDENTIFIER:
       break;
-    case T.LPAREN:
+    case LPAREN:
       parenthesizedRelation(p);
       return;
-    case T.UNNEST:
+    case UNNEST:
       p.next();
-      p.expect(T.LPAREN);
+      p.expect(LPAREN);
       expressionList(p);
-      p.expect(T.RPAREN);
-      if (p.kind === T.WITH && p.peek(1) === T.ORDINALITY) {
+      p.expect(RPAREN);
+      if (p.kind === WITH && p.peek(1) === ORDINALITY) {
         p.next();
         p.next();
       }
       return;
-    case T.LATERAL:
-      if (next === T.LPAREN) {
+    case LATERAL:
+      if (next === LPAREN) {
         p.next();
         subquery(p);
         return;
       }
       break;
-    case T.TABLE:
+    case TABLE:
       p.next();
-      p.expect(T.LPAREN);
+      p.expect(LPAREN);
       tableFunctionCall(p);
-      p.expect(T.RPAREN);
+      p.expect(RPAREN);
       return;
-    case T.JSON_TABLE:
+    case JSON_TABLE:
       jsonTable(p);
       return;
-    case T.NEAREST:
-      if (next === T.LPAREN) {
+    case NEAREST:
+      if (next === LPAREN) {
         nearest(p);
         return;
       }
@@ -210,11 +219,11 @@ function relationPrimary(p: Parser): void {
   }
   const token = p.pos;
   p.relationName(token, p.qualifiedName());
-  if (p.kind === T.FOR) {
+  if (p.kind === FOR) {
     p.next();
-    p.expectEither(T.TIMESTAMP, T.VERSION);
-    p.expect(T.AS);
-    p.expect(T.OF);
+    p.expectEither(TIMESTAMP, VERSION);
+    p.expect(AS);
+    p.expect(OF);
     valueExpression(p);
   }
 }
@@ -222,17 +231,17 @@ function relationPrimary(p: Parser): void {
 /** A query or a relation in any number of parentheses. */
 function parenthesizedRelation(p: Parser): void {
   let open = 0;
-  while (p.kind === T.LPAREN) {
+  while (p.kind === LPAREN) {
     p.next();
     open += 1;
   }
   /** A parenthesised query without WITH, which may go on as a query. */
   let isQuery = false;
-  if (atQueryStart(p.kind) && !(p.kind === T.TABLE && p.peek(1) === T.LPAREN)) isQuery = !queryBody(p);
+  if (atQueryStart(p.kind) && !(p.kind === TABLE && p.peek(1) === LPAREN)) isQuery = !queryBody(p);
   else relation(p);
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
   for (open -= 1; open > 0; open -= 1) {
-    if (!isQuery || p.kind !== T.RPAREN) {
+    if (!isQuery || p.kind !== RPAREN) {
       if (isQuery && atQueryContinuation(p) && !(p.atIdentifier() && !atQueryClause(p, 0))) queryRest(p);
       else {
         relationSuffixes(p);
@@ -240,92 +249,92 @@ function parenthesizedRelation(p: Parser): void {
         isQuery = false;
       }
     }
-    p.expect(T.RPAREN);
+    p.expect(RPAREN);
   }
 }
 
 function nearest(p: Parser): void {
   p.next();
   p.next();
-  p.expect(T.FROM);
+  p.expect(FROM);
   const outer = p.inNearest;
   p.inNearest = true;
   relation(p);
-  if (p.accept(T.WHERE)) expression(p);
+  if (p.accept(WHERE)) expression(p);
   p.inNearest = outer;
-  p.expect(T.MATCH);
+  p.expect(MATCH);
   expression(p);
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 function pivot(p: Parser): void {
   p.next();
-  p.expect(T.LPAREN);
+  p.expect(LPAREN);
   do {
     expression(p);
-    if (p.accept(T.AS)) p.identifier();
+    if (p.accept(AS)) p.identifier();
     else implicitAlias(p);
-  } while (p.accept(T.COMMA));
-  p.expect(T.FOR);
-  if (p.accept(T.LPAREN)) {
+  } while (p.accept(COMMA));
+  p.expect(FOR);
+  if (p.accept(LPAREN)) {
     p.qualifiedName();
-    while (p.accept(T.COMMA)) p.qualifiedName();
-    p.expect(T.RPAREN);
+    while (p.accept(COMMA)) p.qualifiedName();
+    p.expect(RPAREN);
   } else p.qualifiedName();
-  p.expect(T.IN);
-  p.expect(T.LPAREN);
+  p.expect(IN);
+  p.expect(LPAREN);
   do {
     expression(p);
-    if (p.accept(T.AS)) p.identifier();
+    if (p.accept(AS)) p.identifier();
     else implicitAlias(p);
-  } while (p.accept(T.COMMA));
-  p.expect(T.RPAREN);
-  if (p.accept(T.GROUP)) {
-    p.expect(T.BY);
+  } while (p.accept(COMMA));
+  p.expect(RPAREN);
+  if (p.accept(GROUP)) {
+    p.expect(BY);
     groupBy(p);
   }
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 function tableFunctionCall(p: Parser): void {
   p.namedObject(NameRole.table);
-  p.expect(T.LPAREN);
-  if (p.kind !== T.RPAREN && !atCopartition(p)) {
+  p.expect(LPAREN);
+  if (p.kind !== RPAREN && !atCopartition(p)) {
     tableFunctionArgument(p);
-    while (p.accept(T.COMMA)) tableFunctionArgument(p);
+    while (p.accept(COMMA)) tableFunctionArgument(p);
   }
-  if (p.accept(T.COPARTITION)) {
+  if (p.accept(COPARTITION)) {
     do {
-      p.expect(T.LPAREN);
+      p.expect(LPAREN);
       p.qualifiedName();
-      p.expect(T.COMMA);
+      p.expect(COMMA);
       do p.qualifiedName();
-      while (p.accept(T.COMMA));
-      p.expect(T.RPAREN);
-    } while (p.accept(T.COMMA));
+      while (p.accept(COMMA));
+      p.expect(RPAREN);
+    } while (p.accept(COMMA));
   }
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 /** COPARTITION without arguments before it; a call of a function of that name has one argument or `)` after it. */
 function atCopartition(p: Parser): boolean {
-  return p.kind === T.COPARTITION && p.peek(1) === T.LPAREN && p.peek(3) === T.DOT;
+  return p.kind === COPARTITION && p.peek(1) === LPAREN && p.peek(3) === DOT;
 }
 
 function tableFunctionArgument(p: Parser): void {
-  if (p.peek(1) === T.DOUBLE_ARROW && p.atIdentifier()) {
+  if (p.peek(1) === DOUBLE_ARROW && p.atIdentifier()) {
     p.identifier();
     p.next();
   }
-  if (p.kind === T.TABLE) tableArgument(p);
-  else if (p.kind === T.DESCRIPTOR && p.peek(1) === T.LPAREN && p.atIdentifier(2)) descriptor(p);
+  if (p.kind === TABLE) tableArgument(p);
+  else if (p.kind === DESCRIPTOR && p.peek(1) === LPAREN && p.atIdentifier(2)) descriptor(p);
   else argument(p);
 }
 
 /** `DESCRIPTOR(a, b int)`; where a field is no name with or without a type, it is a call. */
 function descriptor(p: Parser): void {
   const follower = p.peek(3);
-  if (follower !== T.COMMA && follower !== T.RPAREN && !p.atIdentifier(3)) {
+  if (follower !== COMMA && follower !== RPAREN && !p.atIdentifier(3)) {
     expression(p);
     return;
   }
@@ -334,8 +343,8 @@ function descriptor(p: Parser): void {
   do {
     p.identifier();
     if (p.atIdentifier()) type(p);
-  } while (p.accept(T.COMMA));
-  p.expect(T.RPAREN);
+  } while (p.accept(COMMA));
+  p.expect(RPAREN);
 }
 
 const COPARTITION_ALIAS =
@@ -343,47 +352,47 @@ const COPARTITION_ALIAS =
 
 function tableArgument(p: Parser): void {
   p.next();
-  p.expect(T.LPAREN);
-  if (atQueryStart(p.kind) || p.kind === T.LPAREN) queryBody(p);
+  p.expect(LPAREN);
+  if (atQueryStart(p.kind) || p.kind === LPAREN) queryBody(p);
   else {
     const token = p.pos;
     p.relationName(token, p.qualifiedName());
   }
-  p.expect(T.RPAREN);
-  if (p.kind === T.COPARTITION) p.later(p.pos, COPARTITION_ALIAS);
+  p.expect(RPAREN);
+  if (p.kind === COPARTITION) p.later(p.pos, COPARTITION_ALIAS);
   relationAlias(p);
-  if (p.kind === T.PARTITION) {
+  if (p.kind === PARTITION) {
     p.next();
-    p.expect(T.BY);
-    if (p.kind === T.LPAREN && p.peek(1) === T.RPAREN && p.peek(2) !== T.ARROW) {
+    p.expect(BY);
+    if (p.kind === LPAREN && p.peek(1) === RPAREN && p.peek(2) !== ARROW) {
       p.next();
       p.next();
     } else expression(p);
   }
-  if ((p.kind === T.PRUNE || p.kind === T.KEEP) && p.peek(1) === T.WHEN) {
+  if ((p.kind === PRUNE || p.kind === KEEP) && p.peek(1) === WHEN) {
     p.next();
     p.next();
-    p.expect(T.EMPTY);
+    p.expect(EMPTY);
   }
-  if (p.kind === T.ORDER) {
+  if (p.kind === ORDER) {
     // `ORDER BY (a DESC, b)` has its list in parentheses; `ORDER BY (a)` may be either.
     p.next();
-    p.expect(T.BY);
-    if (p.kind === T.LPAREN) parenthesizedSortItems(p);
+    p.expect(BY);
+    if (p.kind === LPAREN) parenthesizedSortItems(p);
     else sortItem(p);
   }
 }
 
 function parenthesizedSortItems(p: Parser): void {
-  if (atQueryStart(p.peek(1)) || p.peek(1) === T.LPAREN) {
+  if (atQueryStart(p.peek(1)) || p.peek(1) === LPAREN) {
     sortItem(p);
     return;
   }
   p.next();
   sortItem(p);
-  while (p.accept(T.COMMA)) sortItem(p);
-  p.expect(T.RPAREN);
+  while (p.accept(COMMA)) sortItem(p);
+  p.expect(RPAREN);
   // Not a list but an item that started with a parenthesis.
-  if (p.kind === T.ASC || p.kind === T.DESC) p.next();
-  if (p.accept(T.NULLS)) p.expectEither(T.FIRST, T.LAST);
+  if (p.kind === ASC || p.kind === DESC) p.next();
+  if (p.accept(NULLS)) p.expectEither(FIRST, LAST);
 }

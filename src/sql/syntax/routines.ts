@@ -5,18 +5,26 @@ import type { Parser } from './parser.ts';
 import { properties } from './properties.ts';
 import { nameAndType, type } from './types.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  AS, BEGIN, CALLED, CASE, COLON, COMMA, COMMENT, DECLARE, DEFAULT, DEFINER, DETERMINISTIC, DO, DOLLAR_STRING,
+  ELSE, ELSEIF, END, EQ, FUNCTION, IF, INPUT, INVOKER, ITERATE, LANGUAGE, LEAVE, LOOP, LPAREN, NOT, NULL, ON,
+  REPEAT, RETURN, RETURNS, RPAREN, SECURITY, SEMICOLON, SET, THEN, UNTIL, WHEN, WHILE, WITH,
+} = T;
+
 /** SQL routines: functions of CREATE FUNCTION and of WITH. */
 
 /** `functionSpecification` of the grammar. */
 export function functionSpecification(p: Parser): void {
-  p.expect(T.FUNCTION);
+  const start = p.pos;
+  p.expect(FUNCTION);
   functionDeclaration(p);
-  p.expect(T.RETURNS);
+  p.expect(RETURNS);
   type(p);
   while (characteristic(p));
-  if (p.accept(T.AS)) {
+  if (p.accept(AS)) {
     const token = p.pos;
-    p.expect(T.DOLLAR_STRING);
+    p.expect(DOLLAR_STRING);
     const first = p.text.charCodeAt((p.tokens.starts[token] as number) + 2);
     if (first !== 10 && first !== 13) {
       p.later(token, 'Function definition must start with a newline after opening quotes');
@@ -24,64 +32,64 @@ export function functionSpecification(p: Parser): void {
     return;
   }
   const token = p.pos;
-  const allowed = p.kind === T.RETURN || (p.kind === T.BEGIN && p.peek(1) !== T.COLON);
+  const allowed = p.kind === RETURN || (p.kind === BEGIN && p.peek(1) !== COLON);
   controlStatement(p);
-  if (!allowed) p.later(token, 'Function body must start with RETURN or BEGIN');
+  if (!allowed) p.later(token, 'Function body must start with RETURN or BEGIN', start, token);
 }
 
 /** `name(parameters)`. */
 export function functionDeclaration(p: Parser): void {
   p.qualifiedName();
-  p.expect(T.LPAREN);
-  if (p.kind !== T.RPAREN) {
+  p.expect(LPAREN);
+  if (p.kind !== RPAREN) {
     nameAndType(p);
-    while (p.accept(T.COMMA)) nameAndType(p);
+    while (p.accept(COMMA)) nameAndType(p);
   }
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
 }
 
 /** One `routineCharacteristic`; false when there is none. */
 function characteristic(p: Parser): boolean {
   switch (p.kind) {
-    case T.LANGUAGE:
-      if (p.peek(1) === T.COLON) return false;
+    case LANGUAGE:
+      if (p.peek(1) === COLON) return false;
       p.next();
       p.identifier();
       return true;
-    case T.NOT:
+    case NOT:
       p.next();
-      p.expect(T.DETERMINISTIC);
+      p.expect(DETERMINISTIC);
       return true;
-    case T.DETERMINISTIC:
-      if (p.peek(1) === T.COLON) return false;
+    case DETERMINISTIC:
+      if (p.peek(1) === COLON) return false;
       p.next();
       return true;
-    case T.RETURNS:
-      if (p.peek(1) === T.COLON) return false;
+    case RETURNS:
+      if (p.peek(1) === COLON) return false;
       p.next();
-      p.expect(T.NULL);
-      p.expect(T.ON);
-      p.expect(T.NULL);
-      p.expect(T.INPUT);
+      p.expect(NULL);
+      p.expect(ON);
+      p.expect(NULL);
+      p.expect(INPUT);
       return true;
-    case T.CALLED:
-      if (p.peek(1) === T.COLON) return false;
+    case CALLED:
+      if (p.peek(1) === COLON) return false;
       p.next();
-      p.expect(T.ON);
-      p.expect(T.NULL);
-      p.expect(T.INPUT);
+      p.expect(ON);
+      p.expect(NULL);
+      p.expect(INPUT);
       return true;
-    case T.SECURITY:
-      if (p.peek(1) === T.COLON) return false;
+    case SECURITY:
+      if (p.peek(1) === COLON) return false;
       p.next();
-      p.expectEither(T.DEFINER, T.INVOKER);
+      p.expectEither(DEFINER, INVOKER);
       return true;
-    case T.COMMENT:
-      if (p.peek(1) === T.COLON) return false;
+    case COMMENT:
+      if (p.peek(1) === COLON) return false;
       p.next();
       string(p);
       return true;
-    case T.WITH:
+    case WITH:
       p.next();
       properties(p);
       return true;
@@ -92,77 +100,77 @@ function characteristic(p: Parser): boolean {
 
 function controlStatement(p: Parser): void {
   p.enter();
-  if (p.peek(1) === T.COLON && p.atIdentifier()) {
+  if (p.peek(1) === COLON && p.atIdentifier()) {
     p.identifier();
     p.next();
-    if (p.kind !== T.LOOP && p.kind !== T.WHILE && p.kind !== T.REPEAT) throw p.mismatch();
+    if (p.kind !== LOOP && p.kind !== WHILE && p.kind !== REPEAT) throw p.mismatch();
   }
   switch (p.kind) {
-    case T.RETURN:
+    case RETURN:
       p.next();
       valueExpression(p);
       break;
-    case T.SET:
+    case SET:
       p.next();
       p.identifier();
-      p.expect(T.EQ);
+      p.expect(EQ);
       expression(p);
       break;
-    case T.CASE:
+    case CASE:
       p.next();
-      if (p.kind !== T.WHEN) expression(p);
-      if (p.kind !== T.WHEN) throw p.mismatch();
-      while (p.accept(T.WHEN)) conditionAndList(p);
+      if (p.kind !== WHEN) expression(p);
+      if (p.kind !== WHEN) throw p.mismatch();
+      while (p.accept(WHEN)) conditionAndList(p);
       elseClause(p);
-      p.expect(T.END);
-      p.expect(T.CASE);
+      p.expect(END);
+      p.expect(CASE);
       break;
-    case T.IF:
+    case IF:
       p.next();
       conditionAndList(p);
-      while (p.accept(T.ELSEIF)) conditionAndList(p);
+      while (p.accept(ELSEIF)) conditionAndList(p);
       elseClause(p);
-      p.expect(T.END);
-      p.expect(T.IF);
+      p.expect(END);
+      p.expect(IF);
       break;
-    case T.ITERATE:
-    case T.LEAVE:
+    case ITERATE:
+    case LEAVE:
       p.next();
       p.identifier();
       break;
-    case T.BEGIN:
+    case BEGIN:
       p.next();
-      while (p.kind === T.DECLARE && p.peek(1) !== T.COLON) {
+      while (p.kind === DECLARE && p.peek(1) !== COLON) {
         variableDeclaration(p);
-        p.expect(T.SEMICOLON);
+        p.expect(SEMICOLON);
       }
       while (atControlStatement(p)) {
         controlStatement(p);
-        p.expect(T.SEMICOLON);
+        p.expect(SEMICOLON);
       }
-      p.expect(T.END);
+      p.expect(END);
       break;
-    case T.LOOP:
+    case LOOP:
       p.next();
       statementList(p);
-      p.expect(T.END);
-      p.expect(T.LOOP);
+      p.expect(END);
+      p.expect(LOOP);
       break;
-    case T.WHILE:
+    case WHILE:
       p.next();
       expression(p);
-      p.expect(T.DO);
+      p.expect(DO);
       statementList(p);
-      p.expect(T.END);
-      p.expect(T.WHILE);
+      p.expect(END);
+      p.expect(WHILE);
       break;
-    case T.REPEAT:
+    case REPEAT:
       p.next();
       statementList(p);
-      p.expect(T.UNTIL);
+      p.expect(UNTIL);
       expression(p);
-      p.expect(T.END);
-      p.expect(T.REPEAT);
+      p.expect(END);
+      p.expect(REPEAT);
       break;
     default:
       throw p.atIdentifier() ? labelMissing(p) : p.mismatch();
@@ -178,31 +186,31 @@ function labelMissing(p: Parser): Error {
 
 function conditionAndList(p: Parser): void {
   expression(p);
-  p.expect(T.THEN);
+  p.expect(THEN);
   statementList(p);
 }
 
 function elseClause(p: Parser): void {
-  if (p.accept(T.ELSE)) statementList(p);
+  if (p.accept(ELSE)) statementList(p);
 }
 
 function atControlStatement(p: Parser): boolean {
-  if (p.kind === T.CASE) return true;
-  return p.atIdentifier() && p.kind !== T.UNTIL;
+  if (p.kind === CASE) return true;
+  return p.atIdentifier() && p.kind !== UNTIL;
 }
 
 function statementList(p: Parser): void {
   do {
     controlStatement(p);
-    p.expect(T.SEMICOLON);
+    p.expect(SEMICOLON);
   } while (atListStatement(p));
 }
 
 /** True where another statement of the list follows: UNTIL and ELSEIF end it, unless they are labels. */
 function atListStatement(p: Parser): boolean {
-  if (p.kind === T.CASE) return true;
+  if (p.kind === CASE) return true;
   if (!p.atIdentifier()) return false;
-  if (p.kind === T.UNTIL || p.kind === T.ELSEIF) return p.peek(1) === T.COLON;
+  if (p.kind === UNTIL || p.kind === ELSEIF) return p.peek(1) === COLON;
   return true;
 }
 
@@ -210,7 +218,7 @@ function variableDeclaration(p: Parser): void {
   p.next();
   // `DECLARE a, b integer`: the last name is the one that a type follows.
   p.identifier();
-  while (p.accept(T.COMMA)) p.identifier();
+  while (p.accept(COMMA)) p.identifier();
   type(p);
-  if (p.accept(T.DEFAULT)) valueExpression(p);
+  if (p.accept(DEFAULT)) valueExpression(p);
 }

@@ -3,39 +3,45 @@ import { T } from './kinds.ts';
 import { atString, string } from './literals.ts';
 import type { Parser } from './parser.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  AUTHORIZATION, COMMA, COMMITTED, DOT, EQ, IN, ISOLATION, LEVEL, ONLY, PATH, READ, REPEATABLE, ROLE,
+  SERIALIZABLE, SESSION, TIME, UNCOMMITTED, WRITE, ZONE,
+} = T;
+
 /** SET, RESET and the modes of transactions. */
 
 /** A statement at SET. */
 export function set(p: Parser): string {
   p.next();
   switch (p.kind) {
-    case T.ROLE:
+    case ROLE:
       p.next();
       p.identifier();
-      if (p.accept(T.IN)) p.identifier();
+      if (p.accept(IN)) p.identifier();
       return 'SetRole';
-    case T.SESSION:
+    case SESSION:
       p.next();
-      if (p.kind === T.AUTHORIZATION && p.peek(1) !== T.EQ && p.peek(1) !== T.DOT) {
+      if (p.kind === AUTHORIZATION && p.peek(1) !== EQ && p.peek(1) !== DOT) {
         p.next();
         if (atString(p)) string(p);
         else p.identifier();
         return 'SetSessionAuthorization';
       }
       p.qualifiedName();
-      p.expect(T.EQ);
+      p.expect(EQ);
       expression(p);
       return 'SetSession';
-    case T.PATH:
+    case PATH:
       p.next();
       do {
         p.identifier();
-        if (p.accept(T.DOT)) p.identifier();
-      } while (p.accept(T.COMMA));
+        if (p.accept(DOT)) p.identifier();
+      } while (p.accept(COMMA));
       return 'SetPath';
-    case T.TIME:
+    case TIME:
       p.next();
-      p.expect(T.ZONE);
+      p.expect(ZONE);
       expression(p);
       return 'SetTimeZone';
     default:
@@ -46,8 +52,8 @@ export function set(p: Parser): string {
 /** A statement at RESET. */
 export function reset(p: Parser): string {
   p.next();
-  p.expect(T.SESSION);
-  if (p.kind === T.AUTHORIZATION && p.peek(1) !== T.DOT) {
+  p.expect(SESSION);
+  if (p.kind === AUTHORIZATION && p.peek(1) !== DOT) {
     p.next();
     return 'ResetSessionAuthorization';
   }
@@ -57,29 +63,29 @@ export function reset(p: Parser): string {
 
 /** `transactionMode, …` after START TRANSACTION, where there is one. */
 export function transactionModes(p: Parser): void {
-  if (p.kind !== T.ISOLATION && p.kind !== T.READ) return;
+  if (p.kind !== ISOLATION && p.kind !== READ) return;
   do {
-    if (p.accept(T.ISOLATION)) {
-      p.expect(T.LEVEL);
+    if (p.accept(ISOLATION)) {
+      p.expect(LEVEL);
       isolationLevel(p);
     } else {
-      p.expect(T.READ);
-      p.expectEither(T.ONLY, T.WRITE);
+      p.expect(READ);
+      p.expectEither(ONLY, WRITE);
     }
-  } while (p.accept(T.COMMA));
+  } while (p.accept(COMMA));
 }
 
 function isolationLevel(p: Parser): void {
   switch (p.kind) {
-    case T.READ:
+    case READ:
       p.next();
-      p.expectEither(T.UNCOMMITTED, T.COMMITTED);
+      p.expectEither(UNCOMMITTED, COMMITTED);
       return;
-    case T.REPEATABLE:
+    case REPEATABLE:
       p.next();
-      p.expect(T.READ);
+      p.expect(READ);
       return;
     default:
-      p.expect(T.SERIALIZABLE);
+      p.expect(SERIALIZABLE);
   }
 }

@@ -4,31 +4,38 @@ import { string } from './literals.ts';
 import { NameRole, type Parser } from './parser.ts';
 import { rootQuery } from './queries.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  BRANCHES, CATALOGS, COLUMNS, CREATE, CURRENT, DESCRIBE, ESCAPE, FOR, FROM, FUNCTION, FUNCTIONS, GRANTS, IN,
+  INPUT, LIKE, LPAREN, MATERIALIZED, ON, OUTPUT, ROLE, ROLES, RPAREN, SCHEMA, SCHEMAS, SESSION, STATS, TABLE,
+  TABLES, VIEW,
+} = T;
+
 /** SHOW and DESCRIBE. */
 
 /** `LIKE pattern (ESCAPE character)?`, where it stands. */
 function likePattern(p: Parser): void {
-  if (!p.accept(T.LIKE)) return;
+  if (!p.accept(LIKE)) return;
   string(p);
-  if (p.accept(T.ESCAPE)) string(p);
+  if (p.accept(ESCAPE)) string(p);
 }
 
 /** FROM or IN, where it stands. */
 function acceptFrom(p: Parser): boolean {
-  return p.accept(T.FROM) || p.accept(T.IN);
+  return p.accept(FROM) || p.accept(IN);
 }
 
 /** A statement at SHOW. */
 export function show(p: Parser): string {
   p.next();
   switch (p.kind) {
-    case T.TABLES:
+    case TABLES:
       p.next();
       if (acceptFrom(p)) p.namedObject(NameRole.schema);
       else p.names.push(NameRole.defaultSchema, 0, 0);
       likePattern(p);
       return 'ShowTables';
-    case T.SCHEMAS:
+    case SCHEMAS:
       p.next();
       if (acceptFrom(p)) {
         p.names.push(NameRole.catalog, p.pos, 1);
@@ -36,56 +43,56 @@ export function show(p: Parser): string {
       } else p.names.push(NameRole.defaultCatalog, 0, 0);
       likePattern(p);
       return 'ShowSchemas';
-    case T.CATALOGS:
+    case CATALOGS:
       p.next();
       likePattern(p);
       return 'ShowCatalogs';
-    case T.COLUMNS:
+    case COLUMNS:
       p.next();
-      p.expectEither(T.FROM, T.IN);
+      p.expectEither(FROM, IN);
       p.namedObject(NameRole.table);
       likePattern(p);
       return 'ShowColumns';
-    case T.CREATE:
+    case CREATE:
       return showCreate(p);
-    case T.FUNCTIONS:
+    case FUNCTIONS:
       p.next();
       if (acceptFrom(p)) p.qualifiedName();
       likePattern(p);
       return 'ShowFunctions';
-    case T.STATS:
+    case STATS:
       p.next();
-      p.expect(T.FOR);
-      if (p.accept(T.LPAREN)) {
+      p.expect(FOR);
+      if (p.accept(LPAREN)) {
         rootQuery(p);
-        p.expect(T.RPAREN);
+        p.expect(RPAREN);
       } else p.namedObject(NameRole.table);
       return 'ShowStats';
-    case T.SESSION:
+    case SESSION:
       p.next();
       likePattern(p);
       return 'ShowSession';
-    case T.GRANTS:
+    case GRANTS:
       p.next();
-      if (p.accept(T.ON)) grantObject(p);
+      if (p.accept(ON)) grantObject(p);
       return 'ShowGrants';
-    case T.BRANCHES:
+    case BRANCHES:
       p.next();
-      p.expectEither(T.FROM, T.IN);
-      p.expect(T.TABLE);
+      p.expectEither(FROM, IN);
+      p.expect(TABLE);
       p.namedObject(NameRole.table);
       return 'ShowBranches';
-    case T.ROLE:
+    case ROLE:
       p.next();
-      p.expect(T.GRANTS);
+      p.expect(GRANTS);
       if (acceptFrom(p)) p.identifier();
       return 'ShowRoleGrants';
-    case T.CURRENT:
+    case CURRENT:
       p.next();
-      p.expect(T.ROLES);
+      p.expect(ROLES);
       if (acceptFrom(p)) p.identifier();
       return 'ShowRoles';
-    case T.ROLES:
+    case ROLES:
       p.next();
       if (acceptFrom(p)) p.identifier();
       return 'ShowRoles';
@@ -97,18 +104,18 @@ export function show(p: Parser): string {
 function showCreate(p: Parser): string {
   p.next();
   switch (p.kind) {
-    case T.SCHEMA:
+    case SCHEMA:
       p.next();
       p.namedObject(NameRole.schema);
       return 'ShowCreate';
-    case T.MATERIALIZED:
+    case MATERIALIZED:
       p.next();
-      p.expect(T.VIEW);
+      p.expect(VIEW);
       p.namedObject(NameRole.table);
       return 'ShowCreate';
-    case T.TABLE:
-    case T.VIEW:
-    case T.FUNCTION:
+    case TABLE:
+    case VIEW:
+    case FUNCTION:
       p.next();
       p.namedObject(NameRole.table);
       return 'ShowCreate';
@@ -119,18 +126,18 @@ function showCreate(p: Parser): string {
 
 /** A statement at DESCRIBE or DESC. */
 export function describe(p: Parser): string {
-  const full = p.kind === T.DESCRIBE;
+  const full = p.kind === DESCRIBE;
   p.next();
-  if (full && p.kind === T.INPUT && p.atIdentifier(1)) {
+  if (full && p.kind === INPUT && p.atIdentifier(1)) {
     p.next();
     p.identifier();
     return 'DescribeInput';
   }
-  if (full && p.kind === T.OUTPUT && (p.atIdentifier(1) || p.peek(1) === T.LPAREN)) {
+  if (full && p.kind === OUTPUT && (p.atIdentifier(1) || p.peek(1) === LPAREN)) {
     p.next();
-    if (p.accept(T.LPAREN)) {
+    if (p.accept(LPAREN)) {
       rootQuery(p);
-      p.expect(T.RPAREN);
+      p.expect(RPAREN);
     } else p.identifier();
     return 'DescribeOutput';
   }

@@ -11,71 +11,80 @@ import { relation } from './relations.ts';
 import { reset, set, transactionModes } from './session.ts';
 import { describe, show } from './show.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ALTER, ANALYZE, AND, AS, AT_SIGN, CALL, COMMA, COMMENT, COMMIT, CREATE, DEALLOCATE, DELETE, DENY, DESC,
+  DESCRIBE, DISTRIBUTED, DOT, DROP, EOF, EQ, EXECUTE, EXPLAIN, FORMAT, FROM, GRANT, GRAPHVIZ, IMMEDIATE, INSERT,
+  INTO, IO, JSON_WORD, LOGICAL, LPAREN, MATCHED, MATERIALIZED, MERGE, NOT, ON, PREPARE, REFRESH, RESET, REVOKE,
+  ROLLBACK, RPAREN, SELECT, SESSION, SET, SHOW, START, STRING, TABLE, TEXT, THEN, TRANSACTION, TRUNCATE, TYPE,
+  UESCAPE, UNICODE_STRING, UPDATE, USE, USING, VALIDATE, VALUES, VERBOSE, VIEW, WHEN, WHERE, WITH, WORK,
+} = T;
+
 /** Reads a whole text as one statement. Throws the parser's failure; `Parser.statement` holds the class name afterwards. */
 export function singleStatement(p: Parser): void {
   p.statement = statement(p);
-  if (p.kind !== T.EOF) throw p.mismatch();
+  if (p.kind !== EOF) throw p.mismatch();
   p.settle();
 }
 
 /** `statement` of the grammar; gives the class name of the engine's tree for it. */
 export function statement(p: Parser): string {
   switch (p.kind) {
-    case T.SELECT:
-    case T.VALUES:
-    case T.TABLE:
-    case T.LPAREN:
+    case SELECT:
+    case VALUES:
+    case TABLE:
+    case LPAREN:
       rootQuery(p);
       return 'Query';
-    case T.WITH:
+    case WITH:
       withSession(p);
       rootQuery(p);
       return 'Query';
-    case T.INSERT:
+    case INSERT:
       p.next();
-      p.expect(T.INTO);
+      p.expect(INTO);
       targetTable(p);
-      if (p.kind === T.LPAREN && !(atQueryStart(p.peek(1)) || p.peek(1) === T.LPAREN)) columnAliases(p);
+      if (p.kind === LPAREN && !(atQueryStart(p.peek(1)) || p.peek(1) === LPAREN)) columnAliases(p);
       rootQuery(p);
       return 'Insert';
-    case T.UPDATE:
+    case UPDATE:
       return update(p);
-    case T.DELETE:
+    case DELETE:
       p.next();
-      p.expect(T.FROM);
+      p.expect(FROM);
       targetTable(p);
-      if (p.accept(T.WHERE)) expression(p);
+      if (p.accept(WHERE)) expression(p);
       return 'Delete';
-    case T.MERGE:
+    case MERGE:
       return merge(p);
-    case T.CREATE:
+    case CREATE:
       return create(p);
-    case T.DROP:
+    case DROP:
       return drop(p);
-    case T.ALTER:
+    case ALTER:
       return alter(p);
-    case T.COMMENT:
+    case COMMENT:
       return comment(p);
-    case T.SHOW:
+    case SHOW:
       return show(p);
-    case T.DESC:
-    case T.DESCRIBE:
+    case DESC:
+    case DESCRIBE:
       return describe(p);
-    case T.EXPLAIN:
+    case EXPLAIN:
       return explain(p);
-    case T.SET:
+    case SET:
       return set(p);
-    case T.RESET:
+    case RESET:
       return reset(p);
-    case T.GRANT:
+    case GRANT:
       return grant(p);
-    case T.REVOKE:
+    case REVOKE:
       return revoke(p);
-    case T.DENY:
+    case DENY:
       return deny(p);
-    case T.CALL:
+    case CALL:
       return call(p);
-    case T.EXECUTE:
+    case EXECUTE:
       return execute(p);
     default:
       return shortStatement(p);
@@ -85,55 +94,55 @@ export function statement(p: Parser): string {
 /** Statements of a few words. */
 function shortStatement(p: Parser): string {
   switch (p.kind) {
-    case T.USE: {
+    case USE: {
       p.next();
       const token = p.pos;
       p.identifier();
-      const qualified = p.accept(T.DOT);
+      const qualified = p.accept(DOT);
       if (qualified) p.identifier();
       p.names.push(NameRole.schema, token, qualified ? 2 : 1);
       return 'Use';
     }
-    case T.ANALYZE:
+    case ANALYZE:
       p.next();
       p.namedObject(NameRole.table);
       withProperties(p);
       return 'Analyze';
-    case T.TRUNCATE:
+    case TRUNCATE:
       p.next();
-      p.expect(T.TABLE);
+      p.expect(TABLE);
       p.namedObject(NameRole.table);
       return 'TruncateTable';
-    case T.REFRESH:
+    case REFRESH:
       p.next();
-      p.expect(T.MATERIALIZED);
-      p.expect(T.VIEW);
+      p.expect(MATERIALIZED);
+      p.expect(VIEW);
       p.namedObject(NameRole.table);
       return 'RefreshMaterializedView';
-    case T.START:
+    case START:
       p.next();
-      p.expect(T.TRANSACTION);
+      p.expect(TRANSACTION);
       transactionModes(p);
       return 'StartTransaction';
-    case T.COMMIT:
+    case COMMIT:
       p.next();
-      p.accept(T.WORK);
+      p.accept(WORK);
       return 'Commit';
-    case T.ROLLBACK:
+    case ROLLBACK:
       p.next();
-      p.accept(T.WORK);
+      p.accept(WORK);
       return 'Rollback';
-    case T.PREPARE:
+    case PREPARE:
       p.next();
       p.identifier();
-      p.expect(T.FROM);
+      p.expect(FROM);
       p.enter();
       statement(p);
       p.leave();
       return 'Prepare';
-    case T.DEALLOCATE:
+    case DEALLOCATE:
       p.next();
-      p.expect(T.PREPARE);
+      p.expect(PREPARE);
       p.identifier();
       return 'Deallocate';
     default:
@@ -143,96 +152,95 @@ function shortStatement(p: Parser): string {
 
 /** `WITH SESSION name = value, …` before a query. */
 function withSession(p: Parser): void {
-  if (p.peek(1) !== T.SESSION || p.peek(2) === T.AS || p.peek(2) === T.LPAREN) return;
+  if (p.peek(1) !== SESSION || p.peek(2) === AS || p.peek(2) === LPAREN) return;
   p.next();
   p.next();
   do {
     p.qualifiedName();
-    p.expect(T.EQ);
+    p.expect(EQ);
     expression(p);
-  } while (p.accept(T.COMMA));
+  } while (p.accept(COMMA));
 }
 
 /** A table that is written to, with or without the name of a branch. */
 function targetTable(p: Parser): void {
   p.namedObject(NameRole.table);
-  if (p.accept(T.AT_SIGN)) p.identifier();
+  if (p.accept(AT_SIGN)) p.identifier();
 }
 
 function update(p: Parser): string {
   p.next();
   targetTable(p);
-  p.expect(T.SET);
+  p.expect(SET);
   do {
     p.identifier();
-    p.expect(T.EQ);
+    p.expect(EQ);
     expression(p);
-  } while (p.accept(T.COMMA));
-  if (p.accept(T.WHERE)) expression(p);
+  } while (p.accept(COMMA));
+  if (p.accept(WHERE)) expression(p);
   return 'Update';
 }
 
 function merge(p: Parser): string {
   p.next();
-  p.expect(T.INTO);
+  p.expect(INTO);
   targetTable(p);
-  if (p.accept(T.AS) || p.atIdentifier()) p.identifier();
-  p.expect(T.USING);
+  if (p.accept(AS) || p.atIdentifier()) p.identifier();
+  p.expect(USING);
   relation(p);
-  p.expect(T.ON);
+  p.expect(ON);
   expression(p);
-  if (p.kind !== T.WHEN) throw p.mismatch();
-  while (p.accept(T.WHEN)) mergeCase(p);
+  if (p.kind !== WHEN) throw p.mismatch();
+  while (p.accept(WHEN)) mergeCase(p);
   return 'Merge';
 }
 
 function mergeCase(p: Parser): void {
-  const inserts = p.accept(T.NOT);
-  p.expect(T.MATCHED);
-  if (p.accept(T.AND)) {
+  const inserts = p.accept(NOT);
+  p.expect(MATCHED);
+  if (p.accept(AND)) {
     const outer = inserts ? p.blamed : p.blameSelf();
     expression(p);
     p.unblame(outer);
   }
-  p.expect(T.THEN);
+  p.expect(THEN);
   if (inserts) {
-    p.expect(T.INSERT);
-    if (p.kind === T.LPAREN) columnAliases(p);
-    p.expect(T.VALUES);
-    p.expect(T.LPAREN);
+    p.expect(INSERT);
+    if (p.kind === LPAREN) columnAliases(p);
+    p.expect(VALUES);
+    p.expect(LPAREN);
     expressionList(p);
-    p.expect(T.RPAREN);
-  } else if (!p.accept(T.DELETE)) {
-    p.expect(T.UPDATE);
-    p.expect(T.SET);
+    p.expect(RPAREN);
+  } else if (!p.accept(DELETE)) {
+    p.expect(UPDATE);
+    p.expect(SET);
     do {
       p.identifier();
-      p.expect(T.EQ);
+      p.expect(EQ);
       expression(p);
-    } while (p.accept(T.COMMA));
+    } while (p.accept(COMMA));
   }
 }
 
 function explain(p: Parser): string {
   p.next();
-  if (p.kind === T.LPAREN && (p.peek(1) === T.FORMAT || p.peek(1) === T.TYPE)) {
+  if (p.kind === LPAREN && (p.peek(1) === FORMAT || p.peek(1) === TYPE)) {
     p.next();
     do {
-      if (p.accept(T.FORMAT)) {
-        if (p.kind !== T.TEXT && p.kind !== T.GRAPHVIZ && p.kind !== T.JSON) throw p.mismatch();
+      if (p.accept(FORMAT)) {
+        if (p.kind !== TEXT && p.kind !== GRAPHVIZ && p.kind !== JSON_WORD) throw p.mismatch();
       } else {
-        p.expect(T.TYPE);
-        if (p.kind !== T.LOGICAL && p.kind !== T.DISTRIBUTED && p.kind !== T.VALIDATE && p.kind !== T.IO)
-          throw p.mismatch();
+        p.expect(TYPE);
+        if (p.kind !== LOGICAL && p.kind !== DISTRIBUTED && p.kind !== VALIDATE && p.kind !== IO) throw p.mismatch();
       }
       p.next();
-    } while (p.accept(T.COMMA));
-    p.expect(T.RPAREN);
+    } while (p.accept(COMMA));
+    p.expect(RPAREN);
   }
-  const analyzes = p.kind === T.ANALYZE && !atAnalyzeStatement(p);
+  const analyzes = p.kind === ANALYZE && !atAnalyzeStatement(p);
   if (analyzes) {
     p.next();
-    if (p.kind === T.VERBOSE) p.next();
+    if (p.kind === VERBOSE) p.next();
   }
   p.enter();
   const inner = statement(p);
@@ -242,14 +250,45 @@ function explain(p: Parser): string {
   return 'ExplainAnalyze';
 }
 
+/** True for words that can be names and start what EXPLAIN ANALYZE runs. */
+function startsStatement(kind: number): boolean {
+  switch (kind) {
+    case VERBOSE:
+    case UPDATE:
+    case USE:
+    case COMMENT:
+    case ANALYZE:
+    case CALL:
+    case GRANT:
+    case REVOKE:
+    case DENY:
+    case SHOW:
+    case EXPLAIN:
+    case SET:
+    case RESET:
+    case START:
+    case COMMIT:
+    case ROLLBACK:
+    case DESC:
+    case EXECUTE:
+    case REFRESH:
+    case TRUNCATE:
+    case MERGE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /** ANALYZE of a table, to be explained: a name and nothing else, or properties. */
 function atAnalyzeStatement(p: Parser): boolean {
   if (!p.atIdentifier(1)) return false;
+  if (!startsStatement(p.peek(1))) return true;
   let offset = 2;
-  while (p.kinds[p.pos + offset] === T.DOT && p.atIdentifier(offset + 1)) offset += 2;
+  while (p.kinds[p.pos + offset] === DOT && p.atIdentifier(offset + 1)) offset += 2;
   const follower = p.kinds[p.pos + offset];
   if (offset > 2) return true;
-  return follower === T.EOF || follower === T.DOT || (follower === T.WITH && p.kinds[p.pos + offset + 1] === T.LPAREN);
+  return follower === EOF || follower === DOT || (follower === WITH && p.kinds[p.pos + offset + 1] === LPAREN);
 }
 
 function call(p: Parser): string {
@@ -257,11 +296,11 @@ function call(p: Parser): string {
   const nameToken = p.pos;
   p.namedObject(NameRole.procedure);
   const nameParts = p.names[p.names.length - 1] as number;
-  p.expect(T.LPAREN);
+  p.expect(LPAREN);
   let first = true;
   let byPosition = -1;
   let byName = -1;
-  if (p.kind !== T.RPAREN) {
+  if (p.kind !== RPAREN) {
     do {
       const token = p.pos;
       const named = argument(p);
@@ -270,9 +309,9 @@ function call(p: Parser): string {
         if (p.identifierValue(token) === 'query_id') byName = literal;
       } else if (first) byPosition = literal;
       first = false;
-    } while (p.accept(T.COMMA));
+    } while (p.accept(COMMA));
   }
-  p.expect(T.RPAREN);
+  p.expect(RPAREN);
   if (p.call.nameToken < 0) {
     p.call.nameToken = nameToken;
     p.call.nameParts = nameParts;
@@ -285,24 +324,24 @@ function call(p: Parser): string {
 function stringArgument(p: Parser, token: number): number {
   let start = token;
   let end = p.pos;
-  while (p.kinds[start] === T.LPAREN && p.kinds[end - 1] === T.RPAREN) {
+  while (p.kinds[start] === LPAREN && p.kinds[end - 1] === RPAREN) {
     start += 1;
     end -= 1;
   }
   const kind = p.kinds[start];
-  if (kind === T.STRING) return end === start + 1 ? start : -1;
-  if (kind !== T.UNICODE_STRING) return -1;
-  return end === start + 1 || (end === start + 3 && p.kinds[start + 1] === T.UESCAPE) ? start : -1;
+  if (kind === STRING) return end === start + 1 ? start : -1;
+  if (kind !== UNICODE_STRING) return -1;
+  return end === start + 1 || (end === start + 3 && p.kinds[start + 1] === UESCAPE) ? start : -1;
 }
 
 function execute(p: Parser): string {
   p.next();
-  const immediate = p.kind === T.IMMEDIATE && (p.peek(1) === T.STRING || p.peek(1) === T.UNICODE_STRING);
+  const immediate = p.kind === IMMEDIATE && (p.peek(1) === STRING || p.peek(1) === UNICODE_STRING);
   if (immediate) p.next();
   const token = p.pos;
   if (immediate && atString(p)) string(p);
   else p.identifier();
-  if (p.accept(T.USING)) expressionList(p);
+  if (p.accept(USING)) expressionList(p);
   p.executed = token;
   return immediate ? 'ExecuteImmediate' : 'Execute';
 }

@@ -2,16 +2,22 @@ import { T } from './kinds.ts';
 import { intervalQualifier, isIntervalField } from './literals.ts';
 import type { Parser } from './parser.ts';
 
+// biome-ignore format: a line for each name would be longer than the rest of the file.
+const {
+  ARRAY, COMMA, DOUBLE, GT, INTEGER_VALUE, INTERVAL, LBRACKET, LPAREN, LT, MAP, PRECISION, RBRACKET, ROW,
+  RPAREN, TIME, TIMESTAMP, WITH, WITHOUT, ZONE,
+} = T;
+
 /** `type` of the grammar. */
 export function type(p: Parser): void {
   p.enter();
   baseType(p);
-  while (p.kind === T.ARRAY) {
+  while (p.kind === ARRAY) {
     const token = p.pos;
     p.next();
-    if (p.accept(T.LBRACKET)) {
-      p.expect(T.INTEGER_VALUE);
-      p.expect(T.RBRACKET);
+    if (p.accept(LBRACKET)) {
+      p.expect(INTEGER_VALUE);
+      p.expect(RBRACKET);
       p.later(token, 'Explicit array size not supported');
     }
   }
@@ -21,81 +27,81 @@ export function type(p: Parser): void {
 function baseType(p: Parser): void {
   const next = p.peek(1);
   switch (p.kind) {
-    case T.ROW:
-      if (next === T.LPAREN) {
+    case ROW:
+      if (next === LPAREN) {
         p.next();
         p.next();
         nameAndType(p);
-        while (p.accept(T.COMMA)) nameAndType(p);
-        p.expect(T.RPAREN);
+        while (p.accept(COMMA)) nameAndType(p);
+        p.expect(RPAREN);
         return;
       }
       break;
-    case T.INTERVAL:
+    case INTERVAL:
       if (isIntervalField(next)) {
         p.next();
         intervalQualifier(p);
         return;
       }
       break;
-    case T.TIMESTAMP:
-    case T.TIME:
+    case TIMESTAMP:
+    case TIME:
       p.next();
-      if (p.accept(T.LPAREN)) {
+      if (p.accept(LPAREN)) {
         typeParameter(p);
         // The generic form takes several parameters, the forms of times one.
-        if (p.kind === T.COMMA) {
-          while (p.accept(T.COMMA)) typeParameter(p);
-          p.expect(T.RPAREN);
+        if (p.kind === COMMA) {
+          while (p.accept(COMMA)) typeParameter(p);
+          p.expect(RPAREN);
           return;
         }
-        p.expect(T.RPAREN);
+        p.expect(RPAREN);
       }
-      if ((p.kind === T.WITH || p.kind === T.WITHOUT) && p.peek(1) === T.TIME) {
+      if ((p.kind === WITH || p.kind === WITHOUT) && p.peek(1) === TIME) {
         p.next();
         p.next();
-        p.expect(T.ZONE);
-      }
+        p.expect(ZONE);
+      } else if (p.kind === WITH || p.kind === WITHOUT) p.open(p.pos);
       return;
-    case T.DOUBLE:
-      if (next === T.PRECISION) {
+    case DOUBLE:
+      if (next === PRECISION) {
         p.next();
         p.next();
         return;
       }
       break;
-    case T.ARRAY:
-      if (next === T.LT) {
+    case ARRAY:
+      if (next === LT) {
         p.next();
         p.next();
         type(p);
-        p.expect(T.GT);
+        p.expect(GT);
         return;
       }
       break;
-    case T.MAP:
-      if (next === T.LT) {
+    case MAP:
+      if (next === LT) {
         p.next();
         p.next();
         type(p);
-        p.expect(T.COMMA);
+        p.expect(COMMA);
         type(p);
-        p.expect(T.GT);
+        p.expect(GT);
         return;
       }
       break;
     default:
   }
   p.identifier();
-  if (p.accept(T.LPAREN)) {
+  if (p.accept(LPAREN)) {
     typeParameter(p);
-    while (p.accept(T.COMMA)) typeParameter(p);
-    p.expect(T.RPAREN);
+    while (p.accept(COMMA)) typeParameter(p);
+    p.expect(RPAREN);
   }
 }
 
 function typeParameter(p: Parser): void {
-  if (!p.accept(T.INTEGER_VALUE)) type(p);
+  if (!p.accept(INTEGER_VALUE)) type(p);
 }
 
 /** A type with or without a name before it: fields of rows and parameters of routines. */
@@ -103,10 +109,10 @@ export function nameAndType(p: Parser): void {
   const first = p.kind;
   const isType =
     !p.atIdentifier(1) ||
-    (first === T.INTERVAL && isIntervalField(p.peek(1))) ||
-    (first === T.DOUBLE && p.peek(1) === T.PRECISION) ||
-    ((first === T.TIMESTAMP || first === T.TIME) && p.peek(1) === T.WITHOUT && p.peek(2) === T.TIME);
-  if (!isType && p.peek(1) === T.ARRAY && p.peek(2) !== T.LT && p.peek(2) !== T.LPAREN) {
+    (first === INTERVAL && isIntervalField(p.peek(1))) ||
+    (first === DOUBLE && p.peek(1) === PRECISION) ||
+    ((first === TIMESTAMP || first === TIME) && p.peek(1) === WITHOUT && p.peek(2) === TIME);
+  if (!isType && p.peek(1) === ARRAY && p.peek(2) !== LT && p.peek(2) !== LPAREN) {
     // `a array`, `a array array`: a type with its postfixes.
     type(p);
     return;
