@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
@@ -10,7 +11,7 @@ import type { OperatorMetrics } from './metrics.ts';
 import { clusterStatus, type ForwardedHeadersFinding, type Stored } from './reconcile/clusterStatus.ts';
 import { noServices, type ServiceLookup } from './reconcile/dereference.ts';
 import { endOverride } from './reconcile/overrideEnd.ts';
-import { project, unproject } from './reconcile/projection.ts';
+import { project, rowOfOutcome, unproject } from './reconcile/projection.ts';
 import { ruleStatus } from './reconcile/ruleStatus.ts';
 import { type Outcome, type ResourceLists, RoutingState, resourceOfOutcome } from './routingState.ts';
 import type { ResourceSource } from './source.ts';
@@ -67,7 +68,12 @@ export class Controller {
   /** The database's copy of the resources, served until the source has been read. */
   #provisional: ResourceLists | null = null;
   #emptySince: number | null = null;
-  #refreshing: NodeJS.Immediate | null = null;
+  #refreshing: NodeJS.Timeout | NodeJS.Immediate | null = null;
+  /** Monotonic milliseconds before which no refresh begins: a large one leaves time for everything else. */
+  #refreshNotBefore = 0;
+  /** Outcomes that the database has, as far as this process knows. */
+  readonly #projected = new Map<string, Outcome>();
+  #view: DatabaseView | null = null;
   #emptyTimer: NodeJS.Timeout | undefined;
   #wasSynced = false;
   #restored = false;
@@ -138,7 +144,8 @@ export class Controller {
 
   async stop(): Promise<void> {
     for (const stop of this.#stops.splice(0)) stop();
-    if (this.#refreshing !== null) clearImmediate(this.#refreshing);
+    clearImmediate(this.#refreshing as NodeJS.Immediate);
+    clearTimeout(this.#refreshing as NodeJS.Timeout);
     clearTimeout(this.#emptyTimer);
     await this.#queue.stop();
     await this.#statuses.stop();
@@ -178,10 +185,13 @@ export class Controller {
 
   /** Has the table follow the source soon; many calls become one refresh. */
   scheduleRefresh(): void {
-    this.#refreshing ??= setImmediate(() => {
+    if (this.#refreshing !== null) return;
+    const refresh = (): void => {
       this.#refreshing = null;
       this.#refresh();
-    });
+    };
+    const waitMs = this.#refreshNotBefore - this.#options.clock.monotonic();
+    this.#refreshing = waitMs > 1 ? setTimeout(refresh, waitMs) : setImmediate(refresh);
   }
 
   /** Has the table follow the source now: a REST write is in it when this returns. */
@@ -206,7 +216,7 @@ export class Controller {
     try {
       const result = await Promise.race([work, late]);
       if (result !== 'late') {
-        if (outcome !== undefined) this.#noteStored(text, resourceOfOutcome(outcome));
+        if (outcome !== undefined && result !== 'stale') this.#noteProjected(text, outcome);
         return 'stored';
       }
       this.#options.logger.warn({ key: text }, 'the database did not take the change in time; it follows later');
@@ -222,8 +232,10 @@ export class Controller {
   }
 
   #refresh(): void {
-    const resources = this.#resources();
-    const changed = this.#state.refresh(resources);
+    const started = this.#options.clock.monotonic();
+    const changed = this.#state.refresh(this.#resources());
+    const ended = this.#options.clock.monotonic();
+    this.#refreshNotBefore = ended + Math.min(250, 2 * (ended - started));
     this.#options.metrics.refreshes.inc();
     for (const key of changed) this.#queue.add(key);
     const { synced } = this.#options.source.state();
@@ -267,26 +279,38 @@ export class Controller {
       }
     }
     this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
+    this.#view = view;
     this.#findDrift(view);
     this.scheduleRefresh();
   }
 
-  /** As leader, puts right what the database has otherwise: after taking the lead, and whoever changed it. */
+  /** Compares the database with what it should have; as leader, puts right what differs, whoever changed it. */
   #findDrift(view: DatabaseView): void {
     const { leadership, source } = this.#options;
-    if (!leadership.isLeader || !source.state().synced || this.#provisional !== null) return;
+    if (!source.state().synced || this.#provisional !== null) return;
     const stored = new Map(view.stored.map((row) => [`${row.kind}/${row.namespace}/${row.name}`, row]));
-    for (const key of stored.keys()) if (!this.#state.outcomes.has(key)) this.#queue.add(key);
+    const rows = new Map(view.rows.map((row) => [row.name, row]));
+    const differs = [...stored.keys()].filter((key) => !this.#state.outcomes.has(key));
     for (const [key, outcome] of this.#state.outcomes) {
       const row = stored.get(key);
-      if (row === undefined || !sameStored(row, resourceOfOutcome(outcome), source.name)) this.#queue.add(key);
+      const derived = rowOfOutcome(outcome);
+      const same =
+        row !== undefined &&
+        sameStored(row, resourceOfOutcome(outcome), source.name) &&
+        (derived === null || isDeepStrictEqual(rows.get(derived.name), derived));
+      if (same) this.#noteProjected(key, outcome);
+      else {
+        this.#projected.delete(key);
+        differs.push(key);
+      }
     }
+    if (leadership.isLeader) for (const key of differs) this.#queue.add(key);
   }
 
   #enqueueAll(): void {
     if (!this.#options.leadership.isLeader) return;
+    if (this.#view !== null) this.#findDrift(this.#view);
     for (const key of this.#state.outcomes.keys()) this.#queue.add(key);
-    // What the database has beyond that is found by the next look.
   }
 
   #enqueueCluster(registryName: string): void {
@@ -303,12 +327,13 @@ export class Controller {
     if (outcome === undefined) {
       this.#statuses.forget(key);
       this.#storedVersions.delete(key);
+      this.#projected.delete(key);
       await this.#apply(key, null);
       return;
     }
     let failure: unknown = null;
     try {
-      await this.#apply(key, outcome);
+      if (this.#projected.get(key) !== outcome) await this.#apply(key, outcome);
     } catch (error) {
       failure = error;
     }
@@ -338,15 +363,25 @@ export class Controller {
       return;
     }
     if (outcome === null) return;
-    if (result === 'stale') {
-      this.#storedVersions.delete(key);
-      if (source.renewVersion({ kind, namespace, name })) return;
-      logger.warn({ key }, 'the database has a newer version of the resource than its source');
-    } else this.#noteStored(key, resourceOfOutcome(outcome));
+    if (result !== 'stale') {
+      this.#noteProjected(key, outcome);
+      return;
+    }
+    // Another replica may have projected the same at a later version.
+    const stored = await store.resources.get({ kind, namespace, name });
+    if (stored !== null && sameStored(stored, resourceOfOutcome(outcome), source.name)) {
+      this.#noteProjected(key, outcome);
+      return;
+    }
+    this.#storedVersions.delete(key);
+    if (source.renewVersion({ kind, namespace, name })) return;
+    logger.warn({ key }, 'the database has a newer version of the resource than its source');
   }
 
-  #noteStored(key: string, resource: Resource): void {
-    this.#storedVersions.set(key, `${resource.metadata.uid}/${resource.metadata.generation}`);
+  #noteProjected(key: string, outcome: Outcome): void {
+    const { uid, generation } = resourceOfOutcome(outcome).metadata;
+    this.#projected.set(key, outcome);
+    this.#storedVersions.set(key, `${uid}/${generation}`);
   }
 
   #offerStatus(key: string, outcome: Outcome, failure: unknown): void {

@@ -5,7 +5,7 @@ import { type Condition, mergeConditions } from '../model/condition.ts';
 import { keyOf, keyText, type Resource, type ResourceStatus } from '../model/resource.ts';
 import { FencedWrite, type Leadership } from './leadership.ts';
 import type { StatusDraft } from './reconcile/clusterStatus.ts';
-import type { ResourceSource } from './source.ts';
+import { type ResourceSource, VersionConflict } from './source.ts';
 
 /** A transition of a condition that was written, for events. */
 export interface Transition {
@@ -117,6 +117,7 @@ export class StatusWriter {
       await this.#options.source.patchStatus(key, entry.uid, status, fence);
     } catch (error) {
       if (error instanceof FencedWrite && fence !== null) leadership.fenced(fence);
+      if (error instanceof VersionConflict) return;
       this.#options.logger.warn({ key: keyText(key), err: error }, 'status could not be written; trying again');
       return;
     }

@@ -43,15 +43,19 @@ export function storedOfResource(resource: Resource, source: SourceName): Stored
   };
 }
 
-/** Whether a stored row says the same as a resource. */
+/**
+ * Whether a stored row says the same as a resource. On Kubernetes each written status makes a version of its own, and
+ * the status is kept there: neither makes a row out of date.
+ */
 export function sameStored(stored: StoredResource, resource: Resource, source: SourceName): boolean {
   const wanted = storedOfResource(resource, source);
   return (
-    stored.resourceVersion === wanted.resourceVersion &&
     stored.uid === wanted.uid &&
     stored.source === wanted.source &&
+    stored.generation === wanted.generation &&
     isDeepStrictEqual(stored.spec, wanted.spec) &&
     isDeepStrictEqual(stored.annotations, wanted.annotations) &&
-    isDeepStrictEqual(stored.status, wanted.status)
+    (source === 'kubernetes' ||
+      (stored.resourceVersion === wanted.resourceVersion && isDeepStrictEqual(stored.status, wanted.status)))
   );
 }

@@ -3,6 +3,11 @@ import type { BackendRow, SourceName, Store, StoredResource } from '../store/sto
 
 /** What the database had at one time. */
 export interface DatabaseView {
+  /** Change mark before the reading. */
+  readonly mark: string;
+  /** Every stored resource, also of other sources. */
+  readonly everything: readonly StoredResource[];
+  /** Those of the configured source. */
   readonly stored: readonly StoredResource[];
   /** Rows of `gateway_backend` that none of our resources stands for. */
   readonly unmanaged: readonly BackendRow[];
@@ -13,17 +18,20 @@ export interface DatabaseView {
  * Reads projection and rows. A row is unmanaged when no resource stands for it: it is of a gateway that ran before, or
  * of a resource source that was configured before.
  * @param source the configured source; rows of resources from elsewhere are not its own
+ * @param before what was read last, so that resources are read again only when one changed
  */
 export async function readDatabase(
   store: Pick<Store, 'resources' | 'backends'>,
   source: SourceName,
+  before: DatabaseView | null = null,
 ): Promise<DatabaseView> {
+  const mark = await store.resources.changeMark();
   // Resources first: what is projected in between has its row marked as managed then.
-  const stored = await store.resources.all();
+  const everything = before?.mark === mark ? before.everything : await store.resources.all();
   const all = await store.backends.all();
   const own = new Set<string>();
   const foreign = new Set<string>();
-  for (const resource of stored) {
+  for (const resource of everything) {
     if (resource.kind !== 'EngineCluster') continue;
     const isOwn = source === 'database' || resource.source === source;
     (isOwn ? own : foreign).add(resource.registryName);
@@ -32,7 +40,8 @@ export async function readDatabase(
   const unmanaged = all
     .filter((row) => !row.managed || (foreign.has(row.name) && !own.has(row.name)))
     .map(({ managed: _, ...row }) => row);
-  return { stored: source === 'database' ? stored : stored.filter((row) => row.source === source), unmanaged, rows };
+  const stored = source === 'database' ? everything : everything.filter((row) => row.source === source);
+  return { mark, everything, stored, unmanaged, rows };
 }
 
 /** Options of a watch of unmanaged rows. */
@@ -56,6 +65,7 @@ export class RowWatch {
   #turn: Promise<void> = Promise.resolve();
   #running = false;
   #away = false;
+  #view: DatabaseView | null = null;
   #warned = false;
 
   constructor(options: RowWatchOptions) {
@@ -98,7 +108,8 @@ export class RowWatch {
 
   async #look(): Promise<void> {
     try {
-      const view = await readDatabase(this.#options.store, this.#options.source);
+      const view = await readDatabase(this.#options.store, this.#options.source, this.#view);
+      this.#view = view;
       const returned = this.#away;
       this.#away = false;
       this.#warn(view.unmanaged);

@@ -1,0 +1,71 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { KubeConfig, type RequestContext } from '@kubernetes/client-node';
+import { Agent, type Dispatcher } from 'undici';
+
+/**
+ * A KubeConfig whose requests share connections. The library makes a connection pool for every single request, so that
+ * each pays for a TLS handshake; here one pool is kept for as long as the certificates are the same.
+ */
+export class PooledKubeConfig extends KubeConfig {
+  #options: ReturnType<KubeConfig['createDispatcherOptions']> | null = null;
+  #pool: { readonly key: string; readonly agent: Agent } | null = null;
+
+  override createDispatcherOptions(
+    ...parameters: Parameters<KubeConfig['createDispatcherOptions']>
+  ): ReturnType<KubeConfig['createDispatcherOptions']> {
+    this.#options = super.createDispatcherOptions(...parameters);
+    return this.#options;
+  }
+
+  override async applySecurityAuthentication(context: RequestContext): Promise<void> {
+    await super.applySecurityAuthentication(context);
+    const options = this.#options;
+    if (options?.type !== 'agent') return;
+    const key = JSON.stringify(options.connect);
+    if (this.#pool?.key !== key) {
+      const previous = this.#pool?.agent;
+      this.#pool = { key, agent: new Agent({ connect: { ...options.connect, timeout: 5_000 } } as Agent.Options) };
+      // Requests under way keep their connections until they are done.
+      previous?.close().catch(() => undefined);
+    }
+    context.setDispatcher(this.#pool.agent as unknown as Dispatcher & Parameters<RequestContext['setDispatcher']>[0]);
+  }
+
+  /** Cuts all connections. */
+  async destroy(): Promise<void> {
+    const agent = this.#pool?.agent;
+    this.#pool = null;
+    await agent?.destroy();
+  }
+}
+
+const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/**
+ * Loads the access to the API server: the file that is configured; in a pod its service account; otherwise the usual
+ * kubeconfig of the user.
+ * @param kubeconfig `resources.kubeconfig`; null when it is not set
+ */
+export function loadKubeConfig(kubeconfig: string | null): PooledKubeConfig {
+  const config = new PooledKubeConfig();
+  if (kubeconfig !== null) config.loadFromFile(kubeconfig);
+  else if (existsSync(`${serviceAccount}/token`)) config.loadFromCluster();
+  else config.loadFromDefault();
+  return config;
+}
+
+/**
+ * The namespace that is meant by `resources.namespace`: its own value; unset, that of the pod, else of the kubeconfig's
+ * context, else `default`; null for `*`, all.
+ */
+export function watchedNamespace(configured: string | null, config: KubeConfig): string | null {
+  if (configured === '*') return null;
+  return configured ?? ownNamespace(config);
+}
+
+/** Namespace of the pod, or of the kubeconfig's context: where the Lease is. */
+export function ownNamespace(config: KubeConfig): string {
+  const file = `${serviceAccount}/namespace`;
+  if (existsSync(file)) return readFileSync(file, 'utf8').trim();
+  return config.getContextObject(config.getCurrentContext())?.namespace ?? 'default';
+}

@@ -1,0 +1,372 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
+import type { Clock, Random } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
+import {
+  API_FIELD_MANAGER,
+  API_GROUP_VERSION,
+  type Kind,
+  type Resource,
+  type ResourceKey,
+  type ResourceStatus,
+} from '../../model/resource.ts';
+import { isEmptyChange } from '../resourceChange.ts';
+import {
+  type ApplyOptions,
+  type NewResource,
+  type ResourceChange,
+  type ResourceSource,
+  type SourceProblem,
+  type SourceState,
+  VersionConflict,
+} from '../source.ts';
+import { specOwnership } from './fieldOwnership.ts';
+import { Informer, type InformerOptions } from './informer.ts';
+import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
+import { fieldConflicts, fieldOwned, isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
+import { Slots } from './slots.ts';
+
+/** Field manager of statuses. */
+export const STATUS_FIELD_MANAGER = 'engine-gateway';
+
+/** An annotation of kubectl that repeats the whole manifest. */
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
+
+const kinds: readonly Kind[] = ['EngineCluster', 'RoutingRule'];
+
+/** Options of a Kubernetes source. */
+export interface KubernetesSourceOptions {
+  readonly api: KubeApi;
+  /** Namespace that is watched; null for all. */
+  readonly namespace: string | null;
+  /** Namespace in which REST creates clusters. */
+  readonly writeNamespace: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** Times of the informers that differ from their defaults. */
+  readonly informer?: Partial<
+    Pick<InformerOptions, 'idleMs' | 'relistMs' | 'confirmEmptyMs' | 'backOffMs' | 'maxBackOffMs'>
+  >;
+}
+
+/**
+ * Resources as custom resources on a Kubernetes API server. Writes by REST are server-side apply with the field manager
+ * `engine-gateway-api`; statuses have the manager `engine-gateway`.
+ */
+export class KubernetesSource implements ResourceSource {
+  readonly name = 'kubernetes';
+  readonly writeNamespace: string;
+  readonly #api: KubeApi;
+  readonly #informers: ReadonlyMap<Kind, Informer>;
+  readonly #listeners = new Set<(key: ResourceKey) => void>();
+  readonly #stateListeners = new Set<() => void>();
+  /** Objects as resources, made once each. */
+  readonly #resources = new WeakMap<KubeObject, Resource>();
+  /** By kind and name: the resource at its last change of anything but status. */
+  readonly #significant = new Map<string, Resource>();
+  /** Statuses of a large sync must not flood the API server. */
+  readonly #statusSlots = new Slots(16);
+
+  constructor(options: KubernetesSourceOptions) {
+    this.#api = options.api;
+    this.writeNamespace = options.writeNamespace;
+    const { api, namespace, clock, random, logger, informer } = options;
+    this.#informers = new Map(
+      kinds.map((kind) => [
+        kind,
+        new Informer({
+          name: kind,
+          config: api.config,
+          list: (limit, token) => api.list(kind, namespace, limit, token),
+          watchPath: kindPath(kind, namespace),
+          clock,
+          random,
+          logger,
+          onChange: (name) => this.#changed(kind, name),
+          onState: () => {
+            for (const listener of this.#stateListeners) listener();
+          },
+          ...informer,
+        }),
+      ]),
+    );
+  }
+
+  restore(): void {
+    // The API server holds everything of a resource itself.
+  }
+
+  async start(syncTimeoutMs: number): Promise<void> {
+    const informers = [...this.#informers.values()];
+    for (const informer of informers) informer.start();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, syncTimeoutMs);
+    });
+    await Promise.race([Promise.all(informers.map((informer) => informer.whenSynced())), late]);
+    clearTimeout(timer);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#informers.values().map((informer) => informer.stop()));
+  }
+
+  state(): SourceState {
+    const states = this.#informers
+      .values()
+      .map((informer) => informer.state)
+      .toArray();
+    const times = states.map((state) => state.lastEventAt);
+    return {
+      synced: states.every((state) => state.synced),
+      available: states.every((state) => state.available),
+      reason: states.find((state) => !state.available)?.reason ?? null,
+      lastEventAt: times.includes(null) ? null : Math.min(...times.map((time) => time ?? 0)),
+    };
+  }
+
+  problems(): readonly SourceProblem[] {
+    return [];
+  }
+
+  list(kind: Kind): readonly Resource[] {
+    const prefix = `${kind}/`;
+    return this.#significant
+      .entries()
+      .filter(([key]) => key.startsWith(prefix))
+      .map(([, resource]) => resource)
+      .toArray();
+  }
+
+  get(key: ResourceKey): Resource | null {
+    const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    return object === null ? null : this.#resource(key.kind, object);
+  }
+
+  watch(listener: (key: ResourceKey) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  onState(listener: () => void): () => void {
+    this.#stateListeners.add(listener);
+    return () => this.#stateListeners.delete(listener);
+  }
+
+  async create(fresh: NewResource): Promise<Resource> {
+    const { kind, namespace, name, spec, annotations } = fresh;
+    const body = {
+      apiVersion: API_GROUP_VERSION,
+      kind,
+      metadata: { name, namespace, ...(annotations === undefined ? {} : { annotations }) },
+      spec,
+    };
+    try {
+      return this.#remember(kind, await this.#api.create(kind, namespace, body, API_FIELD_MANAGER));
+    } catch (error) {
+      // A creation that ends in 404 has no namespace, or no kind, to be in: not something the caller can mend.
+      throw kubeCode(error) === 404 ? unavailable(error) : writeError(error, fresh);
+    }
+  }
+
+  async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
+    try {
+      const live = await this.#live(key, options.expectedVersion);
+      let result = live;
+      if (!isEmptyChange({ ...change, annotations: {} }))
+        result = await this.#applySpec(key, live, change, options.force);
+      if (Object.keys(change.annotations).length > 0) {
+        result = await this.#mergeAnnotations(key, change.annotations, result.metadata.resourceVersion);
+      }
+      return this.#remember(key.kind, result);
+    } catch (error) {
+      throw writeError(error, key);
+    }
+  }
+
+  async annotate(
+    key: ResourceKey,
+    annotations: Readonly<Record<string, string | null>>,
+    expectedVersion: string,
+  ): Promise<Resource> {
+    return await this.apply(key, { set: {}, remove: [], annotations }, { force: false, expectedVersion });
+  }
+
+  async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
+    const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    if (held === null) return false;
+    const { uid } = held.metadata;
+    try {
+      await this.#api.delete(key, { uid, ...(expectedVersion === null ? {} : { resourceVersion: expectedVersion }) });
+    } catch (error) {
+      if (kubeCode(error) !== 404) throw writeError(error, key);
+      this.#informer(key.kind).forget(held);
+      return false;
+    }
+    this.#informer(key.kind).forget(held);
+    return true;
+  }
+
+  renewVersion(): boolean {
+    return false;
+  }
+
+  async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
+    await this.#statusSlots.run(async () => {
+      const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+      if (held === null || held.metadata.uid !== uid) return;
+      // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
+      const { name, namespace, resourceVersion } = held.metadata;
+      const metadata = { name, namespace, uid, resourceVersion };
+      const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
+      try {
+        this.#remember(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
+      } catch (error) {
+        // Gone, or changed: what the watch brings is looked at anew.
+        if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
+        throw isUnavailable(error) ? unavailable(error) : writeError(error, key);
+      }
+    });
+  }
+
+  /** The object as it is on the API server now, provided that it says what the caller decided on. */
+  async #live(key: ResourceKey, expectedVersion: string): Promise<KubeObject> {
+    const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    const live = await this.#api.get(key);
+    const decidedOn = held === null ? null : this.#resource(key.kind, held);
+    const current = this.#resource(key.kind, live);
+    const same =
+      decidedOn !== null &&
+      decidedOn.metadata.uid === current.metadata.uid &&
+      isDeepStrictEqual(decidedOn.spec, current.spec) &&
+      isDeepStrictEqual(decidedOn.metadata.annotations, current.metadata.annotations);
+    // A status that was written since is no other decision.
+    if (same && (decidedOn.metadata.resourceVersion === expectedVersion || this.#isSignificant(key, expectedVersion))) {
+      return live;
+    }
+    this.#remember(key.kind, live);
+    throw new VersionConflict(key);
+  }
+
+  #isSignificant(key: ResourceKey, version: string): boolean {
+    return (
+      this.#significant.get(significantKey(key.kind, `${key.namespace}/${key.name}`))?.metadata.resourceVersion ===
+      version
+    );
+  }
+
+  /**
+   * Server-side apply of what changes and of what REST owns already, so that it stays ours. Conflicts with what REST
+   * itself wrote otherwise (the creation, which is no apply) are none.
+   */
+  async #applySpec(key: ResourceKey, live: KubeObject, change: ResourceChange, force: boolean): Promise<KubeObject> {
+    const { own, others } = specOwnership(live.metadata.managedFields ?? []);
+    if (change.remove.length > 0) {
+      const conflicts = [...change.remove, ...Object.keys(change.set)].flatMap((field) =>
+        (others.get(field) ?? []).map((manager) => ({ manager, field: `spec.${field}` })),
+      );
+      if (conflicts.length > 0 && !force) throw fieldOwned(conflicts);
+      // Apply only takes out what nobody else has; a merge patch takes out, and sets, whosever it is.
+      const nulls = Object.fromEntries(change.remove.map((field) => [field, null]));
+      const { resourceVersion } = live.metadata;
+      const body = { metadata: { resourceVersion }, spec: { ...change.set, ...nulls } };
+      return await this.#api.merge(key, body, API_FIELD_MANAGER);
+    }
+    const owned = Object.entries(live.spec ?? {}).filter(([field]) => own.has(field));
+    const body = {
+      apiVersion: API_GROUP_VERSION,
+      kind: key.kind,
+      // The uid keeps a resource that was deleted meanwhile from being created by the apply.
+      metadata: { name: key.name, namespace: key.namespace, uid: live.metadata.uid },
+      spec: { ...Object.fromEntries(owned), ...change.set },
+    };
+    try {
+      return await this.#api.apply(key, body, API_FIELD_MANAGER, force);
+    } catch (error) {
+      const conflicts = fieldConflicts(error);
+      if (conflicts.length === 0) throw error;
+      const foreign = conflicts.filter((conflict) => conflict.manager !== API_FIELD_MANAGER);
+      if (foreign.length > 0) throw fieldOwned(foreign);
+      return await this.#api.apply(key, body, API_FIELD_MANAGER, true);
+    }
+  }
+
+  async #mergeAnnotations(
+    key: ResourceKey,
+    annotations: Readonly<Record<string, string | null>>,
+    resourceVersion: string,
+  ): Promise<KubeObject> {
+    return await this.#api.merge(key, { metadata: { resourceVersion, annotations } }, API_FIELD_MANAGER);
+  }
+
+  #informer(kind: Kind): Informer {
+    const informer = this.#informers.get(kind);
+    if (informer === undefined) throw new GatewayError('EG_INTERNAL', `kind ${kind} is not followed`);
+    return informer;
+  }
+
+  #remember(kind: Kind, object: KubeObject): Resource {
+    this.#informer(kind).remember(object);
+    return this.#resource(kind, object);
+  }
+
+  #changed(kind: Kind, name: string): void {
+    const object = this.#informer(kind).get(name);
+    const text = significantKey(kind, name);
+    const before = this.#significant.get(text);
+    if (object === null) this.#significant.delete(text);
+    else {
+      const resource = this.#resource(kind, object);
+      if (before !== undefined && onlyStatusDiffers(before, resource)) return;
+      this.#significant.set(text, resource);
+    }
+    const [namespace = '', local = ''] = name.split('/');
+    for (const listener of this.#listeners) listener({ kind, namespace, name: local });
+  }
+
+  #resource(kind: Kind, object: KubeObject): Resource {
+    const known = this.#resources.get(object);
+    if (known !== undefined) return known;
+    const resource = resourceOfObject(kind, object);
+    this.#resources.set(object, resource);
+    return resource;
+  }
+}
+
+function significantKey(kind: Kind, name: string): string {
+  return `${kind}/${name}`;
+}
+
+function onlyStatusDiffers(a: Resource, b: Resource): boolean {
+  return (
+    a.metadata.uid === b.metadata.uid &&
+    a.metadata.generation === b.metadata.generation &&
+    a.metadata.deletionTimestamp === b.metadata.deletionTimestamp &&
+    isDeepStrictEqual(a.metadata.annotations, b.metadata.annotations) &&
+    isDeepStrictEqual(a.metadata.labels, b.metadata.labels)
+  );
+}
+
+/** What the gateway uses of an object. */
+export function resourceOfObject(kind: Kind, object: KubeObject): Resource {
+  const { metadata } = object;
+  const { [lastApplied]: _, ...annotations } = metadata.annotations ?? {};
+  return {
+    apiVersion: API_GROUP_VERSION,
+    kind,
+    metadata: {
+      name: metadata.name,
+      namespace: metadata.namespace ?? '',
+      uid: metadata.uid,
+      resourceVersion: metadata.resourceVersion,
+      generation: metadata.generation ?? 0,
+      creationTimestamp: String(metadata.creationTimestamp ?? ''),
+      ...(metadata.deletionTimestamp === undefined ? {} : { deletionTimestamp: String(metadata.deletionTimestamp) }),
+      labels: metadata.labels ?? {},
+      annotations,
+    },
+    spec: object.spec ?? {},
+    ...(object.status === undefined ? {} : { status: object.status as ResourceStatus }),
+  };
+}

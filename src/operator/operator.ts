@@ -1,0 +1,173 @@
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Clock, Random } from '../model/clock.ts';
+import type { Resource } from '../model/resource.ts';
+import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
+import type { SourceName, Store } from '../store/store.ts';
+import { Controller } from './controller.ts';
+import { DatabaseSource } from './database/databaseSource.ts';
+import { standaloneRow } from './database/standaloneRow.ts';
+import { DirectorySource } from './directory/directorySource.ts';
+import { EventRecorder } from './kubernetes/eventRecorder.ts';
+import { type HealthCredentials, SecretCredentials } from './kubernetes/healthCredentials.ts';
+import { KubeApi } from './kubernetes/kubeApi.ts';
+import { loadKubeConfig, ownNamespace, watchedNamespace } from './kubernetes/kubeConfig.ts';
+import { KubernetesServices } from './kubernetes/kubernetesServices.ts';
+import { KubernetesSource } from './kubernetes/kubernetesSource.ts';
+import { LeaseLeadership } from './kubernetes/leaseLeadership.ts';
+import { DatabaseLeadership, type Leadership } from './leadership.ts';
+import { operatorMetrics } from './metrics.ts';
+import { type ApiWrites, ResourceClusterRegistry } from './resourceClusterRegistry.ts';
+import type { ResourceSource } from './source.ts';
+
+/** `resources` of the configuration. */
+export interface ResourceSettings {
+  readonly source: SourceName;
+  readonly directory: string | null;
+  readonly namespace: string | null;
+  readonly kubeconfig: string | null;
+  readonly writeNamespace: string | null;
+  readonly unmanagedRows: 'serve' | 'ignore';
+}
+
+/** What an operator needs. */
+export interface OperatorOptions {
+  readonly resources: ResourceSettings;
+  /** Settings that may change while running. */
+  readonly apiWrites: () => ApiWrites;
+  readonly allowedServiceNamespaces: () => readonly string[];
+  readonly defaultRoutingGroup: string;
+  readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
+  readonly table: RoutingTableHolder;
+  readonly compiler: RuleCompiler;
+  /** The rules file as last read; null when none is configured. Call `controller.rulesFileChanged()` after a change. */
+  readonly rulesFile: () => RulesFile | null;
+  /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */
+  readonly instance: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Registry;
+}
+
+/** The operator of one replica, ready to be started. */
+export interface Operator {
+  readonly source: ResourceSource;
+  readonly leadership: Leadership;
+  readonly controller: Controller;
+  readonly registry: ResourceClusterRegistry;
+  /** Credentials of a cluster's health checks by registry name; null when it names none. */
+  healthCredentials(cluster: string): Promise<HealthCredentials | null>;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Parts that depend on where resources are. */
+interface SourceParts {
+  readonly source: ResourceSource;
+  readonly leadership: Leadership;
+  readonly services?: KubernetesServices;
+  readonly events?: EventRecorder;
+  readonly credentials?: SecretCredentials;
+  readonly stop?: () => Promise<void>;
+}
+
+/** Makes the operator for the configured source of resources. */
+export function createOperator(options: OperatorOptions): Operator {
+  const parts = sourceParts(options);
+  const { source, leadership, services, events, credentials } = parts;
+  const { store, table, clock, random, logger } = options;
+  const controller = new Controller({
+    source,
+    store,
+    table,
+    compiler: options.compiler,
+    rulesFile: options.rulesFile,
+    leadership,
+    allowedServiceNamespaces: options.allowedServiceNamespaces,
+    defaultRoutingGroup: options.defaultRoutingGroup,
+    unmanagedRows: options.resources.unmanagedRows,
+    clock,
+    random,
+    logger,
+    metrics: operatorMetrics(options.metrics),
+    ...(services === undefined ? {} : { services }),
+    ...(events === undefined ? {} : { onTransition: (transition) => events.record(transition) }),
+  });
+  const registry = new ResourceClusterRegistry({ source, controller, table, apiWrites: options.apiWrites, clock });
+  return {
+    source,
+    leadership,
+    controller,
+    registry,
+    healthCredentials: async (cluster) => {
+      const resource = resourceOfCluster(controller, cluster);
+      return resource === null ? null : await credentialsOf(resource, credentials);
+    },
+    start: () => controller.start(),
+    stop: async () => {
+      await controller.stop();
+      await services?.stop();
+      await parts.stop?.();
+    },
+  };
+}
+
+function sourceParts(options: OperatorOptions): SourceParts {
+  const { resources, store, clock, logger } = options;
+  const row = new DatabaseLeadership({ store, holder: options.instance, clock, logger });
+  if (resources.source === 'kubernetes') return kubernetesParts(options, row);
+  const namespace = resources.namespace === null || resources.namespace === '*' ? 'default' : resources.namespace;
+  if (resources.source === 'database') {
+    const source = new DatabaseSource({ store, rowOf: standaloneRow, namespace, clock, logger });
+    return { source, leadership: row };
+  }
+  // The configuration's schema asks for a directory with this source.
+  const directory = resources.directory ?? '.';
+  return { source: new DirectorySource({ directory, namespace, clock, logger }), leadership: row };
+}
+
+function kubernetesParts(options: OperatorOptions, row: DatabaseLeadership): SourceParts {
+  const { resources, clock, random, logger, instance: holder } = options;
+  const config = loadKubeConfig(resources.kubeconfig);
+  const api = new KubeApi(config);
+  const namespace = watchedNamespace(resources.namespace, config);
+  const own = ownNamespace(config);
+  const writeNamespace = resources.writeNamespace ?? namespace ?? own;
+  const leaseNamespace = namespace ?? own;
+  return {
+    source: new KubernetesSource({ api, namespace, writeNamespace, clock, random, logger }),
+    leadership: new LeaseLeadership({ api, namespace: leaseNamespace, holder, row, clock, logger }),
+    services: new KubernetesServices({ api, clock, random, logger }),
+    events: new EventRecorder({ api, instance: holder, clock, logger }),
+    credentials: new SecretCredentials(api, clock),
+    stop: () => config.destroy(),
+  };
+}
+
+function resourceOfCluster(controller: Controller, cluster: string): Resource | null {
+  for (const outcome of controller.outcomes.values()) {
+    if (
+      outcome.kind === 'EngineCluster' &&
+      outcome.cluster.registryName === cluster &&
+      outcome.cluster.routable !== null
+    ) {
+      return outcome.cluster.resource;
+    }
+  }
+  return null;
+}
+
+async function credentialsOf(
+  resource: Resource,
+  credentials: SecretCredentials | undefined,
+): Promise<HealthCredentials | null> {
+  if (credentials !== undefined) return await credentials.of(resource);
+  const check = resource.spec.healthCheck as { readonly credentialsSecretRef?: unknown } | undefined;
+  if (check?.credentialsSecretRef === undefined) return null;
+  return {
+    ok: false,
+    message: 'spec.healthCheck.credentialsSecretRef needs resources.source: kubernetes; use backendState instead',
+  };
+}
