@@ -20,8 +20,8 @@ import { ResourceClusterRegistry } from '../operator/resourceClusterRegistry.ts'
 import { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { createRuleCompiler } from '../rules/set/compiler.ts';
 import { createHistoryWriter } from '../store/historyWriter.ts';
-import { openStore } from '../store/openStore.ts';
 import { startRetention } from '../store/retention.ts';
+import { openStoreWaiting } from '../store/waitingStore.ts';
 import { listen } from './listeners.ts';
 import { gatewayReadiness } from './readiness.ts';
 import { resourceSource } from './resourceSource.ts';
@@ -55,8 +55,28 @@ export interface GatewayOptions {
 /** Time for the last batch of history at a clean stop; what is left then lies on disk for the next start. */
 const FLUSH_TIMEOUT_MS = 10_000;
 
-/** Makes all parts of the gateway, joins and starts them (docs/architecture.md). */
-export async function startGateway({ config, version, logger }: GatewayOptions): Promise<RunningGateway> {
+/** Databases named by `useSchema` whose connections are kept at once. */
+const OPEN_SCHEMAS = 8;
+
+/**
+ * Makes all parts of the gateway, joins and starts them (docs/architecture.md).
+ * @throws GatewayError for what the operator has to mend, such as a port that is taken; nothing is left running then
+ */
+export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
+  const parts = new AsyncDisposableStack();
+  try {
+    return await startParts(options, parts);
+  } catch (error) {
+    await parts.disposeAsync();
+    throw error;
+  }
+}
+
+/** @param parts takes what has to be undone at the end, last first */
+async function startParts(
+  { config, version, logger }: GatewayOptions,
+  parts: AsyncDisposableStack,
+): Promise<RunningGateway> {
   const clock = systemClock;
   const random = Math.random;
   const names = productNames(config.protocol.productName);
@@ -64,13 +84,14 @@ export async function startGateway({ config, version, logger }: GatewayOptions):
   let current = config;
   let stopping = false;
 
-  const store = await openStore({
+  const store = await openStoreWaiting({
     jdbcUrl: config.dataStore.jdbcUrl,
     user: config.dataStore.user ?? undefined,
     password: config.dataStore.password ?? undefined,
     runMigrations: config.dataStore.runMigrationsEnabled,
     logger,
   });
+  parts.defer(() => store.close());
   const history = createHistoryWriter({
     repository: store.history,
     settings: () => historySettings(current),
@@ -79,6 +100,7 @@ export async function startGateway({ config, version, logger }: GatewayOptions):
     registry: metrics,
     clock,
   });
+  parts.defer(() => history.close(FLUSH_TIMEOUT_MS));
   const table = new RoutingTableHolder();
   const source = resourceSource(config, store, logger, clock);
   const leadership = new DatabaseLeadership({ store, holder: `${hostname()}-${randomUUID()}`, clock, logger });
@@ -103,6 +125,7 @@ export async function startGateway({ config, version, logger }: GatewayOptions):
     logger,
     metrics: operatorMetrics(metrics),
   });
+  parts.defer(() => controller.stop());
   const registry = new ResourceClusterRegistry({
     source,
     controller,
@@ -115,10 +138,12 @@ export async function startGateway({ config, version, logger }: GatewayOptions):
     retries: () => current.monitor.retries,
     connectTimeout: httpClientSettings(config, 'monitor').connectTimeout,
   });
+  parts.defer(() => infoCheck.close());
   const monitors = new HealthMonitors(
     { table, kinds: { INFO_API: infoCheck }, logger, registry: metrics, clock, random },
     monitorSettings(config),
   );
+  parts.defer(() => monitors.stop());
   const dataPlane = createDataPlane(
     {
       names,
@@ -153,11 +178,16 @@ export async function startGateway({ config, version, logger }: GatewayOptions):
     clock,
     stopping: () => stopping,
   });
+  const resourceGroups = config.resourceGroups.enabled
+    ? store.resourceGroups({ allowed: config.resourceGroups.allowedSchemas, maxOpen: OPEN_SCHEMAS })
+    : null;
+  parts.defer(async () => await resourceGroups?.close());
   const api = await createApi(
-    { registry, table, readiness, metrics, logger },
+    { registry, table, readiness, metrics, logger, resourceGroups },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
 
+  parts.defer(() => api.close());
   const stopRetention = startRetention({
     store,
     historyHours: () => current.dataStore.queryHistoryHoursRetention,
@@ -165,9 +195,11 @@ export async function startGateway({ config, version, logger }: GatewayOptions):
     logger,
     clock,
   });
+  parts.defer(stopRetention);
   monitors.start();
   await controller.start();
   await dataPlane.start();
+  parts.defer(() => dataPlane.close(0));
   const listeners = await listen(config, dataPlane, api.handler);
   logger.info({ url: listeners.url, adminUrl: listeners.adminUrl, version }, 'listening');
 
@@ -185,13 +217,7 @@ export async function startGateway({ config, version, logger }: GatewayOptions):
       await dataPlane.close(config.server.drainTimeout);
       listeners.closeConnections();
       await drained;
-      monitors.stop();
-      await infoCheck.close();
-      await api.close();
-      await stopRetention();
-      await controller.stop();
-      await history.close(FLUSH_TIMEOUT_MS);
-      await store.close();
+      await parts.disposeAsync();
     },
   };
 }

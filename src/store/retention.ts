@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
-import type { KnexStore } from './openStore.ts';
+import type { GatewayStore } from './waitingStore.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -15,7 +15,7 @@ const TOMBSTONE_AGE = DAY;
 
 /** What the job works with. */
 export interface RetentionOptions {
-  readonly store: Pick<KnexStore, 'history' | 'coordinators' | 'queries' | 'resources'>;
+  readonly store: Pick<GatewayStore, 'history' | 'coordinators' | 'queries' | 'resources'>;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
   readonly historyHours: () => number;
   /** Whether this replica leads; asked before each table, so that one replica does the work. */

@@ -54,11 +54,24 @@ export async function startGateway(
       serverConfig: { 'http-server.http.port': 0, ...(config.serverConfig as object | undefined) },
     }),
   );
+  return await run(file, environment, () => rm(folder, { recursive: true, force: true }));
+}
+
+/** Starts `engine-gateway serve` with a file that the test keeps and changes; it must name address and port itself. */
+export function startGatewayWithFile(file: string): Promise<GatewayProcess> {
+  return run(file, {}, () => Promise.resolve());
+}
+
+function run(
+  file: string,
+  environment: Readonly<Record<string, string>>,
+  cleanUp: () => Promise<void>,
+): Promise<GatewayProcess> {
   const child = spawn(process.execPath, ['src/main.ts', 'serve', '--config', file], {
     env: { ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  return follow(child, () => rm(folder, { recursive: true, force: true }));
+  return follow(child, cleanUp);
 }
 
 async function follow(child: ChildProcess, cleanUp: () => Promise<void>): Promise<GatewayProcess> {

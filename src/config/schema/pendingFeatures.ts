@@ -11,7 +11,6 @@ const pendingFeatures = {
   leastLoaded: 'this version chooses at random by weight',
   monitorsWithLogin: 'this version checks health by INFO_API or NOOP',
   prefixSticky: 'this version keeps queries on their cluster by their ids alone',
-  resourceGroups: 'the resource group API is not built into this version',
   tls: 'this version serves and connects by the address given; TLS for clients belongs to a proxy before it',
   tracing: 'traces are not built into this version',
   userInterface: 'this version has no user interface of its own',

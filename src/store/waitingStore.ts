@@ -1,0 +1,124 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { GatewayError } from '../model/errors.ts';
+import { parseJdbcUrl } from './jdbcUrl.ts';
+import { type KnexStore, openStore, type StoreOptions } from './openStore.ts';
+
+/** Options beside those of `openStore`; times in milliseconds. */
+export interface WaitingStoreOptions extends StoreOptions {
+  /** How long the first answer of the database is waited for: 5,000. */
+  readonly waitMs?: number;
+  /** Time between two tries: 1,000. */
+  readonly retryMs?: number;
+}
+
+/** The parts of the store that other modules use. */
+export type GatewayStore = Pick<KnexStore, keyof KnexStore>;
+
+/**
+ * Opens the gateway's database, also while it is away: the gateway then starts without it (design.md, fixed point 6),
+ * every use of the store is refused as EG_DATABASE_UNAVAILABLE, and opening and migrating go on being tried.
+ * @throws GatewayError as `openStore` does, for what waiting does not mend
+ */
+export async function openStoreWaiting(options: WaitingStoreOptions): Promise<GatewayStore> {
+  const { waitMs = 5_000, retryMs = 1_000, logger } = options;
+  const stop = new AbortController();
+  const first = openStore(options);
+  const late = Symbol('late');
+  const waited = await Promise.race([
+    first.catch((error: unknown) => {
+      if (isAway(error)) return late;
+      throw error;
+    }),
+    sleep(waitMs, late, { signal: stop.signal, ref: false }).catch(() => late),
+  ]);
+  stop.abort();
+  if (typeof waited !== 'symbol') return waited;
+  logger.warn('the database is away: the gateway starts without it and goes on trying');
+  return new StoreToCome(options, first, retryMs).store;
+}
+
+const isAway = (error: unknown): boolean => error instanceof GatewayError && error.code === 'EG_DATABASE_UNAVAILABLE';
+
+/** Stands for a store that is not open yet, and hands everything on to it once it is. */
+class StoreToCome {
+  readonly store: GatewayStore;
+  readonly #options: WaitingStoreOptions;
+  readonly #stop = new AbortController();
+  readonly #opening: Promise<void>;
+  #opened: KnexStore | null = null;
+
+  constructor(options: WaitingStoreOptions, first: Promise<KnexStore>, retryMs: number) {
+    this.#options = options;
+    this.#opening = this.#open(first, retryMs);
+    const parsed = parseJdbcUrl(options);
+    const dialect = 'target' in parsed ? parsed.target.dialect : 'sqlite';
+    const part = <Name extends keyof KnexStore>(name: Name): KnexStore[Name] => this.#part(name);
+    this.store = {
+      dialect,
+      backends: part('backends'),
+      resources: part('resources'),
+      history: part('history'),
+      coordinators: part('coordinators'),
+      queries: part('queries'),
+      leader: part('leader'),
+      resourceGroups: (rules) => {
+        let stores: ReturnType<KnexStore['resourceGroups']> | null = null;
+        return {
+          use: async (database, work) => {
+            stores ??= this.#require().resourceGroups(rules);
+            return await stores.use(database, work);
+          },
+          close: async () => await stores?.close(),
+        };
+      },
+      ping: async (timeoutMs) => await this.#require().ping(timeoutMs),
+      close: async () => {
+        this.#stop.abort();
+        await this.#opening;
+        await this.#opened?.close();
+      },
+    };
+  }
+
+  #require(): KnexStore {
+    if (this.#opened !== null) return this.#opened;
+    throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'The database has not been reached since the gateway started.');
+  }
+
+  /** A repository each of whose methods asks for the store first; all of them answer promises. */
+  #part<Name extends keyof KnexStore>(name: Name): KnexStore[Name] {
+    const use = async (method: string | symbol, args: readonly unknown[]): Promise<unknown> => {
+      const repository = this.#require()[name] as unknown as Record<
+        string | symbol,
+        (...args: readonly unknown[]) => unknown
+      >;
+      return await repository[method]?.(...args);
+    };
+    return new Proxy({} as KnexStore[Name] & object, {
+      get:
+        (_target, method) =>
+        (...args: readonly unknown[]) =>
+          use(method, args),
+    });
+  }
+
+  async #open(first: Promise<KnexStore>, retryMs: number): Promise<void> {
+    const { logger } = this.#options;
+    let attempt = first;
+    while (this.#opened === null) {
+      try {
+        this.#opened = await attempt;
+        logger.info('the database is reached now');
+        return;
+      } catch (error) {
+        if (!isAway(error)) {
+          const reason = error instanceof Error ? error.message : String(error);
+          logger.error({ reason }, 'the database cannot be used; trying again');
+        }
+      }
+      const stopped = await sleep(retryMs, false, { signal: this.#stop.signal, ref: false }).catch(() => true);
+      if (stopped) return;
+      attempt = openStore(this.#options);
+    }
+  }
+}

@@ -1,0 +1,212 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { openStore } from '../../../src/store/openStore.ts';
+import { GatewayExit, type GatewayProcess, startGateway, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
+import { follow, type QueryResults, submit } from '../../support/statementClient.ts';
+
+const manifest = (name: string, url: string, routingGroup = 'adhoc') =>
+  stringify({
+    apiVersion: 'enginegateway.dev/v1',
+    kind: 'EngineCluster',
+    metadata: { name },
+    spec: { proxyTo: url, routingGroup },
+  });
+
+/** Follows a query through several gateways in turns. */
+async function followAlternating(first: QueryResults, gateways: readonly GatewayProcess[]): Promise<unknown[]> {
+  const rows: unknown[] = [];
+  let answer = first;
+  for (let turn = 0; answer.nextUri !== undefined; turn++) {
+    const next = new URL(answer.nextUri);
+    const gateway = gateways[turn % gateways.length] as GatewayProcess;
+    answer = await follow(new URL(next.pathname, gateway.url).href);
+    expect(answer.error).toBeUndefined();
+    rows.push(...(answer.data ?? []));
+  }
+  return rows;
+}
+
+const json = async (url: string, init?: RequestInit): Promise<unknown> => (await fetch(url, init)).json();
+const clusters = async (gateway: GatewayProcess) =>
+  ((await json(`${gateway.url}/gateway/backend/all`)) as { name: string; active: boolean }[])
+    .map(({ name, active }) => `${name} ${active}`)
+    .sort();
+
+/** A server that is disposed of at the end of the block. */
+async function disposablePostgresql() {
+  const server = await startPostgresql();
+  return { ...server, [Symbol.asyncDispose]: () => server.dispose() };
+}
+
+describe('the gateway as a process', () => {
+  let folder: string;
+  let engines: SimulatedEngine[];
+  const gateways: GatewayProcess[] = [];
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'serve-'));
+    engines = await Promise.all(['a', 'b'].map((name) => startSimulatedEngine({ name, port: 0 })));
+    await writeFile(join(folder, 'clusters.yaml'), engines.map(({ name, url }) => manifest(name, url)).join('---\n'));
+  });
+  afterEach(async () => {
+    await Promise.all(gateways.splice(0).map((gateway) => gateway.stop()));
+    await Promise.all(engines.map((engine) => engine.close()));
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const config = (more: Readonly<Record<string, unknown>> = {}) => ({
+    resources: { source: 'directory', directory: folder },
+    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+    queryHistory: { spillDirectory: join(folder, 'spill') },
+    monitor: { taskDelay: '500ms' },
+    ...more,
+  });
+  const start = async (settings: Readonly<Record<string, unknown>> = config()): Promise<GatewayProcess> => {
+    const gateway = await startGateway(settings);
+    gateways.push(gateway);
+    await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status, { timeout: 15_000 }).toBe(200);
+    return gateway;
+  };
+
+  test('two replicas on one database serve alternate requests of each query, also after a restart', async () => {
+    const first = await start();
+    const second = await start();
+    const queries = await Promise.all(
+      Array.from({ length: 8 }, () => submit(first.url, 'SELECT * FROM tpch.tiny.nation')),
+    );
+    const rows = await Promise.all(queries.slice(0, 6).map((query) => followAlternating(query, [second, first])));
+    expect(rows.map((all) => all.length)).toEqual(Array(6).fill(25));
+
+    const running = queries.slice(6);
+    await first.stop('SIGKILL');
+    await second.stop();
+    gateways.length = 0;
+    const third = await start();
+    const rest = await Promise.all(running.map((query) => followAlternating(query, [third])));
+    expect(rest.map((all) => all.length)).toEqual([25, 25]);
+  });
+
+  test('a query is in the history of a gateway that stopped right after it', async () => {
+    const first = await start();
+    const { id } = await submit(first.url, 'SELECT 1', { user: 'ada', headers: { 'X-Engine-Source': 'test' } });
+    expect(await first.stop()).toBe(0);
+    gateways.length = 0;
+    const store = await openStore({
+      jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}`,
+      runMigrations: false,
+      logger: pino({ level: 'silent' }),
+    });
+    expect(await store.history.get(id)).toMatchObject({
+      queryId: id,
+      queryText: 'SELECT 1',
+      user: 'ada',
+      source: 'test',
+      routingGroup: 'adhoc',
+    });
+    await store.close();
+  });
+
+  test('REST, files and routing show one state', async () => {
+    const gateway = await start();
+    expect(await clusters(gateway)).toEqual(['a true', 'b true']);
+
+    const added = await fetch(`${gateway.url}/gateway/backend/modify/add`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ name: 'Third One', proxyTo: engines[0]?.url, active: true, routingGroup: 'etl' }),
+    });
+    expect(added.status).toBe(200);
+    expect(await clusters(gateway)).toEqual(['Third One true', 'a true', 'b true']);
+
+    await fetch(`${gateway.url}/gateway/backend/deactivate/a`, { method: 'POST' });
+    expect(await readFile(join(folder, 'clusters.yaml'), 'utf8')).toContain('enginegateway.dev/active');
+    for (let count = 0; count < 8; count++) await submit(gateway.url, 'SELECT 1');
+    expect(engines.map((engine) => engine.queries.length)).toEqual([0, 8]);
+
+    await writeFile(join(folder, 'clusters.yaml'), manifest('b', engines[1]?.url ?? ''));
+    await expect.poll(() => clusters(gateway), { timeout: 10_000 }).toEqual(['Third One true', 'b true']);
+  });
+
+  test('a refusal names the group and why each cluster was not taken', async () => {
+    const gateway = await start();
+    for (const engine of engines) engine.setState({ failing: 500 });
+    await expect
+      .poll(async () => (await submit(gateway.url, 'SELECT 1')).error?.message, { timeout: 10_000 })
+      .toMatch(/adhoc.*a.*500.*b.*500/s);
+  });
+
+  test('rules of resources choose the group', async () => {
+    await writeFile(
+      join(folder, 'rules.yaml'),
+      stringify({
+        apiVersion: 'enginegateway.dev/v1',
+        kind: 'RoutingRule',
+        metadata: { name: 'airflow' },
+        spec: { condition: 'request.getHeader("X-Engine-Source") == "airflow"', routeTo: { routingGroup: 'etl' } },
+      }),
+    );
+    await writeFile(join(folder, 'etl.yaml'), manifest('etl', engines[1]?.url ?? '', 'etl'));
+    await writeFile(join(folder, 'clusters.yaml'), manifest('a', engines[0]?.url ?? ''));
+    const gateway = await start();
+    const sources = ['airflow', 'airflow', 'person'];
+    for (const source of sources) await submit(gateway.url, 'SELECT 1', { headers: { 'X-Engine-Source': source } });
+    expect(engines.map((engine) => engine.queries.length)).toEqual([1, 2]);
+  });
+
+  test('settings that may change while running do, others say that they need a restart', async () => {
+    const file = join(folder, 'own.yaml');
+    const settings = (group: string, product: string) =>
+      stringify({
+        ...config(),
+        server: { address: '127.0.0.1' },
+        serverConfig: { 'http-server.http.port': 0 },
+        routing: { defaultRoutingGroup: group },
+        protocol: { productName: product },
+      });
+    await writeFile(file, settings('adhoc', 'Engine'));
+    const gateway = await startGatewayWithFile(file);
+    gateways.push(gateway);
+    await writeFile(file, settings('nowhere', 'Trino'));
+    await gateway.logged((line) => JSON.stringify(line).includes('protocol.productName'), 15_000);
+    await gateway.logged((line) => line.msg === 'changed settings are in force', 15_000);
+    const refused = await submit(gateway.url, 'SELECT 1');
+    expect(refused.error?.message).toContain('nowhere');
+  });
+
+  test.each([
+    [
+      'a port that is taken',
+      () => ({ 'http-server.http.port': engines[0]?.port }),
+      /Cannot listen on 127\.0\.0\.1:\d+/,
+    ],
+    ['a value that cannot be', () => ({ 'http-server.http.port': 'many' }), /http-server\.http\.port/],
+  ])('%s ends the start with a clear message', async (_name, serverConfig, message) => {
+    const failed = await startGateway({ ...config(), serverConfig: serverConfig() }).catch((error: unknown) => error);
+    expect(failed).toBeInstanceOf(GatewayExit);
+    expect(failed).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(message) });
+  });
+
+  describe.skipIf(!hasPostgresql())('with PostgreSQL', () => {
+    test('the gateway starts, routes and keeps its history while the database is away', async () => {
+      await using server = await disposablePostgresql();
+      const database = await server.createDatabase();
+      await server.stop();
+      const gateway = await start(config({ dataStore: database }));
+      const { id } = await submit(gateway.url, 'SELECT 42');
+      expect(await (await fetch(`${gateway.url}/readyz?verbose`)).text()).toMatch(/\[-\] database/);
+
+      await server.start();
+      await gateway.logged((line) => line.msg === 'the database is reached now', 30_000);
+      const store = await openStore({ ...database, runMigrations: true, logger: pino({ level: 'silent' }) });
+      await expect.poll(async () => (await store.history.get(id))?.queryText, { timeout: 20_000 }).toBe('SELECT 42');
+      await expect.poll(async () => (await store.backends.all()).length, { timeout: 20_000 }).toBe(2);
+      await store.close();
+    });
+  });
+});
