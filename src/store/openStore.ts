@@ -3,11 +3,13 @@ import { GatewayError } from '../model/errors.ts';
 import { KnexBackendRepository } from './backendRepository.ts';
 import { KnexCoordinatorRepository } from './coordinatorRepository.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
+import { type ExactMatchSelectorRepository, exactMatchSelectors } from './exactMatchSelectors.ts';
 import { storeError } from './failures.ts';
 import { KnexQueryHistoryRepository } from './historyRepository.ts';
 import { type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { KnexLeaderRepository } from './leaderRepository.ts';
 import { checkSchema, migrate } from './migrations.ts';
+import { type QueryCounts, queryCounts } from './queryCounts.ts';
 import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
 import { resourceGroupStore } from './resourceGroupStore.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
@@ -34,6 +36,8 @@ export class KnexStore implements Store {
   readonly coordinators: KnexCoordinatorRepository;
   readonly queries: KnexQueryOwnerRepository;
   readonly leader: KnexLeaderRepository;
+  readonly queryCounts: QueryCounts;
+  readonly exactMatchSelectors: ExactMatchSelectorRepository;
   private readonly database: Database;
   private readonly openOther: ((name: string) => Database) | null;
 
@@ -48,6 +52,8 @@ export class KnexStore implements Store {
     this.coordinators = new KnexCoordinatorRepository(database);
     this.queries = new KnexQueryOwnerRepository(database);
     this.leader = new KnexLeaderRepository(database);
+    this.queryCounts = queryCounts(database);
+    this.exactMatchSelectors = exactMatchSelectors(database);
   }
 
   /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */

@@ -33,6 +33,8 @@ export interface SelectorRepository {
   create(selector: NewSelector): Promise<Written<SelectorRow>>;
   /** Every row equal to `current` becomes `update`; without one, `update` is created. */
   update(current: SelectorRow, update: SelectorColumns): Promise<Written<SelectorRow>>;
+  /** Overwrites the first selector of its group, or creates it where the group has none (contract §1.4). */
+  replaceFirst(selector: SelectorColumns): Promise<Written<SelectorRow>>;
   /** Deletes every equal row; answers how many there were. */
   delete(selector: SelectorRow): Promise<number>;
 }

@@ -61,6 +61,8 @@ class StoreToCome {
       coordinators: part('coordinators'),
       queries: part('queries'),
       leader: part('leader'),
+      queryCounts: part('queryCounts'),
+      exactMatchSelectors: part('exactMatchSelectors'),
       resourceGroups: (rules) => {
         let stores: ReturnType<KnexStore['resourceGroups']> | null = null;
         return {
