@@ -4,12 +4,17 @@ import Fastify, { type FastifySchema } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
+import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
+import type { QueryCounts } from '../store/queryCounts.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
+import type { QueryHistoryRepository } from '../store/store.ts';
+import { entityRoutes } from './entityRoutes.ts';
 import { errorHandler, malformed, pathOf } from './errors.ts';
 import { healthRoutes } from './healthRoutes.ts';
 import { indexPage } from './indexPage.ts';
@@ -20,6 +25,12 @@ import { publicRoutes } from './publicRoutes.ts';
 import type { Readiness } from './readiness.ts';
 import { registryRoutes } from './registryRoutes.ts';
 import { resourceGroupRoutes } from './resourceGroupRoutes.ts';
+import { viewRoutes } from './viewRoutes.ts';
+import { backendRoutes } from './webapp/backendRoutes.ts';
+import { configurationRoutes } from './webapp/configurationRoutes.ts';
+import { exactSelectorRoutes } from './webapp/exactSelectorRoutes.ts';
+import { historyRoutes } from './webapp/historyRoutes.ts';
+import { webappResourceGroupRoutes } from './webapp/resourceGroupRoutes.ts';
 
 /** Longest body of the API in bytes, where nothing else is said. */
 export const DEFAULT_BODY_LIMIT = 1024 * 1024;
@@ -34,6 +45,20 @@ export interface ApiDependencies {
   readonly logger: Logger;
   /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
   readonly resourceGroups?: SchemaStores | null;
+  /** Absent: neither the web application's calls nor the JSON views are served. */
+  readonly webapp?: WebappDependencies | null;
+}
+
+/** What the calls of the web application and the JSON views speak for. */
+export interface WebappDependencies {
+  readonly history: QueryHistoryRepository;
+  readonly queryCounts: QueryCounts;
+  readonly exactMatchSelectors: ExactMatchSelectorRepository;
+  readonly clock: Clock;
+  /** Milliseconds since 1970 at which the process started. */
+  readonly startedAt: number;
+  /** `uiConfiguration.disablePages`, as it is now. */
+  readonly disablePages: () => readonly string[];
 }
 
 /** How it speaks. */
@@ -55,7 +80,7 @@ export interface Api {
 
 /** Makes the API: one Fastify instance without a server of its own, every family of routes a plugin. */
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
-  const { registry, table, readiness, metrics, logger, resourceGroups } = dependencies;
+  const { registry, table, readiness, metrics, logger, resourceGroups, webapp } = dependencies;
   const { names, version, bodyLimit = DEFAULT_BODY_LIMIT } = options;
   const onError = errorHandler(logger);
   const app = Fastify({
@@ -95,7 +120,22 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   await app.register(publicRoutes, { registry, table, names });
   await app.register(healthRoutes, { readiness, table, names });
   await app.register(metricsRoutes, { metrics, table, version });
-  if (resourceGroups) await app.register(resourceGroupRoutes, { stores: resourceGroups, names });
+  if (resourceGroups) {
+    await app.register(resourceGroupRoutes, { stores: resourceGroups, names });
+    await app.register(entityRoutes, { registry, stores: resourceGroups, names });
+  }
+  if (webapp) {
+    const { history, queryCounts, exactMatchSelectors, clock, startedAt, disablePages } = webapp;
+    const pendingHeader = names.header('Gateway-Pending');
+    await app.register(backendRoutes, { logger, registry, table, pendingHeader });
+    await app.register(historyRoutes, { logger, history, counts: queryCounts, table, clock, startedAt });
+    await app.register(configurationRoutes, { logger, disablePages });
+    await app.register(viewRoutes, { registry, history, table, names });
+    if (resourceGroups) {
+      await app.register(webappResourceGroupRoutes, { logger, stores: resourceGroups });
+      await app.register(exactSelectorRoutes, { logger, exactMatchSelectors, clock });
+    }
+  }
   await app.register(indexPage, { names, version });
   await app.register(openapiRoute);
   methods.complete();

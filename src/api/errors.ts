@@ -1,6 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { type ErrorCode, GatewayError, type Problem } from '../model/errors.ts';
+import { contradictions, type ResourceGroupColumns } from '../model/resourceGroup.ts';
 
 /** Seconds told to callers where the error itself knows no better. */
 const DEFAULT_RETRY_SECONDS = 5;
@@ -19,8 +20,25 @@ export function malformed(problems: readonly Problem[]): GatewayError {
   return new GatewayError('EG_MALFORMED', `${text}.`, field === undefined || field === '' ? {} : { field });
 }
 
-/** Answers every error of the API in its one form; what is no GatewayError is logged and told as EG_INTERNAL. */
-export function errorHandler(logger: Logger) {
+/**
+ * Refuses a resource group whose fields contradict each other.
+ * @throws GatewayError EG_IMPOSSIBLE
+ */
+export function requireLoadable(group: ResourceGroupColumns): void {
+  const [first] = contradictions(group);
+  if (first !== undefined) {
+    throw new GatewayError('EG_IMPOSSIBLE', `${first.field} ${first.message}.`, { field: first.field });
+  }
+}
+
+/** Makes the body of an error's answer. */
+type ErrorForm = (body: ReturnType<GatewayError['toBody']>, status: number) => unknown;
+
+/**
+ * Answers every error of the API in its one form (or that of a family of its own); what is no GatewayError is logged and
+ * told as EG_INTERNAL.
+ */
+export function errorHandler(logger: Logger, form: ErrorForm = (body) => body) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const told = toGatewayError(error);
     if (told === null) {
@@ -32,7 +50,7 @@ export function errorHandler(logger: Logger) {
         'EG_INTERNAL',
         `A defect of the gateway; its log has the details under request id ${request.id}.`,
       );
-      reply.code(hidden.status).send(hidden.toBody());
+      reply.code(hidden.status).send(form(hidden.toBody(), hidden.status));
       return;
     }
     if (told.status >= 500) {
@@ -43,7 +61,7 @@ export function errorHandler(logger: Logger) {
     }
     const retry = told.retryAfterSeconds ?? (told.status === 503 ? DEFAULT_RETRY_SECONDS : undefined);
     if (retry !== undefined) reply.header('Retry-After', String(Math.max(1, Math.ceil(retry))));
-    reply.code(told.status).type('application/json; charset=utf-8').send(told.toBody());
+    reply.code(told.status).type('application/json; charset=utf-8').send(form(told.toBody(), told.status));
   };
 }
 

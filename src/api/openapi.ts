@@ -1,18 +1,20 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { ExactMatchSelector } from '../model/exactMatchSelector.ts';
 import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts';
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
 import { answer, ErrorBody } from './schemas.ts';
+import { WebappError } from './webapp/envelope.ts';
 
 /** Schemas that routes refer to. */
 const shared = [
   ...[ErrorBody, RegistryCluster, RegistryClusterInput],
   ...[ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate],
   ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
-  ...[GlobalProperty, StoredGlobalProperty],
+  ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError],
 ];
 
 /** Prepares the OpenAPI document; to be called before any route, as it collects them. */

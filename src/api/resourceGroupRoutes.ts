@@ -4,11 +4,9 @@ import { GatewayError } from '../model/errors.ts';
 import { GlobalProperty, parseGlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts';
 import type { ProductNames } from '../model/names.ts';
 import {
-  contradictions,
   parseResourceGroupCreate,
   parseResourceGroupUpdate,
   ResourceGroup,
-  type ResourceGroupColumns,
   ResourceGroupCreate,
   ResourceGroupUpdate,
 } from '../model/resourceGroup.ts';
@@ -24,9 +22,9 @@ import {
 import type { Checked } from '../model/validation.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
-import { malformed } from './errors.ts';
+import { malformed, requireLoadable } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
-import { answer, emptyAnswer, errorAnswers, reference } from './schemas.ts';
+import { answer, emptyAnswer, errorAnswers, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
 
 /** Needs of the resource group routes. */
@@ -111,7 +109,7 @@ export async function resourceGroupRoutes(app: FastifyInstance, { stores, names 
     },
     async (request, reply) => {
       const columns = sent(request, parseResourceGroupCreate);
-      refuseContradictions(columns);
+      requireLoadable(columns);
       const { row, warnings } = await withStore(request, (store) => store.groups.create(columns));
       return warn(reply, warnings).send(withoutNulls(row));
     },
@@ -128,7 +126,7 @@ export async function resourceGroupRoutes(app: FastifyInstance, { stores, names 
     },
     async (request, reply) => {
       const group = sent(request, parseResourceGroupUpdate);
-      refuseContradictions(group);
+      requireLoadable(group);
       const { row, warnings } = await withStore(request, (store) => store.groups.update(group));
       return warn(reply, warnings).send(withoutNulls(row));
     },
@@ -294,13 +292,6 @@ function sent<T>(request: FastifyRequest, parse: (value: unknown) => Checked<T>)
   return checked.value;
 }
 
-function refuseContradictions(group: ResourceGroupColumns): void {
-  const [first] = contradictions(group);
-  if (first !== undefined) {
-    throw new GatewayError('EG_IMPOSSIBLE', `${first.field} ${first.message}.`, { field: first.field });
-  }
-}
-
 function groupIdOf(request: FastifyRequest): number {
   const { resourceGroupId } = request.params as { resourceGroupId: string };
   const id = Number(resourceGroupId);
@@ -314,9 +305,4 @@ function propertyNameOf(request: FastifyRequest): string {
   throw new GatewayError('EG_MALFORMED', 'name must have at most 128 characters, NUL not among them.', {
     field: 'name',
   });
-}
-
-/** Null fields are left out (contract §1.1). */
-function withoutNulls(row: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null));
 }

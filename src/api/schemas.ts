@@ -47,3 +47,8 @@ export function errorAnswers(...statuses: readonly number[]): Record<string, TSc
     }),
   );
 }
+
+/** Null fields are left out of answers (contract §1.1). */
+export function withoutNulls(row: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null));
+}

@@ -78,6 +78,7 @@ async function startParts(
   parts: AsyncDisposableStack,
 ): Promise<RunningGateway> {
   const clock = systemClock;
+  const startedAt = clock.now();
   const random = Math.random;
   const names = productNames(config.protocol.productName);
   const metrics = new Registry();
@@ -182,8 +183,16 @@ async function startParts(
     ? store.resourceGroups({ allowed: config.resourceGroups.allowedSchemas, maxOpen: OPEN_SCHEMAS })
     : null;
   parts.defer(async () => await resourceGroups?.close());
+  const webapp = {
+    history: store.history,
+    queryCounts: store.queryCounts,
+    exactMatchSelectors: store.exactMatchSelectors,
+    clock,
+    startedAt,
+    disablePages: () => current.uiConfiguration.disablePages,
+  };
   const api = await createApi(
-    { registry, table, readiness, metrics, logger, resourceGroups },
+    { registry, table, readiness, metrics, logger, resourceGroups, webapp },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
 

@@ -2,7 +2,7 @@ import { createServer, request as httpRequest, type IncomingHttpHeaders } from '
 import type { AddressInfo } from 'node:net';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
-import { type Api, type ApiOptions, createApi } from '../../src/api/api.ts';
+import { type Api, type ApiOptions, createApi, type WebappDependencies } from '../../src/api/api.ts';
 import type { Readiness } from '../../src/api/readiness.ts';
 import { productNames } from '../../src/model/names.ts';
 import type { ClusterRegistry } from '../../src/operator/clusterRegistry.ts';
@@ -46,6 +46,7 @@ export type ServerOptions = Partial<ApiOptions> & {
   readonly product?: string;
   readonly logger?: Logger;
   readonly resourceGroups?: SchemaStores;
+  readonly webapp?: WebappDependencies;
 };
 
 /** Starts the API over a TableRegistry. */
@@ -76,7 +77,8 @@ export async function startApiOver<R extends ClusterRegistry>(
       readiness,
       metrics,
       logger,
-      ...(options.resourceGroups === undefined ? {} : { resourceGroups: options.resourceGroups }),
+      resourceGroups: options.resourceGroups ?? null,
+      webapp: options.webapp ?? null,
     },
     { names: productNames(options.product ?? 'Engine'), version: '1.2.3', ...options },
   );

@@ -1,0 +1,146 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { ProductNames } from '../model/names.ts';
+import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
+import {
+  parseResourceGroupCreate,
+  parseResourceGroupUpdate,
+  ResourceGroup,
+  ResourceGroupCreate,
+  ResourceGroupUpdate,
+} from '../model/resourceGroup.ts';
+import { parseSelectorMatch, parseSelectorUpdate, Selector, SelectorMatch } from '../model/selector.ts';
+import type { Checked } from '../model/validation.ts';
+import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
+import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
+import type { SchemaStores } from '../store/schemaStores.ts';
+import { malformed, requireLoadable } from './errors.ts';
+import { jsonBody } from './jsonBody.ts';
+import { answer, emptyAnswer, errorAnswers, reference, withoutNulls } from './schemas.ts';
+import { warn } from './warnings.ts';
+
+/** Needs of the entity routes. */
+export interface EntityRoutes {
+  readonly registry: ClusterRegistry;
+  readonly stores: SchemaStores;
+  readonly names: ProductNames;
+}
+
+const types = ['GATEWAY_BACKEND', 'RESOURCE_GROUP', 'SELECTOR'] as const;
+type EntityType = (typeof types)[number];
+
+const tags = ['entities'];
+const EntityTypeName = Type.Unsafe<EntityType>({ type: 'string', enum: [...types] });
+const UseSchema = {
+  useSchema: Type.Optional(Type.String({ description: "Another database of the gateway's server." })),
+};
+
+/** The entity editor's calls (contract §1.4); resource groups and selectors keep every column. */
+export async function entityRoutes(app: FastifyInstance, { registry, stores, names }: EntityRoutes): Promise<void> {
+  const pendingHeader = names.header('Gateway-Pending');
+  const use = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>
+    stores.use((request.query as { useSchema?: string }).useSchema ?? null, work);
+
+  app.get(
+    '/entity',
+    {
+      schema: {
+        tags,
+        summary: 'Lists the types of entities',
+        response: { 200: answer('The types.', Type.Array(EntityTypeName)) },
+      },
+    },
+    (_request, reply) => reply.send(types),
+  );
+
+  app.get(
+    '/entity/:entityType',
+    {
+      schema: {
+        tags,
+        summary: 'Lists all entities of a type',
+        params: Type.Object({ entityType: EntityTypeName }),
+        querystring: Type.Object(UseSchema),
+        response: {
+          200: answer(
+            'The entities.',
+            Type.Array(Type.Union([reference(RegistryCluster), reference(ResourceGroup), reference(Selector)])),
+          ),
+          ...errorAnswers(400, 404, 422, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { entityType } = request.params as { entityType: EntityType };
+      if (entityType === 'GATEWAY_BACKEND') return reply.send(registry.all());
+      const rows = await use<readonly object[]>(request, (store) =>
+        entityType === 'SELECTOR' ? store.selectors.all(null) : store.groups.all(),
+      );
+      return reply.send(rows.map(withoutNulls));
+    },
+  );
+
+  app.post(
+    '/entity',
+    {
+      schema: {
+        tags,
+        summary: 'Stores an entity',
+        description:
+          'GATEWAY_BACKEND: replaced, or added. RESOURCE_GROUP: overwritten where it has an id, created where not. SELECTOR: the first one of its group is overwritten, or one is created. Content-Type is ignored.',
+        querystring: Type.Object({ entityType: EntityTypeName, ...UseSchema }),
+        body: Type.Union([
+          reference(RegistryClusterInput),
+          reference(ResourceGroupCreate),
+          reference(ResourceGroupUpdate),
+          reference(SelectorMatch),
+        ]),
+        response: { 200: emptyAnswer('Stored.'), ...errorAnswers(400, 403, 404, 409, 413, 422, 503) },
+      },
+    },
+    async (request, reply) => {
+      const { entityType } = request.query as { entityType: EntityType };
+      const body = jsonBody(request, 'any');
+      if (entityType === 'GATEWAY_BACKEND') {
+        const { pending } = await registry.update(valid(parseRegistryCluster(body)), { by: 'entity', force: false });
+        if (pending) reply.header(pendingHeader, 'database');
+        return reply.send();
+      }
+      const { warnings } =
+        entityType === 'SELECTOR' ? await storeSelector(request, body) : await storeGroup(request, body);
+      return warn(reply, warnings).send();
+    },
+  );
+
+  const storeSelector = (request: FastifyRequest, body: unknown) => {
+    // Checked as the new side of a change: its texts must be such that the engine can load them.
+    const { update } = valid(
+      inner(parseSelectorUpdate({ current: { resourceGroupId: 1 }, update: valid(parseSelectorMatch(body)) })),
+    );
+    return use(request, (store) => store.selectors.replaceFirst(update));
+  };
+
+  const storeGroup = (request: FastifyRequest, body: unknown) => {
+    if (!(body as { resourceGroupId?: unknown } | null)?.resourceGroupId) {
+      const group = valid(parseResourceGroupCreate(body));
+      requireLoadable(group);
+      return use(request, (store) => store.groups.create(group));
+    }
+    const group = valid(parseResourceGroupUpdate(body));
+    requireLoadable(group);
+    return use(request, (store) => store.groups.update(group));
+  };
+}
+
+function valid<T>(checked: Checked<T>): T {
+  if (!checked.ok) throw malformed(checked.problems);
+  return checked.value;
+}
+
+function inner<T>(checked: Checked<T>): Checked<T> {
+  if (checked.ok) return checked;
+  return {
+    ok: false,
+    problems: checked.problems.map(({ field, message }) => ({ field: field.replace(/^update\./, ''), message })),
+  };
+}

@@ -1,0 +1,74 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import type { ProductNames } from '../model/names.ts';
+import { RegistryCluster } from '../model/registryCluster.ts';
+import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
+import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { QueryHistoryRepository } from '../store/store.ts';
+import { answer, errorAnswers, reference } from './schemas.ts';
+import { HistoryRow, historyRow, MAX_PAGE, namesByUrl } from './webapp/historyRoutes.ts';
+
+/** Needs of the JSON views. */
+export interface ViewRoutes {
+  readonly registry: ClusterRegistry;
+  readonly history: QueryHistoryRepository;
+  readonly table: RoutingTableHolder;
+  readonly names: ProductNames;
+}
+
+/** The JSON views under the gateway's own path (contract §1.8). */
+export async function viewRoutes(app: FastifyInstance, { registry, history, table, names }: ViewRoutes): Promise<void> {
+  const base = `${names.gatewayPath}/api`;
+  const tags = ['views'];
+  const newest = async () => (await history.find({}, { offset: 0, limit: MAX_PAGE })).records;
+
+  app.get(
+    `${base}/queryHistory`,
+    {
+      schema: {
+        tags,
+        summary: `The newest ${MAX_PAGE} queries`,
+        response: { 200: answer('The queries, newest first.', Type.Array(HistoryRow)), ...errorAnswers(503) },
+      },
+    },
+    async (_request, reply) => reply.send((await newest()).map(historyRow)),
+  );
+
+  app.get(
+    `${base}/activeBackends`,
+    {
+      schema: {
+        tags,
+        summary: 'Active clusters',
+        response: { 200: answer('The clusters.', Type.Array(reference(RegistryCluster))) },
+      },
+    },
+    (_request, reply) => reply.send(registry.all().filter((cluster) => cluster.active)),
+  );
+
+  app.get(
+    `${base}/queryHistoryDistribution`,
+    {
+      schema: {
+        tags,
+        summary: `The newest ${MAX_PAGE} queries by cluster`,
+        response: {
+          200: answer(
+            'Counts by name; a cluster that is gone goes by its URL.',
+            Type.Record(Type.String(), Type.Integer()),
+          ),
+          ...errorAnswers(503),
+        },
+      },
+    },
+    async (_request, reply) => {
+      const clusters = namesByUrl(table.current);
+      const counts = new Map<string, number>();
+      for (const { backendUrl } of await newest()) {
+        const name = clusters.get(backendUrl) ?? backendUrl;
+        counts.set(name, (counts.get(name) ?? 0) + 1);
+      }
+      return reply.send(Object.fromEntries(counts));
+    },
+  );
+}

@@ -1,0 +1,105 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../../model/registryCluster.ts';
+import { compileCheck } from '../../model/validation.ts';
+import type { ClusterRegistry, WriteContext } from '../../operator/clusterRegistry.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import { reference } from '../schemas.ts';
+import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
+
+/** Needs of the cluster calls. */
+export interface BackendRoutes extends EnvelopeRoutes {
+  readonly registry: ClusterRegistry;
+  readonly table: RoutingTableHolder;
+  /** Header of answers that say what follows later. */
+  readonly pendingHeader: string;
+}
+
+const tags = ['web application: clusters'];
+const ListedBackend = Type.Object({
+  ...RegistryCluster.properties,
+  queued: Type.Integer({ description: 'Queued queries as the last health check counted them, or 0.' }),
+  running: Type.Integer({ description: 'Running queries as the last health check counted them, or 0.' }),
+  status: Type.Union([Type.Literal('PENDING'), Type.Literal('HEALTHY'), Type.Literal('UNHEALTHY')]),
+});
+const ByName = Type.Object({ name: Type.String({ minLength: 1, description: 'Name of the cluster.' }) });
+const checkByName = compileCheck(ByName);
+const writeErrors = failureAnswers(400, 403, 409, 413, 415, 422, 503);
+
+/** Clusters as the web application sees them; writes go the registry's way (contract §1.6). */
+export async function backendRoutes(app: FastifyInstance, options: BackendRoutes): Promise<void> {
+  const { registry, table, pendingHeader } = options;
+  envelopeErrors(app, options);
+
+  app.post(
+    '/webapp/getAllBackends',
+    {
+      schema: {
+        tags,
+        summary: 'Lists all clusters with their state',
+        response: { 200: successAnswer('All clusters.', Type.Array(ListedBackend)) },
+      },
+    },
+    (_request, reply) =>
+      succeed(
+        reply,
+        registry.all().map((cluster) => {
+          const health = table.current.clusters.get(cluster.name)?.health;
+          return {
+            ...cluster,
+            queued: health?.queued ?? 0,
+            running: health?.running ?? 0,
+            status: health?.status ?? 'PENDING',
+          };
+        }),
+      ),
+  );
+
+  for (const [call, operation, summary] of [
+    ['saveBackend', 'add', 'Adds a cluster'],
+    ['updateBackend', 'update', 'Replaces a cluster, or adds it'],
+  ] as const) {
+    app.post(
+      `/webapp/${call}`,
+      {
+        schema: {
+          tags,
+          summary,
+          body: reference(RegistryClusterInput),
+          response: {
+            200: successAnswer('The cluster as it is stored.', reference(RegistryCluster)),
+            ...writeErrors,
+          },
+        },
+      },
+      async (request, reply) => {
+        const written = await registry[operation](sent(request, parseRegistryCluster), contextOf(request));
+        if (written.pending) reply.header(pendingHeader, 'database');
+        return succeed(reply, written.cluster);
+      },
+    );
+  }
+
+  app.post(
+    '/webapp/deleteBackend',
+    {
+      schema: {
+        tags,
+        summary: 'Deletes a cluster',
+        description: 'An unknown name is no error.',
+        body: ByName,
+        response: { 200: successAnswer('True.', Type.Literal(true)), ...writeErrors },
+      },
+    },
+    async (request, reply) => {
+      const { pending } = await registry.delete(sent(request, checkByName).name, contextOf(request));
+      if (pending) reply.header(pendingHeader, 'database');
+      return succeed(reply, true);
+    },
+  );
+}
+
+/** Callers are not told apart until authentication is configured. */
+function contextOf(_request: FastifyRequest): WriteContext {
+  return { by: 'webapp', force: false };
+}

@@ -1,0 +1,33 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { type EnvelopeRoutes, envelopeErrors, succeed, successAnswer } from './envelope.ts';
+
+/** Needs of the configuration call. */
+export interface ConfigurationRoutes extends EnvelopeRoutes {
+  /** `uiConfiguration.disablePages`, as it is now. */
+  readonly disablePages: () => readonly string[];
+}
+
+/** What the web application is configured to show (contract §1.6). */
+export async function configurationRoutes(app: FastifyInstance, options: ConfigurationRoutes): Promise<void> {
+  envelopeErrors(app, options);
+  app.get(
+    '/webapp/getUIConfiguration',
+    {
+      schema: {
+        tags: ['web application: configuration'],
+        summary: 'Shows which pages are switched off',
+        response: {
+          200: successAnswer(
+            'The configuration.',
+            Type.Object({ disablePages: Type.Optional(Type.Array(Type.String())) }),
+          ),
+        },
+      },
+    },
+    (_request, reply) => {
+      const disablePages = options.disablePages();
+      return succeed(reply, disablePages.length === 0 ? {} : { disablePages });
+    },
+  );
+}

@@ -1,0 +1,57 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { type TSchema, Type } from 'typebox';
+import { errorCatalog } from '../../model/errors.ts';
+import type { Checked } from '../../model/validation.ts';
+import { errorHandler, malformed } from '../errors.ts';
+import { jsonBody } from '../jsonBody.ts';
+import { answer, ErrorBody, reference } from '../schemas.ts';
+
+/** Error of this family: the HTTP status again as `code`, and the API's own error beside it (design.md, fixed point 12). */
+export const WebappError = Type.Object(
+  {
+    code: Type.Integer({ description: 'The HTTP status.' }),
+    msg: Type.String({ description: 'What is wrong and how to mend it.' }),
+    error: Type.Index(ErrorBody, ['error']),
+  },
+  { $id: 'WebappError', description: 'An error of the web application family.' },
+);
+
+/** Needs of every route of the family. */
+export interface EnvelopeRoutes {
+  readonly logger: Logger;
+}
+
+/** Makes errors of the instance come in the family's form. */
+export function envelopeErrors(app: FastifyInstance, { logger }: EnvelopeRoutes): void {
+  app.setErrorHandler(errorHandler(logger, ({ error }, status) => ({ code: status, msg: error.message, error })));
+}
+
+/** Answers `{"code": 200, "msg": "Successful.", "data": …}`; without data where there is none (contract §1.1). */
+export function succeed(reply: FastifyReply, data?: unknown): FastifyReply {
+  return reply.send({ code: 200, msg: 'Successful.', ...(data === undefined || data === null ? {} : { data }) });
+}
+
+/** Description of a successful answer. */
+export function successAnswer(description: string, data: TSchema): TSchema {
+  const envelope = Type.Object({ code: Type.Literal(200), msg: Type.String(), data: Type.Optional(data) });
+  return answer(description, envelope);
+}
+
+/** Descriptions of the error answers of these statuses. */
+export function failureAnswers(...statuses: readonly number[]): Record<string, TSchema> {
+  const meaning = (status: number) =>
+    Object.values(errorCatalog)
+      .filter((entry) => entry.status === status)
+      .map((entry) => entry.meaning)
+      .join(' ');
+  return Object.fromEntries(statuses.map((status) => [status, answer(meaning(status), reference(WebappError))]));
+}
+
+/** The body, checked; no body at all is an empty object, as callers of the reading calls send none. */
+export function sent<T>(request: FastifyRequest, parse: (value: unknown) => Checked<T>): T {
+  const body = request.body as Buffer | undefined;
+  const checked = parse(body === undefined || body.length === 0 ? {} : jsonBody(request));
+  if (!checked.ok) throw malformed(checked.problems);
+  return checked.value;
+}

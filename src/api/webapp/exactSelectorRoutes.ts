@@ -1,0 +1,56 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import type { Clock } from '../../model/clock.ts';
+import { ExactMatchSelector, parseExactMatchSelector } from '../../model/exactMatchSelector.ts';
+import type { ExactMatchSelectorRepository } from '../../store/exactMatchSelectors.ts';
+import { reference } from '../schemas.ts';
+import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
+
+/** Needs of the calls of exact-match selectors. */
+export interface ExactSelectorRoutes extends EnvelopeRoutes {
+  readonly exactMatchSelectors: ExactMatchSelectorRepository;
+  readonly clock: Clock;
+}
+
+const tags = ['web application: resource groups'];
+
+/** Exact-match source selectors, of the gateway's own database only (contract §1.6). */
+export async function exactSelectorRoutes(app: FastifyInstance, options: ExactSelectorRoutes): Promise<void> {
+  const { exactMatchSelectors, clock } = options;
+  envelopeErrors(app, options);
+
+  app.post(
+    '/webapp/findExactMatchSourceSelector',
+    {
+      schema: {
+        tags,
+        summary: 'Lists exact-match source selectors',
+        response: {
+          200: successAnswer('All of them.', Type.Array(reference(ExactMatchSelector))),
+          ...failureAnswers(503),
+        },
+      },
+    },
+    async (_request, reply) => succeed(reply, await exactMatchSelectors.all()),
+  );
+
+  app.post(
+    '/webapp/saveExactMatchSourceSelector',
+    {
+      schema: {
+        tags,
+        summary: 'Creates an exact-match source selector',
+        body: reference(ExactMatchSelector),
+        response: {
+          200: successAnswer('What is stored.', reference(ExactMatchSelector)),
+          ...failureAnswers(400, 409, 413, 415, 422, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const selector = sent(request, (value) => parseExactMatchSelector(value, clock.now()));
+      await exactMatchSelectors.create(selector);
+      return succeed(reply, selector);
+    },
+  );
+}

@@ -1,0 +1,211 @@
+import type { FastifyInstance } from 'fastify';
+import { type Static, Type } from 'typebox';
+import type { Clock } from '../../model/clock.ts';
+import { compileCheck } from '../../model/validation.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
+import type { HistoryFilter, QueryHistoryRepository, QueryRecord } from '../../store/store.ts';
+import { withoutNulls } from '../schemas.ts';
+import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
+
+/** Needs of the history calls. */
+export interface HistoryRoutes extends EnvelopeRoutes {
+  readonly history: QueryHistoryRepository;
+  readonly counts: QueryCounts;
+  readonly table: RoutingTableHolder;
+  readonly clock: Clock;
+  /** Milliseconds since 1970 at which the process started. */
+  readonly startedAt: number;
+}
+
+const tags = ['web application: history'];
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+/** Most points of a cluster's line; a longer time has longer intervals. */
+const MAX_POINTS = 48 * 60;
+/** Most rows of a page. */
+export const MAX_PAGE = 2000;
+
+const filterText = Type.Optional(Type.Union([Type.String({ maxLength: 1024 }), Type.Null()]));
+const time = Type.Optional(
+  Type.Union([Type.Integer({ minimum: 0, maximum: 253_402_300_800_000 }), Type.Null()], {
+    description: 'Milliseconds since 1970.',
+  }),
+);
+const HistoryQuery = Type.Object({
+  page: Type.Optional(
+    Type.Union([Type.Integer({ maximum: 100_000_000 }), Type.Null()], { description: 'From 1; below counts as 1.' }),
+  ),
+  size: Type.Optional(
+    Type.Union([Type.Integer({ minimum: 0, maximum: MAX_PAGE }), Type.Null()], {
+      description: 'Rows of a page; 10 when absent.',
+    }),
+  ),
+  user: filterText,
+  externalUrl: filterText,
+  backendUrl: filterText,
+  routingGroup: filterText,
+  queryId: filterText,
+  source: filterText,
+  from: time,
+  to: time,
+});
+const checkQuery = compileCheck(HistoryQuery);
+
+/** A query of the history, as the views show it. */
+export const HistoryRow = Type.Object({
+  queryId: Type.String(),
+  queryText: Type.String(),
+  user: Type.Optional(Type.String()),
+  source: Type.Optional(Type.String()),
+  backendUrl: Type.String(),
+  captureTime: Type.Integer({ description: 'Milliseconds since 1970.' }),
+  routingGroup: Type.Optional(Type.String()),
+  externalUrl: Type.Optional(Type.String()),
+});
+
+const DistributionQuery = Type.Object({
+  latestHour: Type.Optional(
+    Type.Union([Type.Integer({ minimum: 0, maximum: 876_000 }), Type.Null()], {
+      description: 'Hours back from now; 1 when absent.',
+    }),
+  ),
+});
+const checkDistribution = compileCheck(DistributionQuery);
+const Share = Type.Object({ backendUrl: Type.String(), queryCount: Type.Integer(), name: Type.String() });
+const Distribution = Type.Object({
+  totalBackendCount: Type.Integer(),
+  offlineBackendCount: Type.Integer({ description: 'Inactive clusters.' }),
+  onlineBackendCount: Type.Integer({ description: 'Active clusters.' }),
+  healthyBackendCount: Type.Integer(),
+  unhealthyBackendCount: Type.Integer({ description: 'Clusters that are not HEALTHY.' }),
+  totalQueryCount: Type.Integer(),
+  averageQueryCountMinute: Type.Number(),
+  averageQueryCountSecond: Type.Number(),
+  distributionChart: Type.Array(Share),
+  lineChart: Type.Record(Type.String(), Type.Array(Type.Object({ epochMillis: Type.Integer(), ...Share.properties }))),
+  startTime: Type.String({ description: 'Start of the process, ISO 8601.' }),
+});
+
+/** History and its figures (contract §1.6). */
+export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes): Promise<void> {
+  const { history, counts, table, clock, startedAt } = options;
+  envelopeErrors(app, options);
+
+  app.post(
+    '/webapp/findQueryHistory',
+    {
+      schema: {
+        tags,
+        summary: 'Finds queries of the history, newest first',
+        description: 'Filters match exactly; an empty one is none. `total` is exact up to a million.',
+        body: HistoryQuery,
+        response: {
+          200: successAnswer('The page.', Type.Object({ total: Type.Integer(), rows: Type.Array(HistoryRow) })),
+          ...failureAnswers(400, 413, 415, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const query = sent(request, checkQuery);
+      const limit = query.size ?? 10;
+      const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
+      const { total, records } = await history.find(filterOf(query), { offset, limit });
+      return succeed(reply, { total, rows: records.map(historyRow) });
+    },
+  );
+
+  app.post(
+    '/webapp/getDistribution',
+    {
+      schema: {
+        tags,
+        summary: 'Counts clusters, and queries by cluster and time',
+        description: `Points are a minute apart; beyond ${MAX_POINTS / 60} hours as far as ${MAX_POINTS} points reach.`,
+        body: DistributionQuery,
+        response: { 200: successAnswer('The figures.', Distribution), ...failureAnswers(400, 413, 415, 503) },
+      },
+    },
+    async (request, reply) => {
+      const { latestHour } = sent(request, checkDistribution);
+      const hours = latestHour ?? 1;
+      const intervalMs = MINUTE * Math.max(1, Math.ceil((hours * 60) / MAX_POINTS));
+      const points = hours === 0 ? [] : await counts.perInterval(clock.now() - hours * HOUR, intervalMs);
+      return succeed(reply, {
+        ...clusterCounts(table.current),
+        ...figures(points, hours, namesByUrl(table.current)),
+        startTime: new Date(startedAt).toISOString(),
+      });
+    },
+  );
+}
+
+/** A record in the views' form. */
+export function historyRow(record: QueryRecord): Record<string, unknown> {
+  const { queryId, queryText, user, source, backendUrl, created, routingGroup, externalUrl } = record;
+  return withoutNulls({
+    queryId,
+    queryText,
+    user,
+    source,
+    backendUrl,
+    captureTime: created,
+    routingGroup,
+    externalUrl,
+  });
+}
+
+/** Names of clusters by their URL; of several with one URL the first in order of names (spec.md: Cluster (backend)). */
+export function namesByUrl(table: RoutingTable): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  for (const { name, proxyTo } of table.clusters.values()) if (!names.has(proxyTo)) names.set(proxyTo, name);
+  return names;
+}
+
+function filterOf(query: Static<typeof HistoryQuery>): HistoryFilter {
+  const { page: _page, size: _size, ...filters } = query;
+  // NUL is in no row, and PostgreSQL refuses it.
+  const given = Object.entries(filters).filter(([, value]) => value !== null && value !== undefined && value !== '');
+  return Object.fromEntries(
+    given.map(([field, value]) => [field, typeof value === 'string' ? value.replaceAll('\0', '\ufffd') : value]),
+  );
+}
+
+function clusterCounts(table: RoutingTable) {
+  const clusters = [...table.clusters.values()];
+  const active = clusters.filter((cluster) => cluster.active).length;
+  const healthy = clusters.filter((cluster) => cluster.health.status === 'HEALTHY').length;
+  return {
+    totalBackendCount: clusters.length,
+    offlineBackendCount: clusters.length - active,
+    onlineBackendCount: active,
+    healthyBackendCount: healthy,
+    unhealthyBackendCount: clusters.length - healthy,
+  };
+}
+
+/** Charts of the counts; a cluster that is gone goes by its URL. */
+function figures(points: readonly QueryCount[], hours: number, names: ReadonlyMap<string, string>) {
+  const nameOf = (url: string) => names.get(url) ?? url;
+  const totals = new Map<string, number>();
+  const lineChart: Record<string, object[]> = Object.create(null);
+  for (const { start, backendUrl, count } of points) {
+    totals.set(backendUrl, (totals.get(backendUrl) ?? 0) + count);
+    const name = nameOf(backendUrl);
+    lineChart[name] ??= [];
+    lineChart[name].push({ epochMillis: start, backendUrl, queryCount: count, name });
+  }
+  const total = [...totals.values()].reduce((sum, count) => sum + count, 0);
+  return {
+    totalQueryCount: total,
+    averageQueryCountMinute: hours === 0 ? 0 : total / (hours * 60),
+    averageQueryCountSecond: hours === 0 ? 0 : total / (hours * 3600),
+    distributionChart: [...totals].map(([backendUrl, queryCount]) => ({
+      backendUrl,
+      queryCount,
+      name: nameOf(backendUrl),
+    })),
+    lineChart,
+  };
+}

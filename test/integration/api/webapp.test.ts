@@ -1,0 +1,407 @@
+import { pino } from 'pino';
+import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest';
+import { neverChecked } from '../../../src/routing/routingTable.ts';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import type { SchemaStores } from '../../../src/store/schemaStores.ts';
+import type { QueryRecord } from '../../../src/store/store.ts';
+import { type Answer, type ApiServer, startApi } from '../../support/apiServer.ts';
+import { databases, type TestDatabase } from '../../support/databases.ts';
+
+const logger = pino({ level: 'silent' });
+const now = Date.parse('2026-11-21T12:00:30Z');
+const minute = 60_000;
+const backend = { name: 'a', proxyTo: 'http://a:1', active: true, routingGroup: 'adhoc', externalUrl: 'http://a:1' };
+
+const record = (queryId: string, created: number, more: Partial<QueryRecord> = {}): QueryRecord => ({
+  queryId,
+  queryText: `select '${queryId}'`,
+  user: 'ann',
+  source: 'cli',
+  backendUrl: 'http://a:1',
+  created,
+  routingGroup: 'adhoc',
+  externalUrl: 'https://a',
+  cluster: 'a',
+  decision: null,
+  ...more,
+});
+
+test('the family can be absent', async () => {
+  const api = await startApi();
+  for (const path of ['/webapp/getAllBackends', '/webapp/findQueryHistory']) {
+    expect((await api.call('POST', path)).status).toBe(404);
+  }
+  expect((await api.call('GET', '/entity')).status).toBe(404);
+  expect((await api.call('GET', '/engine-gateway/api/queryHistory')).status).toBe(404);
+  await api.close();
+});
+
+for (const family of databases) {
+  describe.skipIf(!family.available())(`web application calls on ${family.name}`, () => {
+    let server: TestDatabase;
+    let store: KnexStore;
+    let stores: SchemaStores;
+    let api: ApiServer;
+    let pages: string[] = [];
+
+    beforeAll(async () => {
+      server = await family.start();
+      store = await openStore({ ...(await server.create()), runMigrations: true, logger });
+      stores = store.resourceGroups({ allowed: null, maxOpen: 2 });
+      const { history, queryCounts, exactMatchSelectors } = store;
+      const clock = { now: () => now, monotonic: () => 0 };
+      const webapp = {
+        history,
+        queryCounts,
+        exactMatchSelectors,
+        clock,
+        startedAt: now - 1,
+        disablePages: () => pages,
+      };
+      api = await startApi({ resourceGroups: stores, webapp });
+    });
+    afterAll(async () => {
+      await api?.close();
+      await stores?.close();
+      await store?.close();
+      await server?.dispose();
+    });
+    afterEach(async () => {
+      api.table.setInputs({ clusters: [] });
+      await store.history.deleteBefore(Number.MAX_SAFE_INTEGER);
+      await stores.use(null, async ({ selectors, groups, properties }) => {
+        for (const selector of await selectors.all(null)) await selectors.delete(selector);
+        for (const { resourceGroupId } of (await groups.all()).toReversed()) await groups.delete(resourceGroupId);
+        await properties.delete('cpu_quota_period');
+      });
+    });
+
+    const post = (call: string, body?: unknown): Promise<Answer> =>
+      api.call('POST', `/webapp/${call}`, {
+        headers: { 'Content-Type': 'application/json' },
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      });
+    /** The data of an answer that must be a success. */
+    const data = async (call: string, body?: unknown) => {
+      const answer = await post(call, body);
+      const { code, msg, data: found } = answer.json();
+      expect([answer.status, code, msg]).toEqual([200, 200, 'Successful.']);
+      return found;
+    };
+    const failure = async (call: string, body?: unknown) => {
+      const answer = await post(call, body);
+      const { code, msg, error, ...rest } = answer.json();
+      expect([code, msg, rest]).toEqual([answer.status, error.message, {}]);
+      return [answer.status, error.code, error.field];
+    };
+
+    it('lists, saves, updates and deletes clusters the way the registry does', async () => {
+      expect(await data('getAllBackends')).toEqual([]);
+      expect(await data('saveBackend', { ...backend, proxyTo: 'http://a:1/', queued: 7 })).toEqual(backend);
+      expect(await failure('saveBackend', backend)).toEqual([409, 'EG_CONFLICT', 'name']);
+      expect(await data('getAllBackends', {})).toEqual([{ ...backend, queued: 0, running: 0, status: 'PENDING' }]);
+      api.table.setHealth('a', 'http://a:1', { ...neverChecked, status: 'HEALTHY', queued: 2, running: 3 });
+      expect(await data('getAllBackends', {})).toEqual([{ ...backend, queued: 2, running: 3, status: 'HEALTHY' }]);
+      expect(await data('updateBackend', { ...backend, active: false })).toEqual({ ...backend, active: false });
+      api.registry.pending = true;
+      const pending = await post('updateBackend', backend);
+      expect([pending.status, pending.headers['x-engine-gateway-pending']]).toEqual([200, 'database']);
+      api.registry.pending = false;
+      expect(await data('deleteBackend', { name: 'a' })).toBe(true);
+      expect(await data('deleteBackend', { name: 'a' })).toBe(true);
+      expect(await failure('deleteBackend', {})).toEqual([400, 'EG_MALFORMED', 'name']);
+      expect(await failure('saveBackend', { ...backend, proxyTo: 'x' })).toEqual([400, 'EG_MALFORMED', 'proxyTo']);
+    });
+
+    it('finds queries by page and filter, newest first', async () => {
+      const hostile = "' or 1=1 --";
+      await store.history.insert([
+        ...Array.from({ length: 12 }, (_, index) => record(`q${index}`, now - index * minute)),
+        record('other', now - 100 * minute, { user: null, source: hostile, externalUrl: null, routingGroup: 'etl' }),
+      ]);
+      const ids = async (body: unknown) => {
+        const { total, rows } = await data('findQueryHistory', body);
+        return [total, rows.map((row: { queryId: string }) => row.queryId)];
+      };
+      expect(await ids({})).toEqual([13, ['q0', 'q1', 'q2', 'q3', 'q4', 'q5', 'q6', 'q7', 'q8', 'q9']]);
+      expect(await ids({ page: 2, size: 5 })).toEqual([13, ['q5', 'q6', 'q7', 'q8', 'q9']]);
+      expect(await ids({ page: -3, size: 1 })).toEqual([13, ['q0']]);
+      expect(await ids({ page: 9 })).toEqual([13, []]);
+      expect(await ids({ size: 0 })).toEqual([13, []]);
+      expect(await ids({ user: '', source: null, queryId: 'q3' })).toEqual([1, ['q3']]);
+      expect(await ids({ source: hostile })).toEqual([1, ['other']]);
+      expect(await ids({ routingGroup: 'etl', user: 'ann' })).toEqual([0, []]);
+      expect(await ids({ from: now - 2 * minute, to: now })).toEqual([2, ['q1', 'q2']]);
+      expect(await ids({ user: 'a\u0000' })).toEqual([0, []]);
+      const { rows } = await data('findQueryHistory', { queryId: 'other' });
+      expect(rows).toEqual([
+        {
+          queryId: 'other',
+          queryText: "select 'other'",
+          source: hostile,
+          backendUrl: 'http://a:1',
+          captureTime: now - 100 * minute,
+          routingGroup: 'etl',
+        },
+      ]);
+      for (const [body, field] of [
+        [{ size: -1 }, 'size'],
+        [{ size: 2001 }, 'size'],
+        [{ page: 'x' }, 'page'],
+        [{ user: 5 }, 'user'],
+        [{ from: -1 }, 'from'],
+      ] as const) {
+        expect(await failure('findQueryHistory', body)).toEqual([400, 'EG_MALFORMED', field]);
+      }
+      expect((await post('findQueryHistory', '{')).status).toBe(400);
+    });
+
+    it('counts clusters and queries, deleted clusters by their URL', async () => {
+      await data('saveBackend', backend);
+      await data('saveBackend', { ...backend, name: 'b', proxyTo: 'http://b:1', active: false });
+      api.table.setHealth('a', 'http://a:1', { ...neverChecked, status: 'HEALTHY' });
+      await store.history.insert([
+        record('1', now),
+        record('2', now - 10_000),
+        record('3', now - 31_000),
+        record('4', now - 59 * minute, { backendUrl: 'http://gone:1' }),
+        record('5', now - 61 * minute),
+        record('6', now - 100 * 24 * 60 * minute),
+      ]);
+      const clusters = {
+        totalBackendCount: 2,
+        offlineBackendCount: 1,
+        onlineBackendCount: 1,
+        healthyBackendCount: 1,
+        unhealthyBackendCount: 1,
+        startTime: new Date(now - 1).toISOString(),
+      };
+      const at = (time: number) => Math.floor(time / minute) * minute;
+      const a = { backendUrl: 'http://a:1', name: 'a' };
+      const gone = { backendUrl: 'http://gone:1', name: 'http://gone:1' };
+      expect(await data('getDistribution')).toEqual({
+        ...clusters,
+        totalQueryCount: 4,
+        averageQueryCountMinute: 4 / 60,
+        averageQueryCountSecond: 4 / 3600,
+        distributionChart: [
+          { ...gone, queryCount: 1 },
+          { ...a, queryCount: 3 },
+        ],
+        lineChart: {
+          'http://gone:1': [{ ...gone, epochMillis: at(now - 59 * minute), queryCount: 1 }],
+          a: [
+            { ...a, epochMillis: at(now - 31_000), queryCount: 1 },
+            { ...a, epochMillis: at(now), queryCount: 2 },
+          ],
+        },
+      });
+      const zero = await data('getDistribution', { latestHour: 0 });
+      expect([zero.totalQueryCount, zero.averageQueryCountMinute, zero.lineChart]).toEqual([0, 0, {}]);
+      expect((await data('getDistribution', { latestHour: 2 })).totalQueryCount).toBe(5);
+      for (const latestHour of [24 * 101, 876_000]) {
+        const long = await data('getDistribution', { latestHour });
+        expect([long.totalQueryCount, long.lineChart.a.length <= 5]).toEqual([6, true]);
+      }
+      for (const latestHour of [-1, 1.5, '1', 1e9]) {
+        expect(await failure('getDistribution', { latestHour })).toEqual([400, 'EG_MALFORMED', 'latestHour']);
+      }
+    });
+
+    it('keeps every column of groups and selectors through a save', async () => {
+      const group = {
+        name: 'etl',
+        softMemoryLimit: '80%',
+        maxQueued: 10,
+        softConcurrencyLimit: 2,
+        hardConcurrencyLimit: 5,
+        schedulingPolicy: 'fair',
+        schedulingWeight: 3,
+        jmxExport: true,
+        softCpuLimit: '1h',
+        hardCpuLimit: '2h',
+        environment: 'test',
+      };
+      await data('saveGlobalProperty', { data: { name: 'cpu_quota_period', value: '1h' } });
+      const saved = await data('saveResourceGroup', { useSchema: '', data: group });
+      const { resourceGroupId } = saved;
+      expect(saved).toEqual({ ...group, resourceGroupId });
+      const child = await data('saveResourceGroup', { data: { ...group, name: 'child', parent: resourceGroupId } });
+      expect(child.parent).toBe(resourceGroupId);
+      expect(await data('findResourceGroup', {})).toEqual([saved, child]);
+      expect(await data('getResourceGroup', { resourceGroupId })).toEqual(saved);
+      expect(await data('getResourceGroup', { resourceGroupId: 4_000_000_000 })).toBeUndefined();
+      const changed = { ...saved, jmxExport: false, softMemoryLimit: '1GB' };
+      expect(await data('updateResourceGroup', { data: changed })).toEqual(changed);
+      expect(await failure('deleteResourceGroup', { data: { resourceGroupId } })).toEqual([
+        409,
+        'EG_CONFLICT',
+        undefined,
+      ]);
+      expect(await data('deleteResourceGroup', { data: { resourceGroupId: child.resourceGroupId } })).toBe(true);
+
+      const selector = {
+        resourceGroupId,
+        priority: 4,
+        userRegex: 'bob',
+        sourceRegex: '.*',
+        queryType: 'SELECT',
+        clientTags: '["a"]',
+        selectorResourceEstimate: '{"cpuTime":{"min":"1s"}}',
+      };
+      expect(await data('saveSelector', { data: selector })).toEqual(selector);
+      expect(await data('getSelector', { resourceGroupId })).toEqual(selector);
+      const moved = { ...selector, priority: 9 };
+      expect(await data('updateSelector', { data: moved, oldData: selector })).toEqual(moved);
+      expect(await data('findSelector')).toEqual([moved]);
+      expect(await data('deleteSelector', { data: moved })).toBe(true);
+      expect(await data('getSelector', { resourceGroupId })).toBeUndefined();
+
+      expect(await data('getGlobalProperty', { name: 'cpu_quota_period' })).toEqual({
+        name: 'cpu_quota_period',
+        value: '1h',
+      });
+      expect(await data('updateGlobalProperty', { data: { name: 'cpu_quota_period', value: '2h' } })).toMatchObject({
+        value: '2h',
+      });
+      expect(await data('findGlobalProperty')).toHaveLength(1);
+      expect(await data('deleteGlobalProperty', { data: { name: 'cpu_quota_period' } })).toBe(true);
+      expect(await data('getGlobalProperty', { name: 'cpu_quota_period' })).toBeUndefined();
+    });
+
+    it.each<[string, unknown, number, string | undefined]>([
+      ['getResourceGroup', {}, 400, 'resourceGroupId'],
+      ['getSelector', { resourceGroupId: null }, 400, 'resourceGroupId'],
+      ['getGlobalProperty', {}, 400, 'name'],
+      ['getResourceGroup', { resourceGroupId: 'a' }, 400, 'resourceGroupId'],
+      ['saveResourceGroup', {}, 400, 'data'],
+      ['saveResourceGroup', { data: null }, 400, 'data'],
+      ['saveResourceGroup', { data: { name: 'a', softMemoryLimit: 'x' } }, 400, 'data.softMemoryLimit'],
+      ['saveResourceGroup', { data: { name: 'a', softMemoryLimit: '1%', softCpuLimit: '1h' } }, 422, 'hardCpuLimit'],
+      ['updateResourceGroup', { data: { name: 'a', softMemoryLimit: '1%' } }, 400, 'data.resourceGroupId'],
+      [
+        'updateResourceGroup',
+        { data: { resourceGroupId: 4_000_000_000, name: 'a', softMemoryLimit: '1%' } },
+        404,
+        'resourceGroupId',
+      ],
+      ['deleteResourceGroup', { data: {} }, 400, 'data.resourceGroupId'],
+      ['saveSelector', { data: { userRegex: '(' } }, 400, 'data.userRegex'],
+      ['updateSelector', { data: { resourceGroupId: 1 } }, 400, 'oldData'],
+      [
+        'updateSelector',
+        { data: { resourceGroupId: 1, userRegex: '(' }, oldData: { resourceGroupId: 1 } },
+        400,
+        'data.userRegex',
+      ],
+      ['saveGlobalProperty', { data: { name: 'x', value: '1h' } }, 400, 'data.name'],
+      ['findSelector', { useSchema: 'a;b' }, 400, 'useSchema'],
+      ['saveExactMatchSourceSelector', { source: 'a' }, 400, 'resourceGroupId'],
+      ['findResourceGroup', '[]', 400, undefined],
+      ['findResourceGroup', '{', 400, undefined],
+    ])('%s refuses %j', async (call, body, status, field) => {
+      const [answered, , named] = await failure(call, body);
+      expect([answered, named]).toEqual([status, field]);
+    });
+
+    it('keeps exact-match selectors with their time', async () => {
+      const selector = {
+        resourceGroupId: '["global","etl"]',
+        source: 'air ü',
+        environment: 'test',
+        queryType: 'SELECT',
+      };
+      const times = [
+        ['2026-01-31 23:59:59', '2026-01-31 23:59:59'],
+        ['2026-07-01T00:00:00+02:00', '2026-06-30 22:00:00'],
+        [undefined, '2026-11-21 12:00:30'],
+      ] as const;
+      for (const [index, [updateTime, stored]] of times.entries()) {
+        const one = { ...selector, source: `${selector.source}${index}` };
+        expect(await data('saveExactMatchSourceSelector', { ...one, updateTime })).toEqual({
+          ...one,
+          updateTime: stored,
+        });
+        expect(await failure('saveExactMatchSourceSelector', one)).toEqual([409, 'EG_CONFLICT', 'name']);
+      }
+      const found = await data('findExactMatchSourceSelector');
+      expect(found.map((row: { updateTime: string }) => row.updateTime)).toEqual(times.map(([, stored]) => stored));
+      expect(await failure('saveExactMatchSourceSelector', { ...selector, updateTime: 'soon' })).toEqual([
+        400,
+        'EG_MALFORMED',
+        'updateTime',
+      ]);
+    });
+
+    it('answers 415 for another type, 405 with Allow for another method', async () => {
+      const text = await api.call('POST', '/webapp/findSelector', {
+        headers: { 'Content-Type': 'text/plain' },
+        body: '{}',
+      });
+      expect([text.status, text.json().code]).toEqual([415, 415]);
+      expect((await api.call('GET', '/webapp/findSelector')).headers.allow).toBe('OPTIONS, POST');
+    });
+
+    it('shows which pages are switched off', async () => {
+      expect((await api.call('GET', '/webapp/getUIConfiguration')).json().data).toEqual({});
+      pages = ['history'];
+      expect((await api.call('GET', '/webapp/getUIConfiguration')).json().data).toEqual({ disablePages: ['history'] });
+      pages = [];
+    });
+
+    it('stores and lists entities', async () => {
+      const entity = (type: string, body: unknown) =>
+        api.call('POST', `/entity?entityType=${type}`, { body: JSON.stringify(body) });
+      const list = async (type: string) => (await api.call('GET', `/entity/${type}`)).json();
+      expect((await api.call('GET', '/entity')).json()).toEqual(['GATEWAY_BACKEND', 'RESOURCE_GROUP', 'SELECTOR']);
+      for (const active of [true, false]) {
+        const stored = await entity('GATEWAY_BACKEND', { ...backend, active });
+        expect([stored.status, stored.text, await list('GATEWAY_BACKEND')]).toEqual([
+          200,
+          '',
+          [{ ...backend, active }],
+        ]);
+      }
+      expect((await entity('RESOURCE_GROUP', { name: 'a', softMemoryLimit: '1%' })).status).toBe(200);
+      const [group] = await list('RESOURCE_GROUP');
+      expect((await entity('RESOURCE_GROUP', { ...group, name: 'b' })).text).toBe('');
+      expect(await list('RESOURCE_GROUP')).toEqual([{ ...group, name: 'b' }]);
+      const { resourceGroupId } = group;
+      for (const userRegex of ['x', 'y']) {
+        expect((await entity('SELECTOR', { resourceGroupId, priority: 1, userRegex })).status).toBe(200);
+        expect(await list('SELECTOR')).toEqual([{ resourceGroupId, priority: 1, userRegex }]);
+      }
+      for (const [type, body, status, field] of [
+        ['SELECTOR', { resourceGroupId, userRegex: '(' }, 400, 'userRegex'],
+        ['SELECTOR', { userRegex: 'a' }, 400, 'resourceGroupId'],
+        ['SELECTOR', { resourceGroupId: 4_000_000_000 }, 422, 'resourceGroupId'],
+        [
+          'RESOURCE_GROUP',
+          { name: 'c', softMemoryLimit: '1%', resourceGroupId: 4_000_000_000 },
+          404,
+          'resourceGroupId',
+        ],
+        ['RESOURCE_GROUP', null, 400, undefined],
+        ['GATEWAY_BACKEND', {}, 400, 'name'],
+        ['OTHER', {}, 400, 'entityType'],
+      ] as const) {
+        const answer = await entity(type, body);
+        expect([answer.status, answer.json().error.field]).toEqual([status, field]);
+      }
+      expect((await api.call('POST', '/entity', { body: '{}' })).json().error.field).toBe('entityType');
+      expect((await api.call('GET', '/entity/OTHER')).status).toBe(400);
+    });
+
+    it('shows the newest queries and their clusters', async () => {
+      await data('saveBackend', backend);
+      await store.history.insert([
+        record('1', now),
+        record('2', now - 1, { backendUrl: 'http://gone:1', source: null }),
+      ]);
+      const view = async (name: string) => (await api.call('GET', `/engine-gateway/api/${name}`)).json();
+      expect((await view('queryHistory')).map((row: { queryId: string }) => row.queryId)).toEqual(['1', '2']);
+      expect(await view('activeBackends')).toEqual([backend]);
+      expect(await view('queryHistoryDistribution')).toEqual({ a: 1, 'http://gone:1': 1 });
+    });
+  });
+}
