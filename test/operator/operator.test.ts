@@ -1,0 +1,249 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { neverChecked } from '../../src/routing/routingTable.ts';
+import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+
+const by = { by: 'alice', force: false };
+const cluster = (name: string, more = {}) => ({
+  name,
+  proxyTo: `http://${name}:8080`,
+  externalUrl: `http://${name}:8080`,
+  active: true,
+  routingGroup: 'adhoc',
+  ...more,
+});
+const until = (check: () => void | Promise<void>, timeout = 20_000): Promise<void> =>
+  vi.waitFor(check, { timeout, interval: 50 });
+
+describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with only the shipped Role', () => {
+  let plane: ControlPlane;
+  let rig: KubeRig;
+  beforeAll(async () => {
+    plane = await startPlane();
+  });
+  afterAll(() => plane?.stop());
+  beforeEach(async () => {
+    rig = await kubeRig(plane);
+  });
+  afterEach(() => rig.stop());
+
+  const json = async (...args: string[]): Promise<unknown> =>
+    JSON.parse(await rig.kubectl([...args, '-o', 'json'])) as unknown;
+  const annotations = async (name: string): Promise<Record<string, string>> =>
+    ((await json('get', 'ec', name)) as { metadata: { annotations?: Record<string, string> } }).metadata.annotations ??
+    {};
+  const spec = async (name: string): Promise<Record<string, unknown>> =>
+    ((await json('get', 'ec', name)) as { spec: Record<string, unknown> }).spec;
+
+  test('what is applied is routed, stored and said in status, columns and events; what is deleted goes', async () => {
+    const { table, store } = await rig.startOperator();
+    const started = performance.now();
+    await rig.apply('kubectl', clusterManifest('a'), clusterManifest('b', { active: false }), ruleManifest('r'));
+    await until(() => expect([...table.current.clusters.keys()]).toEqual(['a', 'b']));
+    expect(performance.now() - started).toBeLessThan(3_000);
+    await rig.kubectl(['wait', '--for=condition=Ready', 'ec/a', 'ec/b', 'rr/r', '--timeout=20s']);
+    expect((await store.backends.all()).map((row) => [row.name, row.active, row.managed])).toEqual([
+      ['a', true, true],
+      ['b', false, true],
+    ]);
+    table.setHealth('a', 'http://a:8080', { ...neverChecked, status: 'HEALTHY', reason: '' });
+    await rig.kubectl(['wait', '--for=condition=Healthy', 'ec/a', '--timeout=20s']);
+    const columns = await rig.kubectl(['get', 'ec', '--no-headers']);
+    expect(columns.replaceAll(/ +/g, ' ').replaceAll(/ \d+s\n/g, '\n')).toBe(
+      'a adhoc true True True\nb adhoc false Unknown True\n',
+    );
+    expect((await rig.kubectl(['get', 'rr', '--no-headers'])).replaceAll(/ +/g, ' ')).toMatch(
+      /^r \d+ group adhoc True \d+s\n$/,
+    );
+    const events = async (): Promise<string[]> =>
+      (
+        await rig.kubectl([
+          'get',
+          'events.events.k8s.io',
+          '-o',
+          'jsonpath={range .items[*]}{.regarding.name} {.reason} {.type}{"\\n"}{end}',
+        ])
+      )
+        .trim()
+        .split('\n')
+        .sort();
+    await until(async () =>
+      expect(await events()).toEqual(expect.arrayContaining(['a Accepted Normal', 'a Healthy Normal'])),
+    );
+    expect((await events()).filter((event) => event.startsWith('a Healthy'))).toHaveLength(1);
+    await rig.kubectl(['delete', 'ec', 'a', '--wait=false']);
+    await until(async () => {
+      expect([...table.current.clusters.keys()]).toEqual(['b']);
+      expect((await store.backends.all()).map((row) => row.name)).toEqual(['b']);
+    });
+  });
+
+  test('a cluster with a finalizer is out of routing at once when it is deleted', async () => {
+    const { table } = await rig.startOperator();
+    const held = clusterManifest('a') as { metadata: object };
+    await rig.apply('kubectl', { ...held, metadata: { ...held.metadata, finalizers: ['example.com/hold'] } });
+    await until(() => expect(table.current.clusters.has('a')).toBe(true));
+    await rig.kubectl(['delete', 'ec', 'a', '--wait=false']);
+    await until(() => expect(table.current.clusters.has('a')).toBe(false));
+    await rig.kubectl(['patch', 'ec', 'a', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']);
+  });
+
+  test('REST creates, changes and deletes resources; equal values are not taken over', async () => {
+    const { registry, store } = await rig.startOperator();
+    expect(
+      await registry.add(cluster('Trino Prod_1', { proxyTo: 'http://p:1', externalUrl: 'http://p:1' }), by),
+    ).toMatchObject({ pending: false });
+    const items = (await json('get', 'ec')) as { items: { metadata: { name: string }; spec: object }[] };
+    expect(items.items[0]).toMatchObject({
+      metadata: { name: 'trino-prod-1-f0f8acdd' },
+      spec: { name: 'Trino Prod_1' },
+    });
+    expect((await store.backends.all())[0]).toMatchObject({ name: 'Trino Prod_1', managed: true });
+    const changed = cluster('Trino Prod_1', {
+      proxyTo: 'http://q:1',
+      externalUrl: 'https://x',
+      routingGroup: 'etl',
+      active: false,
+    });
+    expect((await registry.update(changed, by)).cluster).toEqual(changed);
+    expect((await registry.update({ ...changed, routingGroup: 'adhoc' }, by)).cluster.routingGroup).toBe('adhoc');
+    await expect(registry.add(changed, by)).rejects.toMatchObject({ code: 'EG_CONFLICT' });
+    expect(await registry.delete('Trino Prod_1', by)).toEqual({ pending: false });
+    expect(await rig.kubectl(['get', 'ec', '-o', 'name'])).toBe('');
+    expect(await store.backends.all()).toEqual([]);
+  });
+
+  test('a field that another manager owns: 409 naming both; equal values pass; force takes it over', async () => {
+    const { registry, table } = await rig.startOperator();
+    await rig.apply('argocd-controller', clusterManifest('a', { active: true }));
+    await until(() => expect(table.current.clusters.has('a')).toBe(true));
+    await expect(registry.update(cluster('a', { routingGroup: 'etl' }), by)).rejects.toMatchObject({
+      code: 'EG_FIELD_OWNED',
+      field: 'routingGroup',
+      message: expect.stringContaining('spec.routingGroup is owned by argocd-controller'),
+    });
+    expect(await spec('a')).toMatchObject({ routingGroup: 'adhoc' });
+    await registry.update(cluster('a', { externalUrl: 'https://x' }), by);
+    expect(await spec('a')).toMatchObject({ externalUrl: 'https://x', routingGroup: 'adhoc' });
+    const managers = async (): Promise<Record<string, object>> =>
+      Object.fromEntries(
+        (
+          (await json('get', 'ec', 'a', '--show-managed-fields')) as {
+            metadata: { managedFields: { manager: string; subresource?: string; fieldsV1: { 'f:spec'?: object } }[] };
+          }
+        ).metadata.managedFields
+          .filter((entry) => entry.subresource === undefined)
+          .map((entry) => [entry.manager, Object.keys(entry.fieldsV1['f:spec'] ?? {})]),
+      );
+    expect((await managers())['engine-gateway-api']).toEqual(['f:externalUrl']);
+    const forced = await registry.update(cluster('a', { externalUrl: 'https://x', routingGroup: 'etl' }), {
+      by: 'bob',
+      force: true,
+    });
+    expect(forced.cluster.routingGroup).toBe('etl');
+    expect((await managers())['argocd-controller']).toEqual(['f:active', 'f:proxyTo']);
+  });
+
+  test('a GitOps sync does not undo activate and deactivate; a change of spec.active ends them', async () => {
+    const { registry, table } = await rig.startOperator();
+    const manifest = clusterManifest('a', { active: true });
+    await rig.apply('argocd-controller', manifest);
+    await until(() => expect(table.current.clusters.has('a')).toBe(true));
+    expect((await registry.setActive('a', false, by)).cluster.active).toBe(false);
+    await rig.apply('argocd-controller', manifest);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(table.current.clusters.get('a')?.active).toBe(false);
+    await rig.kubectl(['wait', '--for=condition=Active=False', 'ec/a', '--timeout=20s']);
+    expect(
+      await rig.kubectl(['get', 'ec', 'a', '-o', 'jsonpath={.status.conditions[?(@.type=="Active")].message}']),
+    ).toMatch(/^deactivated by alice at .*; spec.active is true$/);
+    expect(await rig.kubectl(['get', 'ec', 'a', '-o', 'wide', '--no-headers'])).toContain('Overridden');
+    await rig.apply('argocd-controller', clusterManifest('a', { active: false }));
+    await until(async () => expect(await annotations('a')).toEqual({}));
+    await rig.apply('argocd-controller', manifest);
+    await until(() => expect(table.current.clusters.get('a')?.active).toBe(true));
+    await rig.kubectl(['annotate', 'ec', 'a', 'enginegateway.dev/active=false']);
+    await until(() => expect(table.current.clusters.get('a')?.active).toBe(false));
+    await registry.setActive('a', true, by);
+    expect(await annotations('a')).toEqual({});
+  });
+
+  test('a Service is resolved and followed; its URL sent back changes nothing', async () => {
+    const { registry, table } = await rig.startOperator();
+    const bare = clusterManifest('a') as { spec: { proxyTo?: string } };
+    delete bare.spec.proxyTo;
+    const referring = { ...bare, spec: { ...bare.spec, serviceRef: { name: 'engine', port: 8080 } } };
+    await rig.apply('kubectl', referring);
+    const reason = (): Promise<string> =>
+      rig.kubectl(['get', 'ec', 'a', '-o', 'jsonpath={.status.conditions[?(@.type=="Accepted")].reason}']);
+    await until(async () => expect(await reason()).toBe('ServiceNotFound'));
+    await rig.kubectl(['create', 'service', 'clusterip', 'engine', '--tcp=9090:9090']);
+    await until(async () => expect(await reason()).toBe('ServicePortNotFound'));
+    await rig.kubectl(['patch', 'service', 'engine', '--type=merge', '-p', '{"spec":{"ports":[{"port":8080}]}}']);
+    const url = `http://engine.${rig.namespace}.svc:8080`;
+    await until(() => expect(table.current.clusters.get('a')?.proxyTo).toBe(url));
+    await registry.update(cluster('a', { proxyTo: url, externalUrl: url }), by);
+    expect(await spec('a')).toMatchObject({ serviceRef: { name: 'engine' } });
+    await expect(registry.update(cluster('a'), by)).rejects.toMatchObject({ code: 'EG_FIELD_OWNED' });
+    await registry.update(cluster('a'), { by: 'x', force: true });
+    expect(await spec('a')).toEqual({ proxyTo: 'http://a:8080', routingGroup: 'adhoc', active: true, weight: 100 });
+  });
+
+  test('health credentials come from a Secret that is labelled for it only', async () => {
+    const operator = await rig.startOperator();
+    const check = { healthCheck: { credentialsSecretRef: { name: 'creds' } } };
+    await rig.apply('kubectl', clusterManifest('a', check), clusterManifest('b'));
+    await until(() => expect(operator.table.current.clusters.size).toBe(2));
+    expect(await operator.healthCredentials('b')).toBeNull();
+    expect(await operator.healthCredentials('a')).toMatchObject({
+      ok: false,
+      message: expect.stringContaining('does not exist'),
+    });
+    await rig.kubectl([
+      'create',
+      'secret',
+      'generic',
+      'creds',
+      '--from-literal=username=u',
+      '--from-literal=password=p',
+    ]);
+    expect(await operator.healthCredentials('a')).toMatchObject({
+      ok: false,
+      message: expect.stringContaining('labelled'),
+    });
+    await rig.kubectl(['label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
+    expect(await operator.healthCredentials('a')).toEqual({ ok: true, username: 'u', password: 'p' });
+  });
+
+  test('a paused resource is left as it is', async () => {
+    const { table } = await rig.startOperator();
+    await rig.apply('kubectl', clusterManifest('a'));
+    await until(() => expect(table.current.clusters.has('a')).toBe(true));
+    await rig.kubectl(['annotate', 'ec', 'a', 'enginegateway.dev/paused=true']);
+    await rig.apply('kubectl', clusterManifest('a', { routingGroup: 'other' }));
+    await rig.kubectl(['wait', '--for=condition=Paused', 'ec/a', '--timeout=20s']);
+    expect(table.current.clusters.get('a')?.routingGroup).toBe('adhoc');
+    await rig.kubectl(['annotate', 'ec', 'a', 'enginegateway.dev/paused-']);
+    await until(() => expect(table.current.clusters.get('a')?.routingGroup).toBe('other'));
+  });
+
+  test('one of two replicas leads; REST on the follower is projected by it; a clean stop hands the lead over', async () => {
+    const one = await rig.startOperator();
+    await until(() => expect(one.leadership.fence).not.toBeNull());
+    const two = await rig.startOperator();
+    expect([one.leadership.isLeader, two.leadership.isLeader]).toEqual([true, false]);
+    expect(await two.registry.add(cluster('a'), by)).toMatchObject({ pending: false });
+    expect((await two.store.backends.all()).map((row) => row.name)).toEqual(['a']);
+    await until(() => expect(one.registry.get('a')).not.toBeNull());
+    const stopped = performance.now();
+    await one.stop();
+    await until(() => expect(two.leadership.fence).not.toBeNull());
+    expect(performance.now() - stopped).toBeLessThan(8_000);
+    await rig.apply('kubectl', clusterManifest('b'));
+    await until(async () => expect((await two.store.backends.all()).map((row) => row.name)).toEqual(['a', 'b']));
+    const lease = (await json('get', 'lease', 'engine-gateway')) as {
+      spec: { leaseTransitions: number; leaseDurationSeconds: number };
+    };
+    expect(lease.spec).toMatchObject({ leaseTransitions: 1, leaseDurationSeconds: 15 });
+  });
+});

@@ -1,0 +1,171 @@
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import { stringify } from 'yaml';
+import { systemClock } from '../../src/model/clock.ts';
+import { createOperator, type Operator, type OperatorOptions } from '../../src/operator/operator.ts';
+import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { openStore } from '../../src/store/openStore.ts';
+import type { Store } from '../../src/store/store.ts';
+import { acceptingCompiler } from './acceptingCompiler.ts';
+import { type ControlPlane, kubectlPath, startControlPlane } from './controlPlane.ts';
+
+const run = promisify(execFile);
+
+/** A started operator with its own table and store. */
+export interface KubeOperator extends Operator {
+  readonly table: RoutingTableHolder;
+  readonly store: Store;
+}
+
+/** A control plane with a namespace of its own, in which gateways run as the shipped service account. */
+export interface KubeRig {
+  readonly plane: ControlPlane;
+  readonly namespace: string;
+  /** Kubeconfig of the service account: only the shipped Role. */
+  readonly kubeconfig: string;
+  /** Database that all operators of this rig share. */
+  readonly jdbcUrl: string;
+  /** Runs kubectl as administrator in the namespace; answers its output. */
+  kubectl(args: readonly string[], input?: object | string): Promise<string>;
+  /** Server-side apply as somebody. */
+  apply(manager: string, ...documents: object[]): Promise<string>;
+  startOperator(options?: Partial<OperatorOptions>): Promise<KubeOperator>;
+  /** Stops and starts the API server alone; etcd and everything in it stays. */
+  stopApiServer(): Promise<void>;
+  startApiServer(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Starts a control plane whose API server keeps its port when it is started again. */
+export async function startPlane(): Promise<ControlPlane> {
+  return await startControlPlane({ securePort: await freePort(), stopTimeoutMs: 20_000 });
+}
+
+/** Prepares a namespace with the shipped service account, Role and RoleBinding, and a new database. */
+export async function kubeRig(plane: ControlPlane): Promise<KubeRig> {
+  const namespace = `gw-${randomUUID().slice(0, 8)}`;
+  const directory = await mkdtemp(join(tmpdir(), 'eg-kube-'));
+  const operators: KubeOperator[] = [];
+  const kubectl = async (args: readonly string[], input?: object | string): Promise<string> => {
+    const child = run(kubectlPath, ['--kubeconfig', plane.config.kubeconfigPath, '-n', namespace, ...args]);
+    if (input !== undefined) child.child.stdin?.end(typeof input === 'string' ? input : JSON.stringify(input));
+    return (await child).stdout;
+  };
+  await kubectl(['create', 'namespace', namespace]);
+  for (const file of ['serviceaccount', 'role']) {
+    await kubectl(['apply', '-f', '-'], await readFile(`manifests/base/${file}.yaml`, 'utf8'));
+  }
+  const token = (await kubectl(['create', 'token', 'engine-gateway', '--duration=3h'])).trim();
+  const kubeconfig = join(directory, 'kubeconfig');
+  await writeFile(
+    kubeconfig,
+    stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [
+        { name: 'c', cluster: { server: plane.config.server, 'certificate-authority-data': plane.config.caData } },
+      ],
+      users: [{ name: 'u', user: { token } }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u', namespace } }],
+      'current-context': 'x',
+    }),
+  );
+  const jdbcUrl = `jdbc:sqlite:${join(directory, 'gateway.db')}`;
+  const apiServer = () =>
+    (plane.environment as unknown as { apiServer: { stop(): Promise<void>; start(): Promise<void> } }).apiServer;
+  return {
+    plane,
+    namespace,
+    kubeconfig,
+    jdbcUrl,
+    kubectl,
+    apply: (manager, ...documents) =>
+      kubectl(
+        ['apply', '--server-side', `--field-manager=${manager}`, '-f', '-'],
+        documents.map((document) => stringify(document)).join('---\n'),
+      ),
+    startOperator: async (options = {}) => {
+      const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
+      const store = await openStore({ jdbcUrl, runMigrations: true, logger });
+      const table = new RoutingTableHolder();
+      const operator = createOperator({
+        resources: {
+          source: 'kubernetes',
+          directory: null,
+          namespace: null,
+          kubeconfig,
+          writeNamespace: null,
+          unmanagedRows: 'serve',
+        },
+        apiWrites: () => 'enabled',
+        allowedServiceNamespaces: () => [],
+        defaultRoutingGroup: 'adhoc',
+        store,
+        table,
+        compiler: acceptingCompiler(),
+        rulesFile: () => null,
+        instance: `test-${randomUUID()}`,
+        clock: systemClock,
+        random: Math.random,
+        logger,
+        metrics: new Registry(),
+        ...options,
+      });
+      let stopped = false;
+      const started: KubeOperator = {
+        ...operator,
+        table,
+        store,
+        stop: async () => {
+          if (stopped) return;
+          stopped = true;
+          await operator.stop();
+          await store.close();
+        },
+      };
+      operators.push(started);
+      await started.start();
+      return started;
+    },
+    stopApiServer: () => apiServer().stop(),
+    startApiServer: () => apiServer().start(),
+    stop: async () => {
+      for (const operator of operators.splice(0)) await operator.stop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** Manifest of a cluster. */
+export const clusterManifest = (name: string, spec: object = {}): object => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'EngineCluster',
+  metadata: { name },
+  spec: { proxyTo: `http://${name}:8080`, routingGroup: 'adhoc', ...spec },
+});
+
+/** Manifest of a rule. */
+export const ruleManifest = (name: string, spec: object = {}): object => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'RoutingRule',
+  metadata: { name },
+  spec: { condition: 'true', routeTo: { routingGroup: 'adhoc' }, ...spec },
+});
