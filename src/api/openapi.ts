@@ -1,4 +1,4 @@
-import swagger from '@fastify/swagger';
+import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { ExactMatchSelector } from '../model/exactMatchSelector.ts';
@@ -31,8 +31,26 @@ export async function collectOpenapi(app: FastifyInstance, product: string, vers
       },
       servers: [{ url: '/' }],
     },
+    transformObject: (document) => optionalBodies(document),
     refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `schema${index}`) },
   });
+}
+
+/** Operations marked so by their schema can be called without a body; the generator knows only required ones. */
+export const bodyIsOptional = { 'x-body-optional': true } as const;
+
+type TransformObject = NonNullable<FastifyDynamicSwaggerOptions['transformObject']>;
+
+function optionalBodies(document: Parameters<TransformObject>[0]): ReturnType<TransformObject> {
+  if (!('openapiObject' in document)) return document.swaggerObject;
+  const { openapiObject } = document;
+  const paths = (openapiObject.paths ?? {}) as Record<string, Record<string, Record<string, unknown>>>;
+  for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) {
+    if (operation['x-body-optional'] === undefined) continue;
+    delete operation['x-body-optional'];
+    operation.requestBody = { ...(operation.requestBody as object), required: false };
+  }
+  return openapiObject;
 }
 
 /** `/openapi.json`, generated from the schemas the routes are checked with. */

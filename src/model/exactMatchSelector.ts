@@ -32,7 +32,8 @@ const check = compileCheck(ExactMatchSelector);
 export function parseExactMatchSelector(value: unknown, now: number): Checked<ExactMatchSelectorRow> {
   const checked = check(value);
   if (!checked.ok) return checked;
-  const { updateTime, ...texts } = checked.value;
+  const { resourceGroupId, updateTime, source, environment, queryType } = checked.value;
+  const texts = { resourceGroupId, source, environment, queryType };
   const time = updateTime == null ? now : Date.parse(inUtc(updateTime));
   const problems: Problem[] = Object.entries(texts)
     .filter(([, part]) => part.includes('\0'))

@@ -6,6 +6,7 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
 import type { HistoryFilter, QueryHistoryRepository, QueryRecord } from '../../store/store.ts';
+import { bodyIsOptional } from '../openapi.ts';
 import { withoutNulls } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
@@ -100,6 +101,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
         tags,
         summary: 'Finds queries of the history, newest first',
         description: 'Filters match exactly; an empty one is none. `total` is exact up to a million.',
+        ...bodyIsOptional,
         body: HistoryQuery,
         response: {
           200: successAnswer('The page.', Type.Object({ total: Type.Integer(), rows: Type.Array(HistoryRow) })),
@@ -123,6 +125,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
         tags,
         summary: 'Counts clusters, and queries by cluster and time',
         description: `Points are a minute apart; beyond ${MAX_POINTS / 60} hours as far as ${MAX_POINTS} points reach.`,
+        ...bodyIsOptional,
         body: DistributionQuery,
         response: { 200: successAnswer('The figures.', Distribution), ...failureAnswers(400, 413, 415, 503) },
       },
@@ -163,13 +166,26 @@ export function namesByUrl(table: RoutingTable): ReadonlyMap<string, string> {
   return names;
 }
 
-function filterOf(query: Static<typeof HistoryQuery>): HistoryFilter {
-  const { page: _page, size: _size, ...filters } = query;
-  // NUL is in no row, and PostgreSQL refuses it.
-  const given = Object.entries(filters).filter(([, value]) => value !== null && value !== undefined && value !== '');
-  return Object.fromEntries(
-    given.map(([field, value]) => [field, typeof value === 'string' ? value.replaceAll('\0', '\ufffd') : value]),
-  );
+/** Only the known filters: an unknown field of the body may hold anything. */
+function filterOf({
+  user,
+  externalUrl,
+  backendUrl,
+  routingGroup,
+  queryId,
+  source,
+  from,
+  to,
+}: Static<typeof HistoryQuery>): HistoryFilter {
+  const texts = Object.entries({ user, externalUrl, backendUrl, routingGroup, queryId, source })
+    .filter(([, text]) => text !== null && text !== undefined && text !== '')
+    // NUL is in no row, and PostgreSQL refuses it.
+    .map(([field, text]) => [field, text?.replaceAll('\0', '\ufffd')]);
+  return {
+    ...(Object.fromEntries(texts) as HistoryFilter),
+    ...(from == null ? {} : { from }),
+    ...(to == null ? {} : { to }),
+  };
 }
 
 function clusterCounts(table: RoutingTable) {

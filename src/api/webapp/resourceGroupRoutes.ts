@@ -21,6 +21,7 @@ import { type Checked, compileCheck } from '../../model/validation.ts';
 import type { ResourceGroupStore, Written } from '../../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
 import { malformed, requireLoadable } from '../errors.ts';
+import { bodyIsOptional } from '../openapi.ts';
 import { reference, withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
@@ -71,7 +72,15 @@ export async function webappResourceGroupRoutes(
   ) =>
     app.post(
       `/webapp/${call}`,
-      { schema: { tags, summary, body, response: { 200: successAnswer('What was found.', data), ...errors } } },
+      {
+        schema: {
+          tags,
+          summary,
+          ...bodyIsOptional,
+          body,
+          response: { 200: successAnswer('What was found.', data), ...errors },
+        },
+      },
       async (request, reply) => {
         const query = sent(request, parse);
         const found = await use(query.useSchema, (store) => find(store, query));
