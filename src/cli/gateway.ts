@@ -13,10 +13,7 @@ import { headerUserAnalyzer } from '../gateway/requestAnalyzer.ts';
 import { trustPeers } from '../gateway/trustedProxies.ts';
 import { systemClock } from '../model/clock.ts';
 import { productNames } from '../model/names.ts';
-import { Controller } from '../operator/controller.ts';
-import { DatabaseLeadership } from '../operator/leadership.ts';
-import { operatorMetrics } from '../operator/metrics.ts';
-import { ResourceClusterRegistry } from '../operator/resourceClusterRegistry.ts';
+import { createOperator } from '../operator/operator.ts';
 import { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { createRuleCompiler } from '../rules/set/compiler.ts';
 import { createHistoryWriter } from '../store/historyWriter.ts';
@@ -24,7 +21,6 @@ import { startRetention } from '../store/retention.ts';
 import { openStoreWaiting } from '../store/waitingStore.ts';
 import { listen } from './listeners.ts';
 import { gatewayReadiness } from './readiness.ts';
-import { resourceSource } from './resourceSource.ts';
 import {
   dataPlaneSettings,
   historySettings,
@@ -103,37 +99,28 @@ async function startParts(
   });
   parts.defer(() => history.close(FLUSH_TIMEOUT_MS));
   const table = new RoutingTableHolder();
-  const source = resourceSource(config, store, logger, clock);
-  const leadership = new DatabaseLeadership({ store, holder: `${hostname()}-${randomUUID()}`, clock, logger });
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
     names,
     onRuleFailure: (failure) => logger.warn(failure, 'a rule failed'),
     monotonic: () => clock.monotonic(),
   });
-  const controller = new Controller({
-    source,
+  const operator = await createOperator({
+    resources: config.resources,
+    apiWrites: () => current.resources.apiWrites,
+    allowedServiceNamespaces: () => current.resources.allowedServiceNamespaces,
+    defaultRoutingGroup: config.routing.defaultRoutingGroup,
     store,
     table,
     compiler,
     rulesFile: () => null,
-    leadership,
-    allowedServiceNamespaces: () => current.resources.allowedServiceNamespaces,
-    defaultRoutingGroup: config.routing.defaultRoutingGroup,
-    unmanagedRows: config.resources.unmanagedRows,
+    instance: `${hostname()}-${randomUUID()}`,
     clock,
     random,
     logger,
-    metrics: operatorMetrics(metrics),
+    metrics,
   });
-  parts.defer(() => controller.stop());
-  const registry = new ResourceClusterRegistry({
-    source,
-    controller,
-    table,
-    apiWrites: () => current.resources.apiWrites,
-    clock,
-  });
+  parts.defer(() => operator.stop());
 
   const infoCheck = new InfoCheck({
     retries: () => current.monitor.retries,
@@ -158,7 +145,7 @@ async function startParts(
       random,
       connectionFailed: (cluster, baseUrl, reason) => monitors.connectionFailed(cluster, baseUrl, reason),
       onObservation: ({ cluster, honoured, message }) =>
-        controller.reportForwardedHeaders(cluster, { ok: honoured, message }),
+        operator.controller.reportForwardedHeaders(cluster, { ok: honoured, message }),
     },
     {
       additionalStatementPaths: config.additionalStatementPaths,
@@ -172,8 +159,8 @@ async function startParts(
   const readiness = gatewayReadiness({
     table,
     store,
-    source,
-    leadership,
+    source: operator.source,
+    leadership: operator.leadership,
     history,
     config,
     clock,
@@ -192,7 +179,7 @@ async function startParts(
     disablePages: () => current.uiConfiguration.disablePages,
   };
   const api = await createApi(
-    { registry, table, readiness, metrics, logger, resourceGroups, webapp },
+    { registry: operator.registry, table, readiness, metrics, logger, resourceGroups, webapp },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
 
@@ -200,13 +187,13 @@ async function startParts(
   const stopRetention = startRetention({
     store,
     historyHours: () => current.dataStore.queryHistoryHoursRetention,
-    isLeader: () => leadership.isLeader,
+    isLeader: () => operator.leadership.isLeader,
     logger,
     clock,
   });
   parts.defer(stopRetention);
   monitors.start();
-  await controller.start();
+  await operator.start();
   await dataPlane.start();
   parts.defer(() => dataPlane.close(0));
   const listeners = await listen(config, dataPlane, api.handler);

@@ -9,13 +9,9 @@ import { Controller } from './controller.ts';
 import { DatabaseSource } from './database/databaseSource.ts';
 import { standaloneRow } from './database/standaloneRow.ts';
 import { DirectorySource } from './directory/directorySource.ts';
-import { EventRecorder } from './kubernetes/eventRecorder.ts';
-import { type HealthCredentials, SecretCredentials } from './kubernetes/healthCredentials.ts';
-import { KubeApi } from './kubernetes/kubeApi.ts';
-import { loadKubeConfig, ownNamespace, watchedNamespace } from './kubernetes/kubeConfig.ts';
-import { KubernetesServices } from './kubernetes/kubernetesServices.ts';
-import { KubernetesSource } from './kubernetes/kubernetesSource.ts';
-import { LeaseLeadership } from './kubernetes/leaseLeadership.ts';
+import type { EventRecorder } from './kubernetes/eventRecorder.ts';
+import type { HealthCredentials, SecretCredentials } from './kubernetes/healthCredentials.ts';
+import type { KubernetesServices } from './kubernetes/kubernetesServices.ts';
 import { DatabaseLeadership, type Leadership } from './leadership.ts';
 import { operatorMetrics } from './metrics.ts';
 import { type ApiWrites, ResourceClusterRegistry } from './resourceClusterRegistry.ts';
@@ -64,7 +60,7 @@ export interface Operator {
 }
 
 /** Parts that depend on where resources are. */
-interface SourceParts {
+export interface SourceParts {
   readonly source: ResourceSource;
   readonly leadership: Leadership;
   readonly services?: KubernetesServices;
@@ -74,8 +70,8 @@ interface SourceParts {
 }
 
 /** Makes the operator for the configured source of resources. */
-export function createOperator(options: OperatorOptions): Operator {
-  const parts = sourceParts(options);
+export async function createOperator(options: OperatorOptions): Promise<Operator> {
+  const parts = await sourceParts(options);
   const { source, leadership, services, events, credentials } = parts;
   const { store, table, clock, random, logger } = options;
   const controller = new Controller({
@@ -114,10 +110,14 @@ export function createOperator(options: OperatorOptions): Operator {
   };
 }
 
-function sourceParts(options: OperatorOptions): SourceParts {
+async function sourceParts(options: OperatorOptions): Promise<SourceParts> {
   const { resources, store, clock, logger } = options;
   const row = new DatabaseLeadership({ store, holder: options.instance, clock, logger });
-  if (resources.source === 'kubernetes') return kubernetesParts(options, row);
+  if (resources.source === 'kubernetes') {
+    // The client library takes half a second to load: only where it is needed.
+    const { kubernetesParts } = await import('./kubernetes/kubernetesParts.ts');
+    return kubernetesParts(options, row);
+  }
   const namespace = resources.namespace === null || resources.namespace === '*' ? 'default' : resources.namespace;
   if (resources.source === 'database') {
     const source = new DatabaseSource({ store, rowOf: standaloneRow, namespace, clock, logger });
@@ -126,24 +126,6 @@ function sourceParts(options: OperatorOptions): SourceParts {
   // The configuration's schema asks for a directory with this source.
   const directory = resources.directory ?? '.';
   return { source: new DirectorySource({ directory, namespace, clock, logger }), leadership: row };
-}
-
-function kubernetesParts(options: OperatorOptions, row: DatabaseLeadership): SourceParts {
-  const { resources, clock, random, logger, instance: holder } = options;
-  const config = loadKubeConfig(resources.kubeconfig);
-  const api = new KubeApi(config);
-  const namespace = watchedNamespace(resources.namespace, config);
-  const own = ownNamespace(config);
-  const writeNamespace = resources.writeNamespace ?? namespace ?? own;
-  const leaseNamespace = namespace ?? own;
-  return {
-    source: new KubernetesSource({ api, namespace, writeNamespace, clock, random, logger }),
-    leadership: new LeaseLeadership({ api, namespace: leaseNamespace, holder, row, clock, logger }),
-    services: new KubernetesServices({ api, clock, random, logger }),
-    events: new EventRecorder({ api, instance: holder, clock, logger }),
-    credentials: new SecretCredentials(api, clock),
-    stop: () => config.destroy(),
-  };
 }
 
 function resourceOfCluster(controller: Controller, cluster: string): Resource | null {

@@ -1,0 +1,31 @@
+import type { DatabaseLeadership } from '../leadership.ts';
+import type { OperatorOptions, SourceParts } from '../operator.ts';
+import { EventRecorder } from './eventRecorder.ts';
+import { SecretCredentials } from './healthCredentials.ts';
+import { KubeApi } from './kubeApi.ts';
+import { loadKubeConfig, ownNamespace, watchedNamespace } from './kubeConfig.ts';
+import { KubernetesServices } from './kubernetesServices.ts';
+import { KubernetesSource } from './kubernetesSource.ts';
+import { LeaseLeadership } from './leaseLeadership.ts';
+
+/**
+ * The parts of an operator whose resources are on a Kubernetes API server.
+ * @param row the database's epoch row, which fences what the holder of the Lease writes there
+ */
+export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadership): SourceParts {
+  const { resources, clock, random, logger, instance: holder } = options;
+  const config = loadKubeConfig(resources.kubeconfig);
+  const api = new KubeApi(config);
+  const namespace = watchedNamespace(resources.namespace, config);
+  const own = ownNamespace(config);
+  const writeNamespace = resources.writeNamespace ?? namespace ?? own;
+  const leaseNamespace = namespace ?? own;
+  return {
+    source: new KubernetesSource({ api, namespace, writeNamespace, clock, random, logger }),
+    leadership: new LeaseLeadership({ api, namespace: leaseNamespace, holder, row, clock, logger }),
+    services: new KubernetesServices({ api, clock, random, logger }),
+    events: new EventRecorder({ api, instance: holder, clock, logger }),
+    credentials: new SecretCredentials(api, clock),
+    stop: () => config.destroy(),
+  };
+}
