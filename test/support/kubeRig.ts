@@ -95,7 +95,7 @@ export async function kubeRig(plane: ControlPlane): Promise<KubeRig> {
       const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
       const store = await openStore({ jdbcUrl, runMigrations: true, logger });
       const table = new RoutingTableHolder();
-      const operator = createOperator({
+      const operator = await createOperator({
         resources: {
           source: 'kubernetes',
           directory: null,
