@@ -157,6 +157,7 @@ async function runMillion(
   console.log(
     `memory over ${requests} requests (${failed} failed), MB: ${slices.map((value) => value.toFixed(0)).join(' ')}`,
   );
+  console.log(`live after collection, MB: ${live.map((value) => value.toFixed(1)).join(' ')}`);
   console.log(
     `last quarter ${last.toFixed(0)} MB, second quarter ${second.toFixed(0)} MB: ${flat ? 'flat' : 'GROWING'}`,
   );
