@@ -14,6 +14,9 @@ import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.
 import type { QueryCounts } from '../store/queryCounts.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
 import type { QueryHistoryRepository } from '../store/store.ts';
+import type { Authentication } from './auth/authentication.ts';
+import { guardRoutes } from './auth/guard.ts';
+import { loginRoutes } from './auth/loginRoutes.ts';
 import { entityRoutes } from './entityRoutes.ts';
 import { errorHandler, malformed, pathOf } from './errors.ts';
 import { healthRoutes } from './healthRoutes.ts';
@@ -43,6 +46,8 @@ export interface ApiDependencies {
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
   readonly metrics: Registry;
   readonly logger: Logger;
+  /** Who may call. */
+  readonly authentication: Authentication;
   /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
   readonly resourceGroups?: SchemaStores | null;
   /** Absent: neither the web application's calls nor the JSON views are served. */
@@ -80,7 +85,7 @@ export interface Api {
 
 /** Makes the API: one Fastify instance without a server of its own, every family of routes a plugin. */
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
-  const { registry, table, readiness, metrics, logger, resourceGroups, webapp } = dependencies;
+  const { registry, table, readiness, metrics, logger, resourceGroups, webapp, authentication } = dependencies;
   const { names, version, bodyLimit = DEFAULT_BODY_LIMIT } = options;
   const onError = errorHandler(logger);
   const app = Fastify({
@@ -114,11 +119,13 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   registerMetrics({ metrics, table, version });
   measureCalls(app, metrics);
 
+  guardRoutes(app, authentication, logger);
   const methods = otherMethods(app);
   await collectOpenapi(app, names.product, version);
+  await app.register(loginRoutes, { authentication, logger });
   await app.register(registryRoutes, { registry, names });
   await app.register(publicRoutes, { registry, table, names });
-  await app.register(healthRoutes, { readiness, table, names });
+  await app.register(healthRoutes, { readiness: withAuthentication(readiness, authentication), table, names });
   await app.register(metricsRoutes, { metrics, table, version });
   if (resourceGroups) {
     await app.register(resourceGroupRoutes, { stores: resourceGroups, names });
@@ -141,4 +148,12 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   methods.complete();
   await app.ready();
   return { handler: (request, response) => app.routing(request, response), close: () => app.close() };
+}
+
+/** Tells of the way callers are recognised as well, so that an open API is seen. */
+function withAuthentication(readiness: Readiness, authentication: Authentication): Readiness {
+  return {
+    notReadyBecause: () => readiness.notReadyBecause(),
+    components: async () => [...(await readiness.components()), authentication.state()],
+  };
 }

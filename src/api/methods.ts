@@ -26,6 +26,7 @@ export function otherMethods(app: FastifyInstance): { complete(): void } {
         url,
         method: rest,
         schema: { hide: true },
+        config: { role: 'public' },
         exposeHeadRoute: false,
         onRequest: async (request, reply) => {
           reply.header('Allow', allow);

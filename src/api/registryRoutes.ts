@@ -4,6 +4,8 @@ import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import type { ClusterRegistry, WriteContext } from '../operator/clusterRegistry.ts';
+import { recordChange } from './auth/audit.ts';
+import { callerOf } from './auth/guard.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { malformed } from './errors.ts';
 import { jsonBody, utf8 } from './jsonBody.ts';
@@ -101,7 +103,9 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
       async (request, reply) => {
         const checked = parseRegistryCluster(jsonBody(request));
         if (!checked.ok) throw malformed(checked.problems);
+        const before = registry.get(checked.value.name);
         const written = await registry[operation](checked.value, contextOf(request));
+        recordChange(request, { object: `cluster ${written.cluster.name}`, before, after: written.cluster });
         return send(reply, written.pending, written.cluster);
       },
     );
@@ -129,7 +133,9 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
     },
     async (request, reply) => {
       const name = nameToDelete(request.body as Buffer | undefined, registry);
+      const before = registry.get(name);
       const { pending } = await registry.delete(name, contextOf(request));
+      if (before !== null) recordChange(request, { object: `cluster ${name}`, before, after: null });
       return send(reply, pending);
     },
   );
@@ -155,7 +161,9 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
       async (request, reply) => {
         const name = clusterInPath(request);
         try {
-          const { pending } = await registry.setActive(name, active, contextOf(request));
+          const before = registry.get(name);
+          const { pending, cluster } = await registry.setActive(name, active, contextOf(request));
+          recordChange(request, { object: `cluster ${name}`, before, after: cluster });
           return send(reply, pending);
         } catch (error) {
           if (!(error instanceof GatewayError) || error.code !== 'EG_NOT_FOUND') throw error;
@@ -167,10 +175,11 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
   }
 }
 
-/** Who asks. Callers are not told apart until authentication is configured. */
+/** Who asks; `api` where callers are not told apart. */
 function contextOf(request: FastifyRequest): WriteContext {
   const { force } = request.query as { force?: string };
-  return { by: 'api', force: force === 'true' || force === '' };
+  const { name, by } = callerOf(request);
+  return { by: by === 'open' ? 'api' : name, force: force === 'true' || force === '' };
 }
 
 /** The name as text, or of `{"name": "…"}`, which clients in the field send. One line end after it is not part of it. */

@@ -4,6 +4,9 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { RE2JS } from 're2js';
 import { createApi } from '../api/api.ts';
+import { ownCookies } from '../api/auth/cookies.ts';
+import { openAuthentication } from '../api/auth/openAuthentication.ts';
+import type { Environment } from '../config/environment.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import { createDataPlane } from '../gateway/dataPlane.ts';
@@ -13,6 +16,7 @@ import { headerUserAnalyzer } from '../gateway/requestAnalyzer.ts';
 import { trustPeers } from '../gateway/trustedProxies.ts';
 import { systemClock } from '../model/clock.ts';
 import { productNames } from '../model/names.ts';
+import { loadKubeConfig, watchedNamespace } from '../operator/kubernetes/kubeConfig.ts';
 import { createOperator } from '../operator/operator.ts';
 import { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { createRuleCompiler } from '../rules/set/compiler.ts';
@@ -46,6 +50,8 @@ export interface GatewayOptions {
   readonly config: GatewayConfig;
   readonly version: string;
   readonly logger: Logger;
+  /** Variables for files that the configuration names. */
+  readonly environment: Environment;
 }
 
 /** Time for the last batch of history at a clean stop; what is left then lies on disk for the next start. */
@@ -70,7 +76,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
 
 /** @param parts takes what has to be undone at the end, last first */
 async function startParts(
-  { config, version, logger }: GatewayOptions,
+  { config, version, logger, environment }: GatewayOptions,
   parts: AsyncDisposableStack,
 ): Promise<RunningGateway> {
   const clock = systemClock;
@@ -78,6 +84,7 @@ async function startParts(
   const random = Math.random;
   const names = productNames(config.protocol.productName);
   const metrics = new Registry();
+  const trustPeer = trustPeers(config.serverConfig['http-server.process-forwarded'], config.server.trustedProxies);
   let current = config;
   let stopping = false;
 
@@ -150,8 +157,8 @@ async function startParts(
     {
       additionalStatementPaths: config.additionalStatementPaths,
       extraWhitelistPaths: config.extraWhitelistPaths.map((pattern) => RE2JS.compile(pattern)),
-      trustPeer: trustPeers(config.serverConfig['http-server.process-forwarded'], config.server.trustedProxies),
-      ownCookies: [],
+      trustPeer,
+      ownCookies: ownCookies(names),
       upstream: upstreamOptions(config),
       settings: dataPlaneSettings(config),
     },
@@ -178,8 +185,20 @@ async function startParts(
     startedAt,
     disablePages: () => current.uiConfiguration.disablePages,
   };
+  const authentication = await openAuthentication(config, {
+    names,
+    trustPeer,
+    environment,
+    kubernetes: () => {
+      const kubeConfig = loadKubeConfig(config.resources.kubeconfig);
+      return { kubeConfig, namespace: watchedNamespace(config.resources.namespace, kubeConfig) };
+    },
+    revocations: null,
+    clock,
+    logger,
+  });
   const api = await createApi(
-    { registry: operator.registry, table, readiness, metrics, logger, resourceGroups, webapp },
+    { registry: operator.registry, table, readiness, metrics, logger, authentication, resourceGroups, webapp },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
 

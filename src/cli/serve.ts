@@ -31,7 +31,12 @@ async function serve(configPath: string | undefined, io: CliIo): Promise<number>
   const toldToStop = stopSignal();
   let gateway: RunningGateway;
   try {
-    gateway = await startGateway({ config: loaded.config, version: manifest.version, logger });
+    gateway = await startGateway({
+      config: loaded.config,
+      version: manifest.version,
+      logger,
+      environment: io.environment,
+    });
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     logger.fatal({ code: error.code, field: error.field }, error.message);

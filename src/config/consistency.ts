@@ -105,12 +105,26 @@ function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Rep
 
 function checkAuthentication({ authentication }: GatewayConfig, report: Report): void {
   if (authentication === null) return;
-  const { defaultType } = authentication;
-  if (authentication[defaultType] === null) {
+  const { defaultType, form, oauth, kubernetes } = authentication;
+  if (defaultType === null && form === null && oauth === null && kubernetes === null) {
+    report('authentication', 'must hold form, oauth or kubernetes; leave it out to let every call pass');
+  }
+  if (defaultType !== null && authentication[defaultType] === null) {
     report(
       `authentication.${defaultType}`,
       `must be given, as authentication.defaultType is ${defaultType}`,
       'authentication.defaultType',
+    );
+  }
+  if (oauth === null) return;
+  const endpoints = ['authorizationEndpoint', 'tokenEndpoint', 'jwkEndpoint'] as const;
+  const given = endpoints.find((key) => oauth[key] !== null);
+  for (const key of endpoints) {
+    if (given === undefined || oauth[key] !== null) continue;
+    report(
+      `authentication.oauth.${key}`,
+      `must be given, as ${given} is; without all three they are discovered from the issuer`,
+      `authentication.oauth.${given}`,
     );
   }
 }

@@ -18,8 +18,13 @@ export const errorCatalog = {
   EG_TOO_LARGE: { status: 413, meaning: 'The body is larger than the limit.' },
   EG_MEDIA_TYPE: { status: 415, meaning: 'The Content-Type is not accepted here.' },
   EG_IMPOSSIBLE: { status: 422, meaning: 'Well-formed, but it cannot be done.' },
+  EG_TOO_MANY_ATTEMPTS: { status: 429, meaning: 'Too many logins failed; `Retry-After` says how long to wait.' },
   EG_INTERNAL: { status: 500, meaning: 'A defect of the gateway; the log has the details under the same request id.' },
   EG_CLUSTER_FAILED: { status: 502, meaning: 'The cluster did not answer properly.' },
+  EG_IDENTITY_UNAVAILABLE: {
+    status: 503,
+    meaning: 'What knows users (OpenID provider, LDAP server, Kubernetes API server) is away.',
+  },
   EG_SOURCE_UNAVAILABLE: {
     status: 503,
     meaning: 'The resource source (API server, directory) is away; nothing was changed.',

@@ -1,9 +1,16 @@
 import { createServer, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { KubeConfig } from '@kubernetes/client-node';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
 import { type Api, type ApiOptions, createApi, type WebappDependencies } from '../../src/api/api.ts';
+import {
+  type AuthenticationDependencies,
+  type AuthenticationSettings,
+  openAuthentication,
+} from '../../src/api/auth/openAuthentication.ts';
 import type { Readiness } from '../../src/api/readiness.ts';
+import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import type { ClusterRegistry } from '../../src/operator/clusterRegistry.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
@@ -47,6 +54,9 @@ export type ServerOptions = Partial<ApiOptions> & {
   readonly logger?: Logger;
   readonly resourceGroups?: SchemaStores;
   readonly webapp?: WebappDependencies;
+  /** Who may call; everybody where it is left out. */
+  readonly access?: Partial<AuthenticationSettings>;
+  readonly accessDependencies?: Partial<AuthenticationDependencies>;
 };
 
 /** Starts the API over a TableRegistry. */
@@ -70,8 +80,23 @@ export async function startApiOver<R extends ClusterRegistry>(
     notReadyBecause: () => server.readiness.notReadyBecause(),
     components: () => server.readiness.components(),
   };
+  const names = productNames(options.product ?? 'Engine');
+  const authentication = await openAuthentication(
+    { authentication: null, authorization: null, presetUsers: {}, pagePermissions: {}, ...options.access },
+    {
+      names,
+      trustPeer: () => false,
+      environment: {},
+      kubernetes: () => ({ kubeConfig: new KubeConfig(), namespace: 'default' }),
+      revocations: null,
+      clock: systemClock,
+      logger,
+      ...options.accessDependencies,
+    },
+  );
   const api: Api = await createApi(
     {
+      authentication,
       registry,
       table,
       readiness,
@@ -80,7 +105,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       resourceGroups: options.resourceGroups ?? null,
       webapp: options.webapp ?? null,
     },
-    { names: productNames(options.product ?? 'Engine'), version: '1.2.3', ...options },
+    { names, version: '1.2.3', ...options },
   );
   const http = createServer((request, response) => api.handler(request, response));
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));

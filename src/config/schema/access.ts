@@ -1,10 +1,42 @@
-import { choice, duration, flag, listOf, mapOf, optionalSection, section, text } from '../fields.ts';
+import { choice, duration, flag, integer, listOf, mapOf, optionalSection, section, text } from '../fields.ts';
 import { unlessBuilt } from './pendingFeatures.ts';
 
 /** `authentication` (contract.md §6, §8). */
 export const authentication = optionalSection(
   {
-    defaultType: choice(['form', 'oauth'], { description: 'Way of logging in that is offered.' }),
+    defaultType: choice(['form', 'oauth'], {
+      description:
+        'Way of logging in; needs the group of that name. Where form and oauth are configured, form is offered.',
+      default: null,
+    }),
+    session: section(
+      {
+        lifetime: duration({
+          description: 'Time after which a login runs out.',
+          default: 12 * 3_600_000,
+          minimum: 60_000,
+          maximum: 30 * 86_400_000,
+        }),
+      },
+      { description: 'Sessions of users who have logged in.' },
+    ),
+    loginLimit: section(
+      {
+        maxAttempts: integer({
+          description: 'Failed logins of one name from one address within the window; more are answered 429.',
+          default: 10,
+          minimum: 1,
+          maximum: 10_000,
+        }),
+        window: duration({
+          description: 'Window in which failed logins are counted.',
+          default: 15 * 60_000,
+          minimum: 1000,
+          maximum: 86_400_000,
+        }),
+      },
+      { description: 'Limit of failed logins.' },
+    ),
     form: optionalSection(
       {
         ldapConfigPath: text({
@@ -30,26 +62,63 @@ export const authentication = optionalSection(
         issuer: text({ description: 'Issuer of tokens.', format: 'url' }),
         clientId: text({ description: 'Client id at the provider.' }),
         clientSecret: text({ description: 'Client secret at the provider.', secret: true }),
-        tokenEndpoint: text({ description: "The provider's token endpoint.", format: 'url' }),
-        authorizationEndpoint: text({ description: "The provider's authorization endpoint.", format: 'url' }),
-        jwkEndpoint: text({ description: "The provider's keys.", format: 'url' }),
+        tokenEndpoint: text({
+          description:
+            "The provider's token endpoint; unset with the two below, all three are discovered from the issuer.",
+          default: null,
+          format: 'url',
+        }),
+        authorizationEndpoint: text({
+          description: "The provider's authorization endpoint.",
+          default: null,
+          format: 'url',
+        }),
+        jwkEndpoint: text({
+          description: "The provider's keys.",
+          default: null,
+          format: 'url',
+        }),
         redirectUrl: text({ description: "The gateway's own callback URL.", format: 'url' }),
         redirectWebUrl: text({
           description: 'Where the browser goes after logging in; `/` by default.',
           default: null,
         }),
-        scopes: listOf(text({ description: 'Scope.' }), { description: 'Scopes asked for.' }),
-        userIdField: text({ description: 'Claim that holds the user name.' }),
-        privilegesField: text({ description: 'Claim that holds the privileges.', default: null }),
+        scopes: listOf(text({ description: 'Scope.' }), {
+          description: 'Scopes asked for.',
+          default: ['openid', 'profile', 'email'],
+        }),
+        userIdField: text({ description: 'Claim that holds the user name.', default: 'sub' }),
+        privilegesField: text({
+          description: 'Claim that holds the privileges; a list is joined by `_`. Unset, they are looked up by name.',
+          default: null,
+        }),
         audiences: listOf(text({ description: 'Audience.' }), {
-          description: 'Audiences of which a token must name one; unset, none is asked for.',
+          description: 'Audiences of which a token must name one; unset, the client id.',
           default: null,
         }),
       },
       { description: 'Logging in at an OpenID Connect provider.' },
     ),
+    kubernetes: optionalSection(
+      {
+        audiences: listOf(text({ description: 'Audience.' }), {
+          description: "Audiences that tokens may be issued for; unset, the API server's own.",
+          default: null,
+        }),
+        cacheDuration: duration({
+          description: 'Time for which answers of the API server are believed.',
+          default: 10_000,
+          minimum: 0,
+          maximum: 300_000,
+        }),
+      },
+      {
+        description:
+          'Tokens of the Kubernetes cluster: TokenReview says who calls, SubjectAccessReview on engineclusters and routingrules what they may.',
+      },
+    ),
   },
-  { description: 'Who may call the API; without it every call passes.', ...unlessBuilt('authentication') },
+  { description: 'Who may call the API; without it every call passes.' },
 );
 
 /** `authorization` (contract.md §6, §8; design.md: /webapp roles). */
@@ -66,7 +135,6 @@ export const authorization = optionalSection(
   },
   {
     description: 'Which privileges give which role; the whole text of the privileges must match.',
-    ...unlessBuilt('authentication'),
   },
 );
 
@@ -74,19 +142,18 @@ export const authorization = optionalSection(
 export const presetUsers = mapOf(
   section(
     {
-      password: text({ description: 'Password or its hash.', default: null, secret: true }),
+      password: text({ description: 'Password, or its bcrypt or scrypt hash.', default: null, secret: true }),
       privileges: text({ description: 'Privileges, e.g. ADMIN_USER_API.', default: null }),
     },
     { description: 'One user.' },
   ),
-  { description: 'Users of form logins, by name.', default: {}, ...unlessBuilt('authentication') },
+  { description: 'Users of form logins, by name.', default: {} },
 );
 
 /** `pagePermissions`, `uiConfiguration`: what the user interface shows (contract.md §6, §8.7). */
 export const pagePermissions = mapOf(text({ description: 'Pages joined by `_`; unset, all.', default: null }), {
   description: 'Pages that a role sees, by role; a role without entry sees all.',
   default: {},
-  ...unlessBuilt('userInterface'),
 });
 
 /** `uiConfiguration` (contract.md §6). */

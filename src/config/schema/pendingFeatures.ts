@@ -3,8 +3,6 @@
  * yet. Whoever builds one deletes its line here; its keys then count.
  */
 const pendingFeatures = {
-  authentication:
-    'logging in is not built into this version: every REST call passes without authentication, as if the key were not there',
   cancelOnDisconnect: 'this version leaves queries running when their client goes away',
   externalRules: 'this version does not ask external rules services',
   handshakeCookies: 'sticky cookies of the OAuth2 handshake are not built into this version',
@@ -18,7 +16,6 @@ const pendingFeatures = {
 
 /** A feature that may be missing. */
 export type Feature =
-  | 'authentication'
   | 'cancelOnDisconnect'
   | 'externalRules'
   | 'handshakeCookies'

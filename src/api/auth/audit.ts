@@ -1,0 +1,77 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { pathOf } from '../errors.ts';
+
+/** A change that a call made. */
+export interface Change {
+  /** What changed, e.g. `EngineCluster adhoc-1`. */
+  readonly object: string;
+  /** As it was; null: it was not there. */
+  readonly before: unknown;
+  /** As it is; null: it is gone. */
+  readonly after: unknown;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the call changed, as far as its route told. */
+    changes: Change[];
+  }
+}
+
+/** Longest body that an audit line repeats, in bytes. */
+const MAX_BODY = 16_384;
+
+/** Tells the audit what a call changes; written to the log when the call has succeeded. */
+export function recordChange(request: FastifyRequest, change: Change): void {
+  request.changes.push(change);
+}
+
+/**
+ * Writes a line for every change (who, from where, by which call, what, before and after) and for every call that was
+ * refused. A call whose route tells no change is written with what was sent. Never a credential: logins have no body here.
+ * @param isWrite whether a route may change something
+ */
+export function auditCalls(
+  app: FastifyInstance,
+  logger: Logger,
+  isWrite: (request: FastifyRequest) => boolean,
+  addressOf: (request: FastifyRequest) => string,
+): void {
+  app.decorateRequest('changes');
+  app.addHook('onRequest', async (request) => {
+    request.changes = [];
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const { statusCode } = reply;
+    const who = { user: request.caller?.name ?? null, recognisedBy: request.caller?.by ?? null };
+    const call = {
+      ...who,
+      address: addressOf(request),
+      method: request.method,
+      path: pathOf(request),
+      status: statusCode,
+      requestId: request.id,
+    };
+    if (statusCode === 401 || statusCode === 403 || statusCode === 429) {
+      logger.warn({ audit: call }, 'call refused');
+      return;
+    }
+    if (statusCode >= 400) return;
+    for (const change of request.changes) logger.info({ audit: { ...call, ...change } }, 'changed');
+    if (request.changes.length > 0 || !isWrite(request)) return;
+    logger.info({ audit: { ...call, query: request.query, sent: sentBody(request) } }, 'changed');
+  });
+}
+
+function sentBody(request: FastifyRequest): unknown {
+  const body = request.body;
+  if (!Buffer.isBuffer(body)) return body ?? null;
+  if (body.length > MAX_BODY) return `${body.length} bytes`;
+  const text = body.toString();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,176 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { GatewayError } from '../../model/errors.ts';
+import type { ProductNames } from '../../model/names.ts';
+import type { ComponentState } from '../readiness.ts';
+import { isBrowser, isSafeMethod, requireTokenHeader } from './browserChecks.ts';
+import { type Caller, callerWithRoles, openCaller, type Recognition } from './caller.ts';
+import type { Origin } from './clientAddress.ts';
+import { cookieNames, readCookies } from './cookies.ts';
+import { readCredentials } from './credentials.ts';
+import type { FormLogin } from './formLogin.ts';
+import type { KubernetesAccess } from './kubernetesAccess.ts';
+import type { OidcLogin } from './oidcLogin.ts';
+import type { PresetUsers } from './presetUsers.ts';
+import type { Privileges } from './privileges.ts';
+import type { ProviderTokens } from './providerTokens.ts';
+import type { Session, SessionOrigin, Sessions } from './sessions.ts';
+
+/** What `/loginType` answers (contract §1.7); `kubernetes`: a token of the cluster is the password. */
+export type LoginType = 'form' | 'oauth' | 'kubernetes' | 'none';
+
+/** The configured ways of recognising callers; null where one is not configured. */
+export interface AuthenticationParts {
+  readonly names: ProductNames;
+  readonly sessions: Sessions;
+  readonly presets: PresetUsers;
+  readonly privileges: Privileges;
+  readonly form: FormLogin | null;
+  readonly oidc: OidcLogin | null;
+  readonly providerTokens: ProviderTokens | null;
+  readonly kubernetes: KubernetesAccess | null;
+  readonly pagePermissions: Readonly<Record<string, string | null>>;
+  /** Where the browser goes after a login at the provider. */
+  readonly redirectWebUrl: string;
+  readonly webappReadRole: 'ADMIN' | 'USER';
+  readonly originOf: (request: FastifyRequest['raw']) => Origin;
+}
+
+/** Recognises callers (contract §8). */
+export class Authentication {
+  readonly parts: AuthenticationParts;
+  readonly loginType: LoginType;
+
+  constructor(parts: AuthenticationParts) {
+    this.parts = parts;
+    const { form, oidc, kubernetes } = parts;
+    this.loginType = form !== null ? 'form' : oidc !== null ? 'oauth' : kubernetes !== null ? 'kubernetes' : 'none';
+  }
+
+  /** True when nothing is configured: everybody may do everything. */
+  get isOpen(): boolean {
+    return this.loginType === 'none';
+  }
+
+  /** For `/readyz?verbose`. */
+  state(): ComponentState {
+    const { form, oidc, kubernetes } = this.parts;
+    if (this.isOpen) {
+      const message = 'open: every call passes with all roles; configure "authentication" to change that';
+      return { name: 'authentication', ok: false, message };
+    }
+    const ways = [form && 'form', oidc && 'oauth', kubernetes && 'kubernetes'].filter((way) => way !== null);
+    return { name: 'authentication', ok: true, message: ways.join(', ') };
+  }
+
+  /**
+   * Recognises the caller of a request.
+   * @throws GatewayError EG_UNAUTHENTICATED (the challenge is on the reply), EG_FORBIDDEN (a write by cookie without its
+   * header), EG_TOO_MANY_ATTEMPTS, EG_IDENTITY_UNAVAILABLE
+   */
+  async callerOf(request: FastifyRequest, reply: FastifyReply): Promise<Caller> {
+    if (this.isOpen) return openCaller;
+    const origin = this.parts.originOf(request.raw);
+    const { headers } = request;
+    const cookies = cookieNames(this.parts.names, origin.view.scheme === 'https');
+    const shown = readCredentials(headers.authorization, readCookies(headers.cookie).get(cookies.session));
+    const refuse = (why: string, invalidToken = false): GatewayError => {
+      reply.header('WWW-Authenticate', this.#challenges(isBrowser(headers), invalidToken));
+      return new GatewayError('EG_UNAUTHENTICATED', why);
+    };
+    switch (shown.kind) {
+      case 'none':
+        throw refuse('Log in first, or send an Authorization header.');
+      case 'unreadable':
+        throw refuse(shown.why);
+      case 'basic': {
+        if (this.parts.form === null) throw refuse('Basic credentials are not accepted here.');
+        const known = await this.parts.form.checkAgain(shown.name, shown.password, origin.address);
+        if (known === null) throw refuse('Name or password are wrong.');
+        const caller = await this.#callerFrom(shown.name, known, 'basic');
+        if (caller === null) throw refuse('Name or password are wrong.');
+        return caller;
+      }
+      case 'bearer': {
+        const caller = await this.#bearer(shown.token);
+        if (typeof caller === 'string') throw refuse(caller, true);
+        return caller;
+      }
+      case 'cookie': {
+        const found = await this.sessionOf(shown.token);
+        if (typeof found === 'string') throw refuse(found, true);
+        if (!isSafeMethod(request.method)) {
+          const header = csrfHeader(this.parts.names);
+          const sent = headers[header.toLowerCase()];
+          requireTokenHeader(
+            typeof sent === 'string' ? sent : undefined,
+            found.session.csrfToken,
+            header,
+            cookies.csrf,
+          );
+        }
+        return found.caller;
+      }
+    }
+  }
+
+  /** The session of a token with its caller, or why there is none. */
+  async sessionOf(token: string): Promise<{ readonly session: Session; readonly caller: Caller } | string> {
+    const read = await this.parts.sessions.read(token);
+    if (read === null) return 'The session is not one of this gateway.';
+    if ('ended' in read) return read.ended;
+    const { session } = read;
+    const caller = await this.#callerFrom(session.user, session.origin, 'session');
+    return caller === null ? 'The user of the session is not known any more.' : { session, caller };
+  }
+
+  /** The caller of a bearer token, or why it is not accepted: our session, the provider's JWT, the cluster's token. */
+  async #bearer(token: string): Promise<Caller | string> {
+    const { sessions, providerTokens, kubernetes, privileges } = this.parts;
+    const read = await sessions.read(token);
+    if (read !== null) {
+      const found = await this.sessionOf(token);
+      return typeof found === 'string' ? found : found.caller;
+    }
+    if (providerTokens?.isMeantFor(token) === true) {
+      const verified = await providerTokens.verify(token);
+      if (typeof verified === 'string') return verified;
+      const text = verified.privileges ?? (await privileges.of(verified.user));
+      return callerWithRoles(verified.user, 'bearer', privileges.rolesOf(text));
+    }
+    if (kubernetes === null) return 'The token is not accepted here.';
+    const identity = await kubernetes.review(token);
+    return identity === null ? 'The token is not accepted here.' : kubernetes.caller(identity);
+  }
+
+  async #callerFrom(user: string, origin: SessionOrigin, by: Recognition): Promise<Caller | null> {
+    const { presets, privileges, form, oidc, kubernetes } = this.parts;
+    switch (origin.kind) {
+      case 'preset':
+        if (form === null || presets.markOf(user) !== origin.mark) return null;
+        break;
+      case 'ldap':
+        if (form?.hasDirectory !== true) return null;
+        break;
+      case 'oauth':
+        if (oidc === null) return null;
+        break;
+      case 'kubernetes':
+        return kubernetes?.caller({ name: user, uid: origin.uid, groups: origin.groups }) ?? null;
+    }
+    const text =
+      origin.kind === 'oauth' ? (origin.privileges ?? (await privileges.of(user))) : await privileges.of(user);
+    return callerWithRoles(user, by, privileges.rolesOf(text));
+  }
+
+  /** RFC 9110 §11.6.1. Browsers get no Basic challenge: they would ask by a window of their own and then send it always. */
+  #challenges(browser: boolean, invalidToken: boolean): string[] {
+    const realm = `realm="${this.parts.names.product} Gateway"`;
+    const bearer = `Bearer ${realm}${invalidToken ? ', error="invalid_token"' : ''}`;
+    return this.parts.form !== null && !browser ? [bearer, `Basic ${realm}, charset="UTF-8"`] : [bearer];
+  }
+}
+
+/** Header in which writes by cookie repeat their session's token. */
+export function csrfHeader(names: ProductNames): string {
+  return names.header('Gateway-CSRF');
+}

@@ -1,0 +1,62 @@
+import type { FastifyReply } from 'fastify';
+import type { ProductNames } from '../../model/names.ts';
+
+/** Cookies that the gateway sets for its own API. Over TLS their names carry prefixes that browsers enforce. */
+export interface OwnCookies {
+  /** The session; scripts cannot read it. */
+  readonly session: string;
+  /** What writes by cookie repeat in a header; scripts of our pages read it. */
+  readonly csrf: string;
+  /** State of a login at a provider, sealed. */
+  readonly oidc: string;
+}
+
+/** Path of the provider's answer; the cookie of a login's state goes nowhere else. */
+export const CALLBACK_PATH = '/oidc/callback';
+
+/** Names of the cookies of a connection. */
+export function cookieNames(names: ProductNames, secure: boolean): OwnCookies {
+  const base = `${names.product}-Gateway`;
+  return secure
+    ? { session: `__Host-${base}-Session`, csrf: `__Host-${base}-CSRF`, oidc: `__Secure-${base}-OIDC` }
+    : { session: `${base}-Session`, csrf: `${base}-CSRF`, oidc: `${base}-OIDC` };
+}
+
+/** All names of cookies that belong to the gateway: the data plane never sends them to a cluster (design.md, 13). */
+export function ownCookies(names: ProductNames): readonly string[] {
+  return [true, false].flatMap((secure) => Object.values(cookieNames(names, secure)));
+}
+
+/** Values of the cookies of a request by name; of a name that comes twice the first (RFC 6265 §5.4 order). */
+export function readCookies(header: string | undefined): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const pair of header?.split(';') ?? []) {
+    const equals = pair.indexOf('=');
+    if (equals < 0) continue;
+    const name = pair.slice(0, equals).trim();
+    if (!found.has(name)) found.set(name, pair.slice(equals + 1).trim());
+  }
+  return found;
+}
+
+/** How a cookie is set. */
+export interface CookieLine {
+  readonly name: string;
+  /** Characters of base64url and dots. */
+  readonly value: string;
+  /** Seconds; 0 removes the cookie. */
+  readonly maxAge: number;
+  readonly path?: string;
+  readonly readable?: boolean;
+  readonly sameSite: 'Strict' | 'Lax';
+  readonly secure: boolean;
+}
+
+/** Adds a `Set-Cookie` line to an answer. */
+export function setCookie(reply: FastifyReply, cookie: CookieLine): void {
+  const { name, value, maxAge, path = '/', readable = false, sameSite, secure } = cookie;
+  const parts = [`${name}=${value}`, `Max-Age=${maxAge}`, `Path=${path}`, `SameSite=${sameSite}`];
+  if (!readable) parts.push('HttpOnly');
+  if (secure) parts.push('Secure');
+  reply.header('set-cookie', parts.join('; '));
+}

@@ -1,0 +1,109 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { Role } from './caller.ts';
+
+/** What a Kubernetes caller must be allowed to do with our resources (SubjectAccessReview). */
+export interface ResourceAccess {
+  readonly verb: 'list' | 'create' | 'update' | 'delete';
+  readonly resource: 'engineclusters' | 'routingrules';
+}
+
+/** What an endpoint asks of its caller. */
+export interface Access {
+  /** Roles of which the caller needs one; empty: being recognised is enough. */
+  readonly anyOf: readonly Role[];
+  /** What RBAC must allow, all of it, where Kubernetes says who may. */
+  readonly resources: readonly ResourceAccess[];
+}
+
+/** Access to an endpoint; `public`: nobody is asked who they are. */
+export type EndpointAccess = Access | 'public';
+
+/** Role that a route may declare as its `config.role`, over the table below. */
+export type RouteRole = Role | 'public';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Role that the route needs, where the table of `endpointAccess.ts` does not have it. */
+    role?: RouteRole;
+  }
+}
+
+const listClusters: ResourceAccess = { verb: 'list', resource: 'engineclusters' };
+const createCluster: ResourceAccess = { verb: 'create', resource: 'engineclusters' };
+const updateCluster: ResourceAccess = { verb: 'update', resource: 'engineclusters' };
+const deleteCluster: ResourceAccess = { verb: 'delete', resource: 'engineclusters' };
+const listRules: ResourceAccess = { verb: 'list', resource: 'routingrules' };
+const updateRule: ResourceAccess = { verb: 'update', resource: 'routingrules' };
+
+/** What stands for a role where Kubernetes decides: reading and writing where no resource of ours is meant. */
+const resourcesOfRole: Readonly<Record<Role, readonly ResourceAccess[]>> = {
+  API: [updateCluster],
+  USER: [listClusters],
+  ADMIN: [updateCluster, updateRule],
+};
+
+/** Access that a role alone describes. */
+export function accessOfRole(role: Role): Access {
+  return { anyOf: [role], resources: resourcesOfRole[role] };
+}
+
+type Row = readonly [pattern: RegExp, access: EndpointAccess];
+
+/**
+ * Access of every path by family (contract §1.2 to §1.8, §8; spec.md: Authentication; design.md: /webapp roles). The
+ * first row that fits counts; a path without a row has to declare its role.
+ * @param webappReadRole `authorization.webappReadRole`: role of the reading calls under /webapp
+ */
+export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'USER'): readonly Row[] {
+  const gateway = names.gatewayPath;
+  const api = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['API'], resources });
+  const user = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['USER'], resources });
+  const admin = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['ADMIN'], resources });
+  // Opening the reads to USER keeps them open to ADMIN.
+  const read = (...resources: readonly ResourceAccess[]): Access => ({
+    anyOf: webappReadRole === 'USER' ? ['USER', 'ADMIN'] : ['ADMIN'],
+    resources,
+  });
+  return [
+    [/^\/gateway\/backend\/modify\/add$/, api(createCluster)],
+    // An update of an unknown name adds it (design.md: registry update).
+    [/^\/gateway\/backend\/modify\/update$/, api(createCluster, updateCluster)],
+    [/^\/gateway\/backend\/modify\/delete$/, api(deleteCluster)],
+    [/^\/gateway\/backend\/(de)?activate\//, api(updateCluster)],
+    [/^\/gateway(\/backend\/(all|active))?$/, api(listClusters)],
+    [new RegExp(`^/${names.pathSegment}/(resourcegroup|selector|globalproperty)/read`), user(listClusters)],
+    [new RegExp(`^/${names.pathSegment}/(resourcegroup|selector|globalproperty)/`), user(updateCluster)],
+    [/^\/webapp\/(getAllBackends|findQueryHistory|getDistribution|getUIConfiguration)$/, read(listClusters)],
+    [/^\/webapp\/(find|get)(ResourceGroup|Selector|GlobalProperty|ExactMatchSourceSelector)$/, read(listClusters)],
+    [/^\/webapp\/getRoutingRules$/, read(listRules)],
+    [/^\/webapp\/updateRoutingRules$/, admin(updateRule)],
+    [/^\/webapp\/saveBackend$/, admin(createCluster)],
+    [/^\/webapp\/updateBackend$/, admin(createCluster, updateCluster)],
+    [/^\/webapp\/deleteBackend$/, admin(deleteCluster)],
+    [/^\/webapp\//, admin(updateCluster)],
+    [/^\/entity(\/|$)/, admin(createCluster, updateCluster)],
+    [/^\/api\/public\//, 'public'],
+    [/^\/api\/explain/, admin(listRules)],
+    [new RegExp(`^${gateway}/api/`), user(listClusters)],
+    [new RegExp(`^(${gateway})?/(livez|readyz)$`), 'public'],
+    [new RegExp(`^${gateway}(/|$)`), 'public'],
+    [/^\/(metrics|openapi\.json)?$/, 'public'],
+    [/^\/(loginType|login|logout|sso|oidc\/callback)$/, 'public'],
+    [/^\/userinfo$/, { anyOf: ['USER', 'ADMIN'], resources: [listClusters] }],
+  ];
+}
+
+/**
+ * Access of a route.
+ * @param url the route's pattern
+ * @throws Error when nobody has said which role it needs: a route is never open by being forgotten
+ */
+export function accessOfRoute(table: readonly Row[], url: string, declared: RouteRole | undefined): EndpointAccess {
+  if (declared === 'public') return 'public';
+  if (declared !== undefined) return accessOfRole(declared);
+  const row = table.find(([pattern]) => pattern.test(url));
+  if (row === undefined) {
+    throw new Error(`route ${url} has no role: declare config.role or add a row in src/api/auth/endpointAccess.ts`);
+  }
+  return row[1];
+}

@@ -1,0 +1,73 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../model/clock.ts';
+import type { AttemptLimit } from './attemptLimit.ts';
+import type { PresetUsers } from './presetUsers.ts';
+import type { SessionOrigin } from './sessions.ts';
+
+/** A directory that passwords can be checked against. */
+export interface PasswordDirectory {
+  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is away */
+  check(name: string, password: string): Promise<boolean>;
+}
+
+/** How long a password that was right is believed for Basic calls, in milliseconds; a hash takes its time. */
+const BELIEVED_MS = 60_000;
+
+/** Longest name and password that are looked at, in characters. */
+const MAX_LENGTH = 1024;
+
+/** Names and passwords (contract §8.3): the LDAP server first, where there is one, then the preset users. */
+export class FormLogin {
+  readonly #ldap: PasswordDirectory | null;
+  readonly #presets: PresetUsers;
+  readonly #limit: AttemptLimit;
+  readonly #believed: LRUCache<string, SessionOrigin>;
+  readonly #key = randomBytes(32);
+
+  constructor(options: {
+    readonly ldap: PasswordDirectory | null;
+    readonly presets: PresetUsers;
+    readonly limit: AttemptLimit;
+    readonly clock: Clock;
+  }) {
+    this.#ldap = options.ldap;
+    this.#presets = options.presets;
+    this.#limit = options.limit;
+    const perf = { now: () => options.clock.monotonic() };
+    this.#believed = new LRUCache({ max: 1000, ttl: BELIEVED_MS, ttlResolution: 0, perf });
+  }
+
+  /** Whether there is an LDAP server to log in at. */
+  get hasDirectory(): boolean {
+    return this.#ldap !== null;
+  }
+
+  /**
+   * Checks a login.
+   * @returns how the user was recognised; null when name or password are wrong
+   * @throws GatewayError EG_TOO_MANY_ATTEMPTS, EG_IDENTITY_UNAVAILABLE
+   */
+  async check(name: string, password: string, address: string): Promise<SessionOrigin | null> {
+    // An empty password makes an LDAP bind an anonymous one, which succeeds (RFC 4513 §5.1.2).
+    if (name === '' || password === '' || name.length > MAX_LENGTH || password.length > MAX_LENGTH) return null;
+    const attempt = async () => {
+      if (this.#ldap !== null && (await this.#ldap.check(name, password))) return { kind: 'ldap' } as const;
+      if (!(await this.#presets.check(name, password))) return null;
+      return { kind: 'preset', mark: this.#presets.markOf(name) ?? '' } as const;
+    };
+    return this.#limit.guard<SessionOrigin | null>(name, address, attempt, (origin) => origin !== null);
+  }
+
+  /** As `check`, for credentials that come with every call. */
+  async checkAgain(name: string, password: string, address: string): Promise<SessionOrigin | null> {
+    const key = createHmac('sha256', this.#key)
+      .update(JSON.stringify([name, password]))
+      .digest('base64');
+    const believed = this.#believed.get(key);
+    if (believed !== undefined) return believed;
+    const origin = await this.check(name, password, address);
+    if (origin !== null) this.#believed.set(key, origin);
+    return origin;
+  }
+}

@@ -1,0 +1,101 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { GatewayError } from '../../model/errors.ts';
+import { errorAnswers } from '../schemas.ts';
+import { failureAnswers } from '../webapp/envelope.ts';
+import { auditCalls } from './audit.ts';
+import type { Authentication } from './authentication.ts';
+import { isSafeMethod, refuseForeignPages } from './browserChecks.ts';
+import type { Caller } from './caller.ts';
+import { accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who calls; null where nobody is asked. */
+    caller: Caller | null;
+  }
+}
+
+/** What a route may answer before it is reached. */
+const statusesOfRefusal = [401, 403, 429, 503] as const;
+
+/**
+ * Makes every route that is registered afterwards ask who calls and whether they may (contract §8). A route whose role
+ * nobody has declared makes this throw at start.
+ */
+export function guardRoutes(app: FastifyInstance, authentication: Authentication, logger: Logger): void {
+  const { names, webappReadRole, originOf } = authentication.parts;
+  const table = endpointTable(names, webappReadRole);
+  const byRoute = new Map<string, EndpointAccess>();
+
+  app.decorateRequest('caller', null);
+  app.addHook('onRoute', (route) => {
+    const access = accessOfRoute(table, route.url, route.config?.role);
+    for (const method of [route.method].flat()) byRoute.set(`${method} ${route.url}`, access);
+    if (access === 'public' || route.schema?.hide === true || authentication.isOpen) return;
+    route.schema = {
+      ...route.schema,
+      response: { ...answersOf(route.url)(...statusesOfRefusal), ...responsesOf(route.schema) },
+    };
+  });
+
+  const accessOf = (request: FastifyRequest) => byRoute.get(`${request.method} ${request.routeOptions.url}`);
+
+  auditCalls(
+    app,
+    logger,
+    (request) => isWrite(accessOf(request), request.method),
+    (request) => originOf(request.raw).address,
+  );
+
+  app.addHook('onRequest', async (request, reply) => {
+    const { method, headers } = request;
+    if (!isSafeMethod(method) && !/^bearer /i.test(headers.authorization ?? '')) {
+      refuseForeignPages(headers, originOf(request.raw).view);
+    }
+    const access = accessOf(request);
+    if (access === undefined) throw new Error(`nobody said who may call ${method} ${request.routeOptions.url}`);
+    if (access === 'public') return;
+    const caller = await authentication.callerOf(request, reply);
+    request.caller = caller;
+    if (!(await caller.permits(access))) throw lacking(caller, access);
+    // Taking over fields of other managers is more than the registry's role (design.md, fixed point 5).
+    if (isForced(request) && !(await caller.permits(accessOfRole('ADMIN'))))
+      throw lacking(caller, accessOfRole('ADMIN'));
+  });
+}
+
+/** Who makes a call whose route needs a role. */
+export function callerOf(request: FastifyRequest): Caller {
+  if (request.caller === null) throw new Error(`nobody was asked who calls ${request.routeOptions.url}`);
+  return request.caller;
+}
+
+function isForced(request: FastifyRequest): boolean {
+  const { force } = (request.query ?? {}) as { force?: unknown };
+  return !isSafeMethod(request.method) && force !== undefined && force !== 'false';
+}
+
+/** Many calls of /webapp are reads by POST: they need nothing but to list. */
+function isWrite(access: EndpointAccess | undefined, method: string): boolean {
+  if (access === undefined || access === 'public') return false;
+  return !isSafeMethod(method) && !access.resources.every(({ verb }) => verb === 'list');
+}
+
+/** Errors of /webapp come in a form of their own. */
+function answersOf(url: string): typeof errorAnswers {
+  return url.startsWith('/webapp/') ? failureAnswers : errorAnswers;
+}
+
+function responsesOf(schema: unknown): Record<string, unknown> {
+  return (schema as { response?: Record<string, unknown> } | undefined)?.response ?? {};
+}
+
+function lacking({ name, by }: Caller, { anyOf, resources }: Exclude<EndpointAccess, 'public'>): GatewayError {
+  const needed =
+    by === 'kubernetes'
+      ? resources.map(({ verb, resource }) => `${verb} ${resource}.enginegateway.dev`).join(' and ')
+      : `the role ${anyOf.join(' or ')}`;
+  const what = by === 'kubernetes' ? `may not ${needed}` : `lacks ${needed}, which this call needs`;
+  return new GatewayError('EG_FORBIDDEN', `${JSON.stringify(name)} ${what}.`);
+}

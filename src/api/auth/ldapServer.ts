@@ -1,0 +1,165 @@
+import { readFile } from 'node:fs/promises';
+import {
+  Client,
+  type ClientOptions,
+  type Entry,
+  Filter,
+  InvalidCredentialsError,
+  NoSuchObjectError,
+  ResultCodeError,
+} from 'ldapts';
+import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
+import { GatewayError } from '../../model/errors.ts';
+import type { PasswordDirectory } from './formLogin.ts';
+import type { PrivilegesDirectory } from './privileges.ts';
+
+/** Time to connect, and for each answer, in milliseconds. */
+const TIMEOUT_MS = 5_000;
+
+/** Most connections at once. */
+const MAX_CONNECTIONS = 16;
+
+/** Result codes of a bind that is refused for what the user is or sent (RFC 4511 §4.1.9); others are the server's. */
+const refusedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
+
+/** An LDAP server (contract §8.8): finds users and checks their passwords by binding as them. */
+export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
+  readonly #settings: LdapSettings;
+  readonly #options: ClientOptions;
+  #open = 0;
+
+  private constructor(settings: LdapSettings, options: ClientOptions) {
+    this.#settings = settings;
+    this.#options = options;
+  }
+
+  /**
+   * Makes it from its file; connects when it is first needed.
+   * @throws GatewayError EG_IMPOSSIBLE when the trust store cannot be used
+   */
+  static async create(settings: LdapSettings): Promise<LdapServer> {
+    const { ldapHost, ldapPort, useSsl, useTls, ldapTrustStorePath } = settings;
+    const host = ldapHost.includes(':') ? `[${ldapHost}]` : ldapHost;
+    const ca = ldapTrustStorePath === null ? null : await readAuthorities(ldapTrustStorePath);
+    const tlsOptions = ca === null ? {} : { ca };
+    return new LdapServer(settings, {
+      url: `${useSsl ? 'ldaps' : 'ldap'}://${host}:${ldapPort}`,
+      timeout: TIMEOUT_MS,
+      connectTimeout: TIMEOUT_MS,
+      ...(useSsl || useTls ? { tlsOptions } : {}),
+    });
+  }
+
+  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is away */
+  async check(name: string, password: string): Promise<boolean> {
+    // Without a password a bind is an anonymous one and succeeds (RFC 4513 §5.1.2).
+    if (name === '' || password === '') return false;
+    const { ldapUserDnPattern } = this.#settings;
+    const dn = ldapUserDnPattern === null ? ((await this.#find(name))?.dn ?? null) : fillDn(ldapUserDnPattern, name);
+    if (dn === null) return false;
+    return this.#connected(async (client) => {
+      try {
+        await client.bind(dn, password);
+        return true;
+      } catch (error) {
+        if (error instanceof ResultCodeError && refusedBinds.has(error.code)) return false;
+        throw error;
+      }
+    });
+  }
+
+  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is away */
+  async privilegesOf(name: string): Promise<string | null> {
+    const attribute = this.#settings.ldapGroupMemberAttribute;
+    const entry = await this.#find(name);
+    if (entry === null) return null;
+    const found = Object.entries(entry).find(([key]) => key.toLowerCase() === attribute.toLowerCase())?.[1] ?? [];
+    return [found]
+      .flat()
+      .map((value) => value.toString())
+      .join('_');
+  }
+
+  /** The one entry of a user; null when there is none, or more than one. */
+  async #find(name: string): Promise<Entry | null> {
+    const { ldapUserSearch, ldapUserBaseDn, ldapUserDnPattern, ldapGroupMemberAttribute } = this.#settings;
+    const attributes = ['dn', ldapGroupMemberAttribute];
+    return this.#connected(async (client) => {
+      await this.#bindForSearch(client);
+      const [base, options] =
+        ldapUserSearch === null
+          ? [fillDn(ldapUserDnPattern ?? '', name), { scope: 'base' as const, filter: '(objectClass=*)' }]
+          : [ldapUserBaseDn ?? '', { scope: 'sub' as const, filter: fillFilter(ldapUserSearch, name), sizeLimit: 2 }];
+      try {
+        const { searchEntries } = await client.search(base, { ...options, attributes, timeLimit: TIMEOUT_MS / 1000 });
+        return searchEntries.length === 1 ? (searchEntries[0] ?? null) : null;
+      } catch (error) {
+        if (error instanceof NoSuchObjectError) return null;
+        // Size limit exceeded: the name fits several entries.
+        if (error instanceof ResultCodeError && error.code === 4) return null;
+        throw error;
+      }
+    });
+  }
+
+  async #bindForSearch(client: Client): Promise<void> {
+    const { ldapAdminBindDn, ldapAdminPassword } = this.#settings;
+    if (ldapAdminBindDn === null) return;
+    try {
+      await client.bind(ldapAdminBindDn, ldapAdminPassword ?? '');
+    } catch (error) {
+      if (error instanceof InvalidCredentialsError) throw new Error('the server refuses ldapAdminBindDn');
+      throw error;
+    }
+  }
+
+  async #connected<T>(use: (client: Client) => Promise<T>): Promise<T> {
+    if (this.#open >= MAX_CONNECTIONS) throw away(new Error('too many connections are open'));
+    this.#open++;
+    const client = new Client(this.#options);
+    try {
+      if (this.#settings.useTls) await client.startTLS(this.#options.tlsOptions ?? {});
+      return await use(client);
+    } catch (error) {
+      throw away(error);
+    } finally {
+      this.#open--;
+      await client.unbind().catch(() => undefined);
+    }
+  }
+}
+
+/** Puts a name into a filter (RFC 4515 §3): what has a meaning there loses it. */
+export function fillFilter(filter: string, name: string): string {
+  const escaped = Filter.escape(name);
+  return filter.replaceAll(USER_MARK, () => escaped);
+}
+
+/** Puts a name into a DN (RFC 4514 §2.4): what has a meaning there loses it. */
+export function fillDn(pattern: string, name: string): string {
+  const escaped = name
+    .replace(/[\\,+"<>;=]/g, (character) => `\\${character}`)
+    .replaceAll('\0', '\\00')
+    .replace(/^[ #]/, (character) => `\\${character}`)
+    .replace(/ $/, '\\ ');
+  return pattern.replaceAll(USER_MARK, () => escaped);
+}
+
+function away(cause: unknown): GatewayError {
+  const message = 'The LDAP server does not answer properly; try again soon.';
+  return new GatewayError('EG_IDENTITY_UNAVAILABLE', message, { cause });
+}
+
+async function readAuthorities(path: string): Promise<string> {
+  const field = 'ldapTrustStorePath';
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    const why = (cause as NodeJS.ErrnoException).code;
+    throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} cannot be read: ${why}.`, { field, cause });
+  }
+  if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
+  const mend = 'a key store of Java is turned into one by keytool -exportcert -rfc';
+  throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} holds no certificate in PEM form; ${mend}.`, { field });
+}

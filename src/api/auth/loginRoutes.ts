@@ -1,0 +1,224 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { Type } from 'typebox';
+import { GatewayError } from '../../model/errors.ts';
+import { compileCheck } from '../../model/validation.ts';
+import { malformed } from '../errors.ts';
+import { jsonBody } from '../jsonBody.ts';
+import { envelopeErrors, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
+import { recordChange } from './audit.ts';
+import type { Authentication } from './authentication.ts';
+import { CALLBACK_PATH, cookieNames, readCookies, setCookie } from './cookies.ts';
+import { readCredentials } from './credentials.ts';
+import { callerOf } from './guard.ts';
+import { STATE_SECONDS } from './oidcLogin.ts';
+import { pagesOf } from './roleMapping.ts';
+import type { Session, SessionOrigin } from './sessions.ts';
+
+/** Needs of the login routes. */
+export interface LoginRoutes {
+  readonly authentication: Authentication;
+  readonly logger: Logger;
+}
+
+const tags = ['login'];
+
+const LoginRequest = Type.Object({
+  username: Type.String({ description: 'Name; left empty where the password is a token of the Kubernetes cluster.' }),
+  password: Type.String({ description: 'Password, or token of the Kubernetes cluster.' }),
+});
+const parseLogin = compileCheck(LoginRequest);
+const Callback = Type.Object({
+  code: Type.Optional(Type.String()),
+  state: Type.Optional(Type.String()),
+  error: Type.Optional(Type.String({ description: 'Why the provider refused, in its words.' })),
+});
+
+/** Logging in and out (contract §1.7). Answers are wrapped as those of /webapp. */
+export async function loginRoutes(app: FastifyInstance, { authentication, logger }: LoginRoutes): Promise<void> {
+  envelopeErrors(app, { logger });
+  const { names, sessions, form, oidc, kubernetes, originOf, pagePermissions, redirectWebUrl } = authentication.parts;
+
+  const secureOf = (request: FastifyRequest) => originOf(request.raw).view.scheme === 'https';
+
+  /** Gives the browser the session: scripts cannot read it, and must repeat the other cookie in a header to write. */
+  const setSession = (request: FastifyRequest, reply: FastifyReply, token: string, session: Session) => {
+    const secure = secureOf(request);
+    const cookies = cookieNames(names, secure);
+    const maxAge = Math.max(1, Math.ceil((session.expires - sessions.now()) / 1000));
+    setCookie(reply, { name: cookies.session, value: token, maxAge, sameSite: 'Strict', secure });
+    setCookie(reply, {
+      name: cookies.csrf,
+      value: session.csrfToken,
+      maxAge,
+      sameSite: 'Strict',
+      secure,
+      readable: true,
+    });
+  };
+
+  const begin = async (request: FastifyRequest, reply: FastifyReply, user: string, origin: SessionOrigin) => {
+    const { token, session } = await sessions.start(user, origin);
+    setSession(request, reply, token, session);
+    recordChange(request, { object: `session of ${user}`, before: null, after: { by: origin.kind } });
+    return token;
+  };
+
+  app.post(
+    '/loginType',
+    {
+      schema: {
+        tags,
+        summary: 'Tells how to log in',
+        response: {
+          200: successAnswer('form, oauth, kubernetes (a token of the cluster as password), or none.', Type.String()),
+          ...failureAnswers(403),
+        },
+      },
+    },
+    (_request, reply) => reply.send({ code: 200, msg: 'Ok', data: authentication.loginType }),
+  );
+
+  app.post(
+    '/login',
+    {
+      schema: {
+        tags,
+        summary: 'Logs in with name and password',
+        description: 'Sets the session as a cookie and answers it as a token for the header Authorization: Bearer.',
+        body: LoginRequest,
+        response: {
+          200: successAnswer('Logged in.', Type.Object({ token: Type.String() })),
+          ...failureAnswers(400, 401, 403, 413, 415, 422, 429, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const checked = parseLogin(jsonBody(request));
+      if (!checked.ok) throw malformed(checked.problems);
+      const { username, password } = checked.value;
+      if (authentication.isOpen) return succeed(reply, { token: username });
+      if (form !== null) {
+        const origin = await form.check(username, password, originOf(request.raw).address);
+        if (origin === null) throw new GatewayError('EG_UNAUTHENTICATED', 'Authentication failed.');
+        return succeed(reply, { token: await begin(request, reply, username, origin) });
+      }
+      if (kubernetes !== null) {
+        const identity = password === '' ? null : await kubernetes.review(password);
+        if (identity === null) throw new GatewayError('EG_UNAUTHENTICATED', 'Authentication failed.');
+        const { name, uid, groups } = identity;
+        const token = await begin(request, reply, name, { kind: 'kubernetes', uid, groups });
+        return succeed(reply, { token });
+      }
+      throw new GatewayError('EG_IMPOSSIBLE', 'Users log in at the OpenID provider here: POST /sso.');
+    },
+  );
+
+  app.post(
+    '/logout',
+    {
+      schema: {
+        tags,
+        summary: 'Logs out',
+        description: 'Ends the session on every replica. Without a session nothing happens.',
+        response: { 200: successAnswer('Logged out.', Type.Null()), ...failureAnswers(403) },
+      },
+    },
+    async (request, reply) => {
+      const { headers } = request;
+      const secure = secureOf(request);
+      const cookies = cookieNames(names, secure);
+      const sent = readCookies(headers.cookie);
+      const shown = readCredentials(headers.authorization, sent.get(cookies.session));
+      if (shown.kind === 'bearer' || shown.kind === 'cookie') {
+        const read = await sessions.read(shown.token);
+        if (read !== null && 'session' in read) {
+          await sessions.end(read.session);
+          const { user, origin } = read.session;
+          recordChange(request, { object: `session of ${user}`, before: { by: origin.kind }, after: null });
+        }
+      }
+      for (const name of [cookies.session, cookies.csrf]) {
+        if (sent.has(name)) setCookie(reply, { name, value: '', maxAge: 0, sameSite: 'Strict', secure });
+      }
+      return succeed(reply);
+    },
+  );
+
+  app.post(
+    '/userinfo',
+    {
+      schema: {
+        tags,
+        summary: 'Tells who calls',
+        response: {
+          200: successAnswer(
+            'The caller.',
+            Type.Object({
+              roles: Type.Array(Type.String(), { description: 'Roles held.' }),
+              permissions: Type.Array(Type.String(), { description: 'Pages that are shown; empty: all.' }),
+              userId: Type.String(),
+              userName: Type.String(),
+            }),
+          ),
+          ...failureAnswers(401, 403, 429, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { name, roles } = callerOf(request);
+      const held = await roles();
+      const permissions = pagesOf(held, pagePermissions);
+      return succeed(reply, { roles: [...held], permissions, userId: name, userName: name });
+    },
+  );
+
+  app.post(
+    '/sso',
+    {
+      schema: {
+        tags,
+        summary: 'Begins a login at the OpenID provider',
+        description: 'Answers where the browser goes, and sets a cookie with the sealed state of the login.',
+        response: { 200: successAnswer('Address at the provider.', Type.String()), ...failureAnswers(403, 422, 503) },
+      },
+    },
+    async (request, reply) => {
+      if (oidc === null) throw notConfigured();
+      const { url, state } = await oidc.begin();
+      const secure = secureOf(request);
+      const name = cookieNames(names, secure).oidc;
+      setCookie(reply, { name, value: state, maxAge: STATE_SECONDS, path: CALLBACK_PATH, sameSite: 'Lax', secure });
+      return reply.send({ code: 200, msg: 'Ok', data: url });
+    },
+  );
+
+  app.get(
+    CALLBACK_PATH,
+    {
+      schema: {
+        tags,
+        summary: "Takes the OpenID provider's answer",
+        description: 'Sets the session as a cookie and leads the browser on.',
+        querystring: Callback,
+        response: { 302: { description: 'Logged in.', type: 'null' }, ...failureAnswers(400, 401, 422, 503) },
+      },
+    },
+    async (request, reply) => {
+      if (oidc === null) throw notConfigured();
+      const secure = secureOf(request);
+      const name = cookieNames(names, secure).oidc;
+      const sealed = readCookies(request.headers.cookie).get(name);
+      // Whatever comes of it, the state is used up.
+      setCookie(reply, { name, value: '', maxAge: 0, path: CALLBACK_PATH, sameSite: 'Lax', secure });
+      const mark = request.url.indexOf('?');
+      const { user, privileges } = await oidc.finish(mark < 0 ? '' : request.url.slice(mark), sealed);
+      await begin(request, reply, user, { kind: 'oauth', privileges });
+      return reply.redirect(redirectWebUrl, 302);
+    },
+  );
+}
+
+function notConfigured(): GatewayError {
+  return new GatewayError('EG_IMPOSSIBLE', 'No OpenID provider is configured (authentication.oauth).');
+}

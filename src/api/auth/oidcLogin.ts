@@ -1,0 +1,139 @@
+import { EncryptJWT, jwtDecrypt } from 'jose';
+import {
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  ClientError,
+  calculatePKCECodeChallenge,
+  ResponseBodyError,
+  randomNonce,
+  randomPKCECodeVerifier,
+  randomState,
+} from 'openid-client';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
+import { type OidcProvider, providerAway } from './oidcProvider.ts';
+import { type ClaimRules, type ProviderUser, userOfClaims } from './providerClaims.ts';
+import type { Revocations } from './revocations.ts';
+
+/** Time for a user to log in at the provider, in seconds (contract §8.4). */
+export const STATE_SECONDS = 900;
+
+/** How logins at the provider are made. */
+export interface OidcLoginOptions {
+  readonly provider: OidcProvider;
+  /** `authentication.oauth.redirectUrl`: our callback as the provider knows it. */
+  readonly redirectUrl: string;
+  readonly scopes: readonly string[];
+  readonly rules: ClaimRules;
+  /** 32 bytes that seal the state. */
+  readonly sealKey: Uint8Array;
+  readonly issuer: string;
+  readonly revocations: Revocations;
+  readonly clock: Clock;
+}
+
+/**
+ * Logins by authorization code with PKCE (OpenID Connect Core §3.1, RFC 7636, RFC 9700 §2.1). State, nonce and code
+ * verifier travel in a sealed cookie, so that any replica can finish what another began; each state works once.
+ */
+export class OidcLogin {
+  readonly #options: OidcLoginOptions;
+
+  constructor(options: OidcLoginOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Begins a login.
+   * @returns where the browser goes, and the sealed state for its cookie
+   * @throws GatewayError EG_IDENTITY_UNAVAILABLE
+   */
+  async begin(): Promise<{ readonly url: string; readonly state: string }> {
+    const { provider, redirectUrl, scopes, sealKey, issuer, clock } = this.#options;
+    const configuration = await provider.configuration();
+    const state = randomState();
+    const nonce = randomNonce();
+    const verifier = randomPKCECodeVerifier();
+    const url = buildAuthorizationUrl(configuration, {
+      response_type: 'code',
+      redirect_uri: redirectUrl,
+      scope: scopes.includes('openid') ? scopes.join(' ') : ['openid', ...scopes].join(' '),
+      state,
+      nonce,
+      code_challenge: await calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+    });
+    const now = Math.floor(clock.now() / 1000);
+    const sealed = await new EncryptJWT({ state, nonce, verifier })
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
+      .setIssuer(issuer)
+      .setIssuedAt(now)
+      .setExpirationTime(now + STATE_SECONDS)
+      .encrypt(sealKey);
+    return { url: url.href, state: sealed };
+  }
+
+  /**
+   * Finishes a login.
+   * @param query the query string of the callback
+   * @param sealed the state's cookie
+   * @throws GatewayError EG_UNAUTHENTICATED when anything does not fit, EG_IDENTITY_UNAVAILABLE
+   */
+  async finish(query: string, sealed: string | undefined): Promise<ProviderUser> {
+    const { provider, redirectUrl, rules, revocations, clock } = this.#options;
+    const begun = sealed === undefined ? null : await this.#open(sealed);
+    if (begun === null) throw failed('This login was not begun here, or too long ago. Begin again.');
+    const url = new URL(redirectUrl);
+    url.search = query;
+    if (url.searchParams.get('state') !== begun.state)
+      throw failed('The answer belongs to another login. Begin again.');
+    const first = await revocations.revoke(`state ${begun.state}`, clock.now() + STATE_SECONDS * 1000);
+    if (!first) throw failed('This answer was used before. Begin again.');
+    const configuration = await provider.configuration();
+    let claims: Readonly<Record<string, unknown>> | undefined;
+    try {
+      const tokens = await authorizationCodeGrant(configuration, url, {
+        pkceCodeVerifier: begun.verifier,
+        expectedState: begun.state,
+        expectedNonce: begun.nonce,
+        idTokenExpected: true,
+      });
+      claims = tokens.claims();
+    } catch (error) {
+      throw failure(error);
+    }
+    const user = userOfClaims(claims ?? {}, rules);
+    if (typeof user === 'string') throw failed(user);
+    return user;
+  }
+
+  async #open(sealed: string): Promise<{ state: string; nonce: string; verifier: string } | null> {
+    try {
+      const { payload } = await jwtDecrypt(sealed, this.#options.sealKey, {
+        issuer: this.#options.issuer,
+        contentEncryptionAlgorithms: ['A256GCM'],
+        keyManagementAlgorithms: ['dir'],
+        requiredClaims: ['exp', 'state', 'nonce', 'verifier'],
+        currentDate: new Date(this.#options.clock.now()),
+      });
+      return payload as unknown as { state: string; nonce: string; verifier: string };
+    } catch {
+      return null;
+    }
+  }
+}
+
+function failed(message: string, cause?: unknown): GatewayError {
+  return new GatewayError('EG_UNAUTHENTICATED', message, { cause });
+}
+
+/** Tells a refused login from a provider that is away; the provider's own words stay in the log. */
+function failure(error: unknown): GatewayError {
+  if (error instanceof ResponseBodyError && error.status >= 500) return providerAway(error);
+  const { code, name, cause } = error as { code?: string; name?: string; cause?: unknown };
+  if (error instanceof TypeError && code === undefined) return providerAway(error);
+  if (name === 'TimeoutError' || code === 'OAUTH_TIMEOUT' || code === 'OAUTH_ABORT') return providerAway(error);
+  if (error instanceof ClientError && cause instanceof Error && cause.name === 'TimeoutError')
+    return providerAway(error);
+  return failed('The provider did not confirm the login. Begin again.', error);
+}

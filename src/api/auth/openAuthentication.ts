@@ -1,0 +1,189 @@
+import type { KubeConfig } from '@kubernetes/client-node';
+import type { Logger } from 'pino';
+import type { Environment } from '../../config/environment.ts';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
+import { loadLdapFile } from '../../config/ldapFile.ts';
+import { problemLine } from '../../config/problem.ts';
+import type { TrustPeer } from '../../gateway/trustedProxies.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
+import type { ProductNames } from '../../model/names.ts';
+import { AttemptLimit } from './attemptLimit.ts';
+import { Authentication } from './authentication.ts';
+import { originReader } from './clientAddress.ts';
+import { FormLogin } from './formLogin.ts';
+import { KubernetesAccess } from './kubernetesAccess.ts';
+import { LdapServer } from './ldapServer.ts';
+import { OidcLogin } from './oidcLogin.ts';
+import { OidcProvider } from './oidcProvider.ts';
+import { PresetUsers } from './presetUsers.ts';
+import { Privileges } from './privileges.ts';
+import type { ClaimRules } from './providerClaims.ts';
+import { ProviderTokens } from './providerTokens.ts';
+import { type RevocationStore, Revocations } from './revocations.ts';
+import { roleMapping } from './roleMapping.ts';
+import { type KeySource, sessionKeys } from './sessionKeys.ts';
+import { Sessions } from './sessions.ts';
+
+/** The parts of the configuration that say who may call. */
+export type AuthenticationSettings = Pick<
+  GatewayConfig,
+  'authentication' | 'authorization' | 'presetUsers' | 'pagePermissions'
+>;
+
+/** What recognising callers works with. */
+export interface AuthenticationDependencies {
+  readonly names: ProductNames;
+  readonly trustPeer: TrustPeer;
+  /** Variables for `${ENV:NAME}` in the file of the LDAP server. */
+  readonly environment: Environment;
+  /** The Kubernetes API server; asked for only where `authentication.kubernetes` is configured. */
+  readonly kubernetes: () => {
+    readonly kubeConfig: KubeConfig;
+    /** Namespace of the resources that callers are asked about; null: all of them. */
+    readonly namespace: string | null;
+  };
+  /** Where all replicas keep ended sessions; null: each in its memory. */
+  readonly revocations: RevocationStore | null;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Makes what recognises callers, from the configuration (contract §8). Nothing is connected to: provider, LDAP server and
+ * API server are asked when a call needs them.
+ * @throws GatewayError EG_IMPOSSIBLE naming the key of the configuration that cannot be used
+ */
+export async function openAuthentication(
+  settings: AuthenticationSettings,
+  dependencies: AuthenticationDependencies,
+): Promise<Authentication> {
+  const { authentication, authorization, presetUsers, pagePermissions } = settings;
+  const { names, trustPeer, environment, clock, logger } = dependencies;
+  const keys = await sessionKeys(keySource(authentication));
+  const presets = new PresetUsers(authentication?.form ? presetUsers : withoutPasswords(presetUsers), keys.mark);
+  const revocations = new Revocations({ store: dependencies.revocations, clock, logger });
+  const sessions = new Sessions({
+    keys,
+    issuer: names.gateway,
+    lifetime: authentication?.session.lifetime ?? 0,
+    revocations,
+    clock,
+  });
+  const ldap = ldapServers(environment);
+  const loginLdap = await ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath');
+  const groupLdap = await ldap(authorization?.ldapConfigPath ?? null, 'authorization.ldapConfigPath');
+  const privileges = new Privileges({
+    rolesOf: roleMapping(authorization),
+    presets,
+    directory: groupLdap,
+    clock,
+  });
+  const form =
+    authentication?.form == null
+      ? null
+      : new FormLogin({ ldap: loginLdap, presets, limit: new AttemptLimit(authentication.loginLimit, clock), clock });
+  const { oidc, providerTokens } = provider(
+    authentication?.oauth ?? null,
+    keys.seal,
+    names.gateway,
+    revocations,
+    clock,
+  );
+  const kubernetes =
+    authentication?.kubernetes == null
+      ? null
+      : new KubernetesAccess({
+          ...dependencies.kubernetes(),
+          audiences: authentication.kubernetes.audiences,
+          cacheDuration: authentication.kubernetes.cacheDuration,
+          clock,
+        });
+  const made = new Authentication({
+    names,
+    sessions,
+    presets,
+    privileges,
+    form,
+    oidc,
+    providerTokens,
+    kubernetes,
+    pagePermissions,
+    redirectWebUrl: authentication?.oauth?.redirectWebUrl ?? '/',
+    webappReadRole: authorization?.webappReadRole ?? 'ADMIN',
+    originOf: originReader(names, trustPeer),
+  });
+  if (made.isOpen) logger.warn('authentication is not configured: every call of the API passes with all roles');
+  if (authentication?.oauth?.issuer.startsWith('http:') === true) {
+    logger.warn({ issuer: authentication.oauth.issuer }, 'the OpenID provider is asked in clear text');
+  }
+  return made;
+}
+
+/**
+ * Keys that all replicas share: the configured pair, else what the provider's client secret gives. Where Kubernetes alone
+ * recognises callers nothing is shared, and a session ends with the process that began it.
+ */
+function keySource(authentication: AuthenticationSettings['authentication']): KeySource {
+  if (authentication?.form) {
+    const { privateKeyRsa, publicKeyRsa } = authentication.form.selfSignKeyPair;
+    return { privateKeyPath: privateKeyRsa, publicKeyPath: publicKeyRsa };
+  }
+  return authentication?.oauth ? { secret: authentication.oauth.clientSecret } : null;
+}
+
+function withoutPasswords(users: AuthenticationSettings['presetUsers']): AuthenticationSettings['presetUsers'] {
+  return Object.fromEntries(Object.entries(users).map(([name, user]) => [name, { ...user, password: null }]));
+}
+
+/** Makes LDAP servers from their files; the same file gives the same server. */
+function ldapServers(environment: Environment) {
+  const made = new Map<string, LdapServer>();
+  return async (path: string | null, field: string): Promise<LdapServer | null> => {
+    if (path === null) return null;
+    const known = made.get(path);
+    if (known !== undefined) return known;
+    const loaded = await loadLdapFile(path, environment);
+    if ('problems' in loaded) {
+      const lines = loaded.problems.map((problem) => problemLine(path, problem)).join('\n');
+      throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${lines}`, { field });
+    }
+    const server = await LdapServer.create(loaded.settings);
+    made.set(path, server);
+    return server;
+  };
+}
+
+type Oauth = NonNullable<AuthenticationSettings['authentication']>['oauth'];
+
+function provider(
+  oauth: Oauth,
+  sealKey: Uint8Array,
+  issuer: string,
+  revocations: Revocations,
+  clock: Clock,
+): { readonly oidc: OidcLogin | null; readonly providerTokens: ProviderTokens | null } {
+  if (oauth === null) return { oidc: null, providerTokens: null };
+  const { authorizationEndpoint, tokenEndpoint, jwkEndpoint } = oauth;
+  const found = new OidcProvider({
+    issuer: oauth.issuer,
+    clientId: oauth.clientId,
+    clientSecret: oauth.clientSecret,
+    // The configuration has been checked: all three or none.
+    endpoints:
+      authorizationEndpoint === null || tokenEndpoint === null || jwkEndpoint === null
+        ? null
+        : { authorization: authorizationEndpoint, token: tokenEndpoint, jwks: jwkEndpoint },
+  });
+  const rules: ClaimRules = {
+    clientId: oauth.clientId,
+    userIdField: oauth.userIdField,
+    privilegesField: oauth.privilegesField,
+    audiences: oauth.audiences,
+  };
+  const { redirectUrl, scopes } = oauth;
+  return {
+    oidc: new OidcLogin({ provider: found, redirectUrl, scopes, rules, sealKey, issuer, revocations, clock }),
+    providerTokens: new ProviderTokens(found, rules, clock),
+  };
+}

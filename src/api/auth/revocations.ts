@@ -1,0 +1,87 @@
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+
+/** Where ended sessions are kept for all replicas: the database. */
+export interface RevocationStore {
+  /** Keeps an id until a time (milliseconds since 1970); false when it was there already. */
+  add(id: string, until: number): Promise<boolean>;
+  has(id: string): Promise<boolean>;
+  /** Deletes ids whose time has passed. */
+  deleteBefore(before: number): Promise<number>;
+}
+
+/** Most ids remembered by a process. */
+const CAPACITY = 100_000;
+
+/** How long "not revoked" is believed without asking the store again, in milliseconds. */
+const BELIEVED_MS = 5_000;
+
+/** Time between two deletions of what has run out, in milliseconds. */
+const SWEEP_MS = 600_000;
+
+/**
+ * Sessions that were ended, and one-time values that were used. Kept in memory (the newest 100,000) and, where there is
+ * a store, in the database, so that other replicas learn of it within 5 s. While the database is away each replica
+ * knows its own.
+ */
+export class Revocations {
+  readonly #gone: LRUCache<string, true>;
+  readonly #good: LRUCache<string, true>;
+  readonly #store: RevocationStore | null;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #sweptAt: number;
+
+  constructor({ store, clock, logger }: { store: RevocationStore | null; clock: Clock; logger: Logger }) {
+    const perf = { now: () => clock.monotonic() };
+    this.#gone = new LRUCache({ max: CAPACITY, perf, ttl: 1, ttlResolution: 0 });
+    this.#good = new LRUCache({ max: CAPACITY, perf, ttl: BELIEVED_MS, ttlResolution: 0 });
+    this.#store = store;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#sweptAt = clock.monotonic();
+  }
+
+  /**
+   * Ends an id.
+   * @param until when it would have run out by itself, milliseconds since 1970
+   * @returns false when it was ended before: a one-time value that comes a second time
+   */
+  async revoke(id: string, until: number): Promise<boolean> {
+    const ttl = until - this.#clock.now();
+    if (ttl <= 0) return false;
+    const first = !this.#gone.has(id);
+    this.#gone.set(id, true, { ttl });
+    this.#good.delete(id);
+    if (!first || this.#store === null) return first;
+    try {
+      const added = await this.#store.add(id, until);
+      await this.#sweep(this.#store);
+      return added;
+    } catch (err) {
+      this.#logger.warn({ err }, 'an ended session could not be stored: other replicas take it until it runs out');
+      return first;
+    }
+  }
+
+  /** Whether an id was ended. */
+  async isRevoked(id: string): Promise<boolean> {
+    if (this.#gone.has(id)) return true;
+    if (this.#store === null || this.#good.has(id)) return false;
+    try {
+      const gone = await this.#store.has(id);
+      if (!gone) this.#good.set(id, true);
+      return gone;
+    } catch {
+      // The data plane's rule holds here as well: the API does not stop because the database is away.
+      return false;
+    }
+  }
+
+  async #sweep(store: RevocationStore): Promise<void> {
+    if (this.#clock.monotonic() - this.#sweptAt < SWEEP_MS) return;
+    this.#sweptAt = this.#clock.monotonic();
+    await store.deleteBefore(this.#clock.now());
+  }
+}

@@ -1,0 +1,43 @@
+import { RE2JS } from 're2js';
+import { type Role, roles } from './caller.ts';
+
+/** The configured expressions; null where the configuration has no `authorization` at all. */
+export type RoleExpressions = {
+  readonly admin: string | null;
+  readonly user: string | null;
+  readonly api: string | null;
+};
+
+/**
+ * Makes the mapping from the text of a user's privileges to roles (contract §8.6): a role is held when the whole text
+ * matches its expression. Without `authorization` everybody who is recognised holds all roles (§8.1).
+ */
+export function roleMapping(expressions: RoleExpressions | null): (privileges: string) => ReadonlySet<Role> {
+  if (expressions === null) {
+    const all = new Set(roles);
+    return () => all;
+  }
+  const patterns = roles.flatMap((role) => {
+    const text = expressions[role.toLowerCase() as Lowercase<Role>];
+    return text === null ? [] : [[role, RE2JS.compile(text)] as const];
+  });
+  return (privileges) => new Set(patterns.filter(([, pattern]) => pattern.matches(privileges)).map(([role]) => role));
+}
+
+/**
+ * Pages that a user sees (contract §8.7): empty means all, which any role held without an entry gives; otherwise the
+ * union of the entries, split at `_`. Keys of the map are roles in any letter case.
+ */
+export function pagesOf(
+  held: ReadonlySet<Role>,
+  pagePermissions: Readonly<Record<string, string | null>>,
+): readonly string[] {
+  const byRole = new Map(Object.entries(pagePermissions).map(([role, pages]) => [role.toUpperCase(), pages]));
+  const pages = new Set<string>();
+  for (const role of held) {
+    const entry = byRole.get(role);
+    if (entry === undefined || entry === null || entry === '') return [];
+    for (const page of entry.split('_')) if (page !== '') pages.add(page);
+  }
+  return [...pages];
+}

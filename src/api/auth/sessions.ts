@@ -1,0 +1,114 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { jwtVerify, SignJWT } from 'jose';
+import type { Clock } from '../../model/clock.ts';
+import type { Revocations } from './revocations.ts';
+import type { SessionKeys } from './sessionKeys.ts';
+
+/** Header `typ` of our tokens: nothing else that the same key signs is a session (RFC 8725 §3.11). */
+const TYPE = 'session+jwt';
+
+/** How a session's user logged in, and what is only known from that. */
+export type SessionOrigin =
+  | { readonly kind: 'preset'; readonly mark: string }
+  | { readonly kind: 'ldap' }
+  /** `privileges` is null where the configuration names no claim that holds them. */
+  | { readonly kind: 'oauth'; readonly privileges: string | null }
+  | { readonly kind: 'kubernetes'; readonly uid: string; readonly groups: readonly string[] };
+
+/** A session of a user who has logged in. */
+export interface Session {
+  readonly id: string;
+  readonly user: string;
+  readonly origin: SessionOrigin;
+  /** What writes by cookie must repeat in a header. */
+  readonly csrfToken: string;
+  /** End, milliseconds since 1970. */
+  readonly expires: number;
+}
+
+/** A token that was looked at: a session, one that has ended, or nothing of ours. */
+export type SessionToken = { readonly session: Session } | { readonly ended: string } | null;
+
+/** Issues and reads session tokens: JWTs that are signed, run out, and can be ended. Nothing secret is in them. */
+export class Sessions {
+  readonly #keys: SessionKeys;
+  readonly #issuer: string;
+  readonly #lifetime: number;
+  readonly #revocations: Revocations;
+  readonly #clock: Clock;
+
+  /** @param options.lifetime milliseconds */
+  constructor(options: {
+    readonly keys: SessionKeys;
+    readonly issuer: string;
+    readonly lifetime: number;
+    readonly revocations: Revocations;
+    readonly clock: Clock;
+  }) {
+    this.#keys = options.keys;
+    this.#issuer = options.issuer;
+    this.#lifetime = options.lifetime;
+    this.#revocations = options.revocations;
+    this.#clock = options.clock;
+  }
+
+  /** The clock that sessions run out by, milliseconds since 1970. */
+  now(): number {
+    return this.#clock.now();
+  }
+
+  /** Starts a session. */
+  async start(user: string, origin: SessionOrigin): Promise<{ readonly token: string; readonly session: Session }> {
+    const issuedAt = Math.floor(this.#clock.now() / 1000);
+    const expires = issuedAt + Math.ceil(this.#lifetime / 1000);
+    const session: Session = {
+      id: randomUUID(),
+      user,
+      origin,
+      csrfToken: randomBytes(24).toString('base64url'),
+      expires: expires * 1000,
+    };
+    const token = await new SignJWT({ org: origin, csrf: session.csrfToken })
+      .setProtectedHeader({ alg: this.#keys.algorithm, typ: TYPE })
+      .setIssuer(this.#issuer)
+      .setAudience(this.#issuer)
+      .setSubject(user)
+      .setJti(session.id)
+      .setIssuedAt(issuedAt)
+      .setExpirationTime(expires)
+      .sign(this.#keys.sign);
+    return { token, session };
+  }
+
+  /** Reads a token; anything forged, of another kind, run out or ended is no session. */
+  async read(token: string): Promise<SessionToken> {
+    let payload: Record<string, unknown>;
+    try {
+      const verified = await jwtVerify(token, this.#keys.verify, {
+        algorithms: [this.#keys.algorithm],
+        typ: TYPE,
+        issuer: this.#issuer,
+        audience: this.#issuer,
+        requiredClaims: ['sub', 'jti', 'exp', 'csrf', 'org'],
+        currentDate: new Date(this.#clock.now()),
+      });
+      payload = verified.payload;
+    } catch (error) {
+      return (error as { code?: string }).code === 'ERR_JWT_EXPIRED' ? { ended: 'The session has run out.' } : null;
+    }
+    const session: Session = {
+      id: payload.jti as string,
+      user: payload.sub as string,
+      origin: payload.org as SessionOrigin,
+      csrfToken: payload.csrf as string,
+      expires: (payload.exp as number) * 1000,
+    };
+    if (await this.#revocations.isRevoked(session.id)) return { ended: 'The session was ended by logging out.' };
+    return { session };
+  }
+
+  /** Ends a session on every replica. */
+  async end(session: Session): Promise<void> {
+    await this.#revocations.revoke(session.id, session.expires);
+  }
+}

@@ -1,0 +1,100 @@
+import type { Static } from 'typebox';
+import type { Environment } from './environment.ts';
+import { flag, integer, schemaData, section, text } from './fields.ts';
+import { readText } from './loadConfig.ts';
+import type { ConfigProblem } from './problem.ts';
+import { readBySchema } from './reader.ts';
+import { readSource } from './source.ts';
+
+/** Stands for the user's name in filter and DN. */
+// biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholder of the file, not of a template
+export const USER_MARK = '${USER}';
+
+const pool = 'connections are made when they are needed';
+
+/** The file of an LDAP server, under the keys of the reference (contract.md §6). */
+export const ldapFile = section(
+  {
+    ldapHost: text({ description: 'Host of the server.', format: 'host' }),
+    ldapPort: integer({ description: 'Its port.', minimum: 1, maximum: 65_535 }),
+    useTls: flag({ description: 'Whether the connection is upgraded by StartTLS.', default: false }),
+    useSsl: flag({ description: 'Whether the connection is TLS from the start (ldaps).', default: false }),
+    ldapAdminBindDn: text({ description: 'DN that searches; unset, searches are anonymous.', default: null }),
+    ldapAdminPassword: text({ description: 'Its password.', default: null, secret: true }),
+    ldapUserBaseDn: text({ description: 'DN under which users are searched.', default: null }),
+    ldapUserSearch: text({
+      description: `Filter that finds a user, e.g. (uid=${USER_MARK}); the name is escaped.`,
+      default: null,
+    }),
+    ldapUserDnPattern: text({
+      description: `DN of a user, e.g. uid=${USER_MARK},ou=people,dc=example,dc=com: logins bind as it without a search.`,
+      default: null,
+    }),
+    ldapGroupMemberAttribute: text({
+      description: "Attribute of a user's entry whose values, joined by `_`, are the privileges.",
+      default: 'memberOf',
+    }),
+    ldapTrustStorePath: text({
+      description: 'PEM file of certificate authorities; unset, those of the system.',
+      default: null,
+      format: 'path',
+    }),
+    ldapTrustStorePassword: text({
+      description: 'Password of a key store.',
+      default: null,
+      secret: true,
+      withoutEffect: 'PEM files have no password',
+    }),
+  },
+  {
+    description: 'An LDAP server.',
+    ignored: { poolMaxIdle: pool, poolMaxTotal: pool, poolMinIdle: pool, poolTestOnBorrow: pool },
+  },
+);
+
+/** An LDAP server as its file describes it. */
+export type LdapSettings = Static<typeof ldapFile>;
+
+/**
+ * Reads the file of an LDAP server.
+ * @param environment variables for `${ENV:NAME}`
+ */
+export async function loadLdapFile(
+  path: string,
+  environment: Environment,
+): Promise<{ readonly settings: LdapSettings } | { readonly problems: readonly ConfigProblem[] }> {
+  const read = await readText(path);
+  if ('problem' in read) return { problems: [read.problem] };
+  const source = readSource(read.text, environment);
+  if (source.problems.length > 0) return { problems: source.problems };
+  const { value, problems } = readBySchema(schemaData(ldapFile), source.root);
+  const settings = value as LdapSettings;
+  const found = problems.length > 0 ? problems : inconsistencies(settings);
+  return found.length > 0 ? { problems: found } : { settings };
+}
+
+function inconsistencies(settings: LdapSettings): readonly ConfigProblem[] {
+  const found: ConfigProblem[] = [];
+  const report = (field: string, message: string) => found.push({ field, line: null, message });
+  const { ldapUserSearch, ldapUserDnPattern, ldapUserBaseDn } = settings;
+  if (ldapUserSearch === null && ldapUserDnPattern === null) {
+    report('ldapUserSearch', 'must be given with ldapUserBaseDn, or ldapUserDnPattern instead');
+  }
+  if (ldapUserSearch !== null) {
+    if (!/^\(.*\$\{USER\}.*\)$/s.test(ldapUserSearch))
+      report('ldapUserSearch', `must be a filter that holds ${USER_MARK}`);
+    if (ldapUserBaseDn === null) report('ldapUserBaseDn', 'must be given, as ldapUserSearch is');
+  }
+  if (ldapUserDnPattern !== null && !/^[A-Za-z][A-Za-z0-9-]*=[^,]*\$\{USER\}/.test(ldapUserDnPattern)) {
+    report(
+      'ldapUserDnPattern',
+      `must be a DN that holds ${USER_MARK}, such as uid=${USER_MARK},ou=people,dc=example,dc=com`,
+    );
+  }
+  if (settings.useTls && settings.useSsl)
+    report('useTls', 'must not be true where useSsl is: TLS is there from the start');
+  if (settings.ldapAdminBindDn !== null && (settings.ldapAdminPassword ?? '') === '') {
+    report('ldapAdminPassword', 'must be given, as ldapAdminBindDn is');
+  }
+  return found;
+}
