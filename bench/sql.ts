@@ -32,7 +32,7 @@ async function groups(): Promise<ReadonlyMap<string, Group>> {
       const headers = Object.entries(request.headers ?? {}).flatMap(([key, value]) =>
         [value].flat().flatMap((line) => [key, line]),
       );
-      group.requests.push({ method: 'POST', path: '/v1/statement', headers, body: Buffer.from(request.body) });
+      group.requests.push({ method: 'POST', isSubmission: true, headers, body: Buffer.from(request.body) });
       group.texts.push(request.body);
     }
   }
@@ -87,9 +87,8 @@ export async function run(): Promise<void> {
   const measured = await groups();
   const analyze = requestAnalysis({
     names: productNames('Engine'),
-    maxBodySize: 2_000_000,
+    maxBodySize: () => 2_000_000,
     clientsUseV2Format: false,
-    statementPaths: ['/v1/statement'],
     cacheBytes: 0,
   });
   console.log('timing the engine parser (io.trino:trino-parser) …');

@@ -12,14 +12,16 @@ import { httpClientSettings } from '../config/httpClient.ts';
 import { createDataPlane } from '../gateway/dataPlane.ts';
 import { HealthMonitors } from '../gateway/healthMonitors.ts';
 import { InfoCheck } from '../gateway/infoCheck.ts';
-import { headerUserAnalyzer } from '../gateway/requestAnalyzer.ts';
 import { trustPeers } from '../gateway/trustedProxies.ts';
+import { requestAnalyzer } from '../gateway/user/requestAnalyzer.ts';
+import { UserExtractor } from '../gateway/user/userExtractor.ts';
 import { systemClock } from '../model/clock.ts';
 import { productNames } from '../model/names.ts';
 import { loadKubeConfig, watchedNamespace } from '../operator/kubernetes/kubeConfig.ts';
 import { createOperator } from '../operator/operator.ts';
 import { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { createRuleCompiler } from '../rules/set/compiler.ts';
+import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { createHistoryWriter } from '../store/historyWriter.ts';
 import { startRetention } from '../store/retention.ts';
 import { openStoreWaiting } from '../store/waitingStore.ts';
@@ -139,13 +141,21 @@ async function startParts(
     monitorSettings(config),
   );
   parts.defer(() => monitors.stop());
+  const users = new UserExtractor(config.requestAnalyzerConfig, { names, clock, logger, registry: metrics });
+  parts.defer(() => users.close());
+  const analyze = requestAnalysis({
+    names,
+    maxBodySize: () => current.requestAnalyzerConfig.maxBodySize,
+    clientsUseV2Format: config.requestAnalyzerConfig.isClientsUseV2Format,
+    cacheBytes: DEFAULT_CACHE_BYTES,
+  });
   const dataPlane = createDataPlane(
     {
       names,
       table,
       store,
       history,
-      analyzer: headerUserAnalyzer(names),
+      analyzer: requestAnalyzer({ users, analyze, logger }),
       logger,
       registry: metrics,
       clock,

@@ -5,18 +5,15 @@ import { bodyText } from './bodyText.ts';
 import { preparedStatements } from './preparedStatements.ts';
 import type { QueryProperties } from './queryProperties.ts';
 import { headerValue, headerValues, type RawHeaders } from './rawHeaders.ts';
-import { isStatementPath } from './statementPath.ts';
 import { v2Body } from './v2Body.ts';
 
 /** How requests are analysed (spec.md: Configuration keys, `requestAnalyzerConfig`). */
 export interface AnalysisSettings {
   readonly names: ProductNames;
-  /** Bodies of this many UTF-16 units and more are not analysed. */
-  readonly maxBodySize: number;
+  /** Bodies of this many UTF-16 units and more are not analysed; asked for each request. */
+  readonly maxBodySize: () => number;
   /** Bodies may be JSON with `query` and `preparedStatements`. */
   readonly clientsUseV2Format: boolean;
-  /** Paths whose POSTs are submissions, without a trailing slash: `/v1/statement` and the additional ones. */
-  readonly statementPaths: readonly string[];
   /** Bytes of memory for verdicts of repeated texts; 0 for none. */
   readonly cacheBytes: number;
 }
@@ -24,8 +21,8 @@ export interface AnalysisSettings {
 /** What of a request is analysed. */
 export interface AnalyzableRequest {
   readonly method: string;
-  /** Path as sent, without the query string. */
-  readonly path: string;
+  /** True for a POST to a statement path. */
+  readonly isSubmission: boolean;
   readonly headers: RawHeaders;
   /** The whole body; null when there is none or it is longer than what is buffered. */
   readonly body: string | Uint8Array | null;
@@ -57,8 +54,9 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
   const schemaKey = settings.names.headerKey('Schema');
   const preparedKey = settings.names.headerKey('Prepared-Statement');
   const cache = verdictCache(settings.cacheBytes);
+
   // Characters are at most four bytes of UTF-8.
-  const maxPreparedBytes = Math.min(settings.maxBodySize * 4, 2 ** 30);
+  const maxPreparedBytes = (): number => Math.min(Math.max(settings.maxBodySize() * 4, 1), 2 ** 30);
 
   function statementVerdict(
     text: string,
@@ -66,7 +64,7 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
     schema: string | null,
     preparedLines: readonly string[],
   ): SqlVerdict {
-    const prepared = preparedStatements(preparedLines, maxPreparedBytes);
+    const prepared = preparedStatements(preparedLines, maxPreparedBytes());
     if (prepared.errorMessage !== null) return { ...nothing, errorMessage: prepared.errorMessage, body: text };
     return analyzeSql(text, { catalog, schema, prepared: prepared.statements });
   }
@@ -90,10 +88,11 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
   function bodyVerdict(request: AnalyzableRequest, catalog: string | null, schema: string | null): SqlVerdict {
     const { body, headers } = request;
     if (body === null || request.method !== 'POST' || body.length === 0) return nothing;
+    const maxBodySize = settings.maxBodySize();
     // No character takes more than three bytes a UTF-16 unit.
-    if (typeof body !== 'string' && body.length >= settings.maxBodySize * 3) return nothing;
+    if (typeof body !== 'string' && body.length >= maxBodySize * 3) return nothing;
     const text = bodyText(body, headerValue(headers, 'content-type'));
-    if (text === null || text.length === 0 || text.length >= settings.maxBodySize) return nothing;
+    if (text === null || text.length === 0 || text.length >= maxBodySize) return nothing;
     const v2 = settings.clientsUseV2Format ? v2Body(text) : null;
     if (v2 !== null) return analyzeSql(v2.query, { catalog, schema, prepared: v2.preparedStatements });
     return cachedVerdict(text, catalog, schema, headerValues(headers, preparedKey));
@@ -105,7 +104,7 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
     const verdict = bodyVerdict(request, defaultCatalog, defaultSchema);
     return {
       errorMessage: verdict.errorMessage,
-      isNewQuerySubmission: request.method === 'POST' && isStatementPath(request.path, settings.statementPaths),
+      isNewQuerySubmission: request.isSubmission,
       queryType: verdict.queryType,
       resourceGroupQueryType: verdict.resourceGroupQueryType,
       defaultCatalog,

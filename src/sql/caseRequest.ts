@@ -1,6 +1,7 @@
 import { productNames } from '../model/names.ts';
 import { requestAnalysis } from './analyzeRequest.ts';
 import type { QueryProperties } from './queryProperties.ts';
+import { isStatementPath } from './statementPath.ts';
 
 /** A case: a request as one JSON object, and the settings it is analysed with where they are not the defaults. */
 export interface AnalysisCase {
@@ -28,18 +29,18 @@ const DEFAULT_MAX_BODY_SIZE = 1_000_000;
 export function caseVerdict(request: AnalysisCase, productName: string): CaseVerdict {
   const analyze = requestAnalysis({
     names: productNames(productName),
-    maxBodySize: request.config?.maxBodySize ?? DEFAULT_MAX_BODY_SIZE,
+    maxBodySize: () => request.config?.maxBodySize ?? DEFAULT_MAX_BODY_SIZE,
     clientsUseV2Format: request.config?.isClientsUseV2Format ?? false,
-    statementPaths: ['/v1/statement'],
     cacheBytes: 0,
   });
+  const method = request.method ?? 'POST';
   const headers: string[] = [];
   for (const [name, value] of Object.entries(request.headers ?? {})) {
     for (const line of typeof value === 'string' ? [value] : value) headers.push(name, line);
   }
   const properties = analyze({
-    method: request.method ?? 'POST',
-    path: request.path ?? '/v1/statement',
+    method,
+    isSubmission: method === 'POST' && isStatementPath(request.path ?? '/v1/statement', ['/v1/statement']),
     headers,
     body: request.body ?? null,
   });

@@ -1,0 +1,30 @@
+import { userName } from './userName.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * Credentials of an Authorization header of a scheme (RFC 9110 §11.4: the scheme's case does not matter).
+ * @param scheme in lower case
+ * @returns what follows the scheme; null for another scheme and for none
+ */
+export function credentialsOf(authorization: string, scheme: string): string | null {
+  const value = authorization.trim();
+  if (value.slice(0, scheme.length).toLowerCase() !== scheme) return null;
+  const rest = value.slice(scheme.length);
+  if (!/^[ \t]/.test(rest)) return null;
+  const credentials = rest.trim();
+  return credentials === '' ? null : credentials;
+}
+
+/** User of Basic credentials (RFC 7617): base64 of UTF-8 text, the user is before the first colon. Null when malformed. */
+export function basicUser(credentials: string): string | null {
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(credentials) || credentials.length % 4 === 1) return null;
+  let text: string;
+  try {
+    text = utf8.decode(Buffer.from(credentials, 'base64'));
+  } catch {
+    return null;
+  }
+  const colon = text.indexOf(':');
+  return colon < 0 ? null : userName(text.slice(0, colon));
+}

@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http';
+import type { Logger } from 'pino';
+import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
+import type { QueryProperties } from '../../sql/queryProperties.ts';
+import type { Analysis, RequestAnalyzer } from '../requestAnalyzer.ts';
+import type { UserExtractor } from './userExtractor.ts';
+
+/** What the analyzer joins. */
+export interface RequestAnalyzerParts {
+  readonly users: UserExtractor;
+  readonly analyze: AnalyzeRequest;
+  readonly logger: Logger;
+}
+
+/** Finds user and query properties of requests. A defect is logged and means "unknown": it never fails a query. */
+export function requestAnalyzer({ users, analyze, logger }: RequestAnalyzerParts): RequestAnalyzer {
+  const user = (request: IncomingMessage): RequestUser | Promise<RequestUser> => {
+    try {
+      const found = users.user(request.rawHeaders);
+      return found instanceof Promise ? found.catch((error: unknown) => failedUser(error)) : found;
+    } catch (error) {
+      return failedUser(error);
+    }
+  };
+  const failedUser = (error: unknown): RequestUser => {
+    logger.error({ err: error }, 'the user of a request cannot be found');
+    return noUser;
+  };
+  const properties = (request: IncomingMessage, body: Buffer | null, isSubmission: boolean): QueryProperties | null => {
+    try {
+      return analyze({ method: request.method ?? '', isSubmission, headers: request.rawHeaders, body });
+    } catch (error) {
+      logger.error({ err: error }, 'a request cannot be analysed');
+      return null;
+    }
+  };
+  return {
+    user,
+    analyze: (request, body, isSubmission): Analysis | Promise<Analysis> => {
+      const queryProperties = properties(request, body, isSubmission);
+      const found = user(request);
+      if (!(found instanceof Promise)) return { user: found, queryProperties };
+      return found.then((settled) => ({ user: settled, queryProperties }));
+    },
+  };
+}

@@ -1,0 +1,110 @@
+import type { Logger } from 'pino';
+import { Agent, type Dispatcher, request } from 'undici';
+import type { Clock } from '../../model/clock.ts';
+import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { type Remembered, TokenMemory } from './tokenMemory.ts';
+import type { UserMetrics } from './userMetrics.ts';
+import { userName } from './userName.ts';
+
+/** Time that an answer is remembered (spec.md: Limits, token exchange cache). */
+export const EXCHANGE_MEMORY_MS = 10 * 60_000;
+/** Time that a failure is remembered (design.md: request user). */
+export const FAILURE_MEMORY_MS = 30_000;
+/** Time after which an exchange counts as failed. */
+const EXCHANGE_TIMEOUT_MS = 5_000;
+/** Longest answer that is read. */
+const LONGEST_ANSWER = 256 * 1024;
+const LIMITS = { entries: 10_000, inFlight: 64 } as const;
+
+/** What the exchange needs. */
+export interface TokenExchangeOptions {
+  /** `requestAnalyzerConfig.oauthTokenInfoUrl`: an OpenID Connect UserInfo endpoint. */
+  readonly url: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: UserMetrics;
+  /** Time limit of one exchange; 5 s by default. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Exchanges bearer tokens for user information (OpenID Connect Core 1.0 §5.3): the user is the claim `sub`. Failures mean
+ * no user. Answers are remembered 10 minutes, failures 30 seconds; a token is asked about once at a time.
+ */
+export class TokenExchange {
+  readonly #options: TokenExchangeOptions;
+  readonly #agent = new Agent({ connect: { timeout: EXCHANGE_TIMEOUT_MS }, connections: LIMITS.inFlight });
+  readonly #memory: TokenMemory<RequestUser>;
+
+  constructor(options: TokenExchangeOptions) {
+    this.#options = options;
+    this.#memory = new TokenMemory<RequestUser>(LIMITS, options.clock);
+  }
+
+  /** The user that a token stands for; at once when it is remembered. Never rejects. */
+  user(token: string): RequestUser | Promise<RequestUser> {
+    return this.#memory.get(token, () => this.#ask(token), noUser);
+  }
+
+  /** Ends the connections. */
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #ask(token: string): Promise<Remembered<RequestUser>> {
+    const { url, logger, metrics, timeoutMs = EXCHANGE_TIMEOUT_MS } = this.#options;
+    try {
+      const response = await request(url, {
+        dispatcher: this.#agent,
+        headers: { authorization: `Bearer ${token}`, accept: 'application/json' },
+        signal: AbortSignal.timeout(timeoutMs),
+      });
+      const text = await limitedText(response, LONGEST_ANSWER);
+      const user = response.statusCode === 200 ? userOf(text) : null;
+      if (user !== null) {
+        metrics.token('exchange', 'accepted');
+        return { answer: user, forMs: EXCHANGE_MEMORY_MS };
+      }
+      const refused = response.statusCode === 401 || response.statusCode === 403;
+      metrics.token('exchange', refused ? 'refused' : 'failed');
+      if (!refused) logger.warn({ url, status: response.statusCode }, 'the token exchange gave no user information');
+    } catch (error) {
+      metrics.token('exchange', 'failed');
+      logger.warn({ url, reason: reasonOf(error) }, 'the token exchange failed');
+    }
+    return { answer: noUser, forMs: FAILURE_MEMORY_MS };
+  }
+}
+
+/** Why a call failed, in words that cannot hold the token: the error's code or name. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown';
+  return (error as NodeJS.ErrnoException).code ?? error.name;
+}
+
+/** The body as text; throws when it is longer than `limit` bytes. */
+async function limitedText(response: Dispatcher.ResponseData, limit: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of response.body as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > limit) {
+      response.body.destroy();
+      throw Object.assign(new Error('the answer is too long'), { code: 'EG_ANSWER_TOO_LONG' });
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function userOf(text: string): RequestUser | null {
+  let info: unknown;
+  try {
+    info = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof info !== 'object' || info === null || Array.isArray(info)) return null;
+  const user = userName((info as Record<string, unknown>).sub);
+  return user === null ? null : { user, userInfo: info as Readonly<Record<string, unknown>> };
+}

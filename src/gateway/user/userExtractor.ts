@@ -1,0 +1,144 @@
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Clock } from '../../model/clock.ts';
+import type { ProductNames } from '../../model/names.ts';
+import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { headerValues, type RawHeaders } from '../../sql/rawHeaders.ts';
+import { cookieValue } from './cookies.ts';
+import { basicUser, credentialsOf } from './credentials.ts';
+import { type Claims, LONGEST_TOKEN, unverifiedClaims } from './jwtClaims.ts';
+import { JwtVerifier } from './jwtVerifier.ts';
+import { TokenExchange } from './tokenExchange.ts';
+import { UserMetrics } from './userMetrics.ts';
+import { userName } from './userName.ts';
+
+/** Where a user's name may come from, in the specification's order. */
+export type UserSource = 'header' | 'basic' | 'bearer' | 'cookie';
+
+/** How users are found (spec.md: `requestAnalyzerConfig`). */
+export interface UserSettings {
+  /** Claim of a JWT that holds the user's name. */
+  readonly tokenUserField: string;
+  /** UserInfo endpoint for bearer tokens that name no user themselves; null for none. */
+  readonly oauthTokenInfoUrl: string | null;
+  /** Keys that JWTs are verified with; null: claims are believed. */
+  readonly jwksUrl: string | null;
+  readonly issuer: string | null;
+  readonly audience: string | null;
+  /** Sources that are asked; their order is always the specification's. */
+  readonly trustedUserSources: readonly UserSource[];
+}
+
+/** What the extractor is given. */
+export interface UserExtractorDependencies {
+  readonly names: ProductNames;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  /** Time limit of one token exchange in milliseconds; 5 s by default. */
+  readonly exchangeTimeoutMs?: number;
+}
+
+/** A step that may have to wait: the user, or null for "ask the next source". */
+type Step = RequestUser | null | Promise<RequestUser | null>;
+
+/**
+ * Finds the user of a request (spec.md: Request user extraction): the user header, Basic credentials, a bearer token as a
+ * JWT or exchanged, a JWT in one of two cookies. What is malformed names nobody and the next source is asked; nothing that
+ * a client sends makes it throw or reject. Waits only for an exchange or for keys, and only when no answer is remembered.
+ */
+export class UserExtractor {
+  readonly #settings: UserSettings;
+  readonly #trusted: ReadonlySet<UserSource>;
+  readonly #names: ProductNames;
+  readonly #userKey: string;
+  readonly #exchange: TokenExchange | null;
+  readonly #verifier: JwtVerifier | null;
+
+  constructor(settings: UserSettings, dependencies: UserExtractorDependencies) {
+    const { names, clock, logger, registry, exchangeTimeoutMs: timeoutMs } = dependencies;
+    this.#settings = settings;
+    this.#trusted = new Set(settings.trustedUserSources);
+    this.#names = names;
+    this.#userKey = names.headerKey('User');
+    const metrics = new UserMetrics(registry);
+    const { oauthTokenInfoUrl, jwksUrl, issuer, audience } = settings;
+    this.#exchange =
+      oauthTokenInfoUrl === null ? null : new TokenExchange({
+            url: oauthTokenInfoUrl,
+            clock,
+            logger,
+            metrics,
+            ...(timeoutMs === undefined ? {} : { timeoutMs }),
+          });
+    this.#verifier = jwksUrl === null ? null : new JwtVerifier({ jwksUrl, issuer, audience, clock, logger, metrics });
+  }
+
+  /** The user of a request; `noUser` when no source names one. */
+  user(headers: RawHeaders): RequestUser | Promise<RequestUser> {
+    if (this.#trusted.has('header')) {
+      const user = userName(headerValues(headers, this.#userKey)[0]);
+      if (user !== null) return { user, userInfo: null };
+    }
+    const authorization = headerValues(headers, 'authorization')[0];
+    if (authorization !== undefined) {
+      if (this.#trusted.has('basic')) {
+        const credentials = credentialsOf(authorization, 'basic');
+        const user = credentials === null ? null : basicUser(credentials);
+        if (user !== null) return { user, userInfo: null };
+      }
+      if (this.#trusted.has('bearer')) {
+        const token = credentialsOf(authorization, 'bearer');
+        const found = token === null ? null : this.#bearer(token);
+        if (found instanceof Promise) return found.then((user) => user ?? this.#cookie(headers));
+        if (found !== null) return found;
+      }
+    }
+    return this.#cookie(headers);
+  }
+
+  /** Ends the connections of exchanges. */
+  async close(): Promise<void> {
+    await this.#exchange?.close();
+  }
+
+  #bearer(token: string): Step {
+    if (token.length > LONGEST_TOKEN || /[\s,]/.test(token)) return null;
+    const claimed = unverifiedClaims(token);
+    if (claimed !== null && this.#verifier !== null) return this.#verified(token, this.#verifier);
+    const user = claimed === null ? null : this.#userOf(claimed);
+    return user ?? this.#exchanged(token);
+  }
+
+  /** The user that an exchange names; null without an exchange or when it names none. */
+  #exchanged(token: string): Step {
+    const exchanged = this.#exchange === null ? null : this.#exchange.user(token);
+    if (exchanged instanceof Promise) return exchanged.then((answer) => (answer.user === null ? null : answer));
+    return exchanged === null || exchanged.user === null ? null : exchanged;
+  }
+
+  /** The user of a JWT that has to be genuine: one that is not is asked about nowhere else. */
+  #verified(token: string, verifier: JwtVerifier): Step {
+    const verified = verifier.verify(token);
+    if (!(verified instanceof Promise)) return this.#userOf(verified.claims);
+    return verified.then(({ claims }) => this.#userOf(claims));
+  }
+
+  #cookie(headers: RawHeaders): RequestUser | Promise<RequestUser> {
+    if (!this.#trusted.has('cookie')) return noUser;
+    const lines = headerValues(headers, 'cookie');
+    if (lines.length === 0) return noUser;
+    const token = cookieValue(lines, this.#names.uiTokenCookie) ?? cookieValue(lines, this.#names.idTokenCookie);
+    if (token === null) return noUser;
+    const claimed = unverifiedClaims(token);
+    if (claimed === null) return noUser;
+    if (this.#verifier === null) return this.#userOf(claimed) ?? noUser;
+    const verified = this.#verified(token, this.#verifier);
+    return verified instanceof Promise ? verified.then((user) => user ?? noUser) : (verified ?? noUser);
+  }
+
+  #userOf(claims: Claims | null): RequestUser | null {
+    const user = claims === null ? null : userName(claims[this.#settings.tokenUserField]);
+    return user === null ? null : { user, userInfo: null };
+  }
+}

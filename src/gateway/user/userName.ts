@@ -1,0 +1,13 @@
+/** Longest name of a user that is taken; longer ones are no names but mistakes or attacks. */
+const LONGEST_NAME = 1_024;
+
+/** The text if it can be a user's name: not empty, without control characters, not overlong; null otherwise. */
+export function userName(value: unknown): string | null {
+  if (typeof value !== 'string' || value.length === 0 || value.length > LONGEST_NAME) return null;
+  if (value.trim() === '') return null;
+  for (let i = 0; i < value.length; i += 1) {
+    const unit = value.charCodeAt(i);
+    if (unit < 32 || unit === 127) return null;
+  }
+  return value;
+}
