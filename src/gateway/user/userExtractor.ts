@@ -64,7 +64,9 @@ export class UserExtractor {
     const metrics = new UserMetrics(registry);
     const { oauthTokenInfoUrl, jwksUrl, issuer, audience } = settings;
     this.#exchange =
-      oauthTokenInfoUrl === null ? null : new TokenExchange({
+      oauthTokenInfoUrl === null
+        ? null
+        : new TokenExchange({
             url: oauthTokenInfoUrl,
             clock,
             logger,

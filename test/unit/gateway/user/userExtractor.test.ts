@@ -48,11 +48,14 @@ afterEach(async () => {
 });
 
 function extractor(settings: Partial<UserSettings> = {}): UserExtractor {
-  const logger = pino({ level: 'trace' }, {
-    write: (line: string) => {
-      logged += line;
+  const logger = pino(
+    { level: 'trace' },
+    {
+      write: (line: string) => {
+        logged += line;
+      },
     },
-  });
+  );
   const made = new UserExtractor(
     { ...defaults, ...settings },
     { names, clock, logger, registry: new Registry(), exchangeTimeoutMs: 500 },

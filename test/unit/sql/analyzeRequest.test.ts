@@ -1,0 +1,99 @@
+import { zstdCompressSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { productNames } from '../../../src/model/names.ts';
+import { type AnalysisSettings, type AnalyzableRequest, requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
+import { isStatementPath } from '../../../src/sql/statementPath.ts';
+
+const settings: AnalysisSettings = {
+  names: productNames('Engine'),
+  maxBodySize: () => 1_000_000,
+  clientsUseV2Format: false,
+  cacheBytes: 1_000_000,
+};
+
+const post = (body: string | Uint8Array, headers: readonly string[] = []): AnalyzableRequest => ({
+  method: 'POST',
+  isSubmission: true,
+  headers: ['X-Engine-Catalog', 'lake', 'X-Engine-Schema', 'ops', ...headers],
+  body,
+});
+const joined = (tables: readonly (readonly string[])[]): readonly string[] => tables.map((table) => table.join('.'));
+
+test('the same text with other defaults, or other prepared statements, has another verdict', () => {
+  const analyze = requestAnalysis(settings);
+  const tables = (request: AnalyzableRequest): readonly string[] => joined(analyze(request).tables);
+  for (let round = 0; round < 2; round += 1) {
+    expect(tables(post('TABLE t'))).toEqual(['lake.ops.t']);
+    expect(
+      tables({ ...post('TABLE t'), headers: ['X-Engine-Catalog', 'lake/s3:ops', 'X-Engine-Schema', 'x'] }),
+    ).toEqual(['lake/s3:ops.x.t']);
+    expect(analyze({ ...post('TABLE t'), headers: ['X-Engine-Catalog', 'lake'] }).errorMessage).toBe(
+      'Name not fully qualified',
+    );
+    expect(tables(post('EXECUTE p', ['X-Engine-Prepared-Statement', 'p=TABLE+a']))).toEqual(['lake.ops.a']);
+    expect(tables(post('EXECUTE p', ['X-Engine-Prepared-Statement', 'p=TABLE+b']))).toEqual(['lake.ops.b']);
+  }
+});
+
+test('a repeated text is answered from memory: the very same lists', () => {
+  const analyze = requestAnalysis(settings);
+  expect(analyze(post('TABLE t')).tables).toBe(analyze(post('TABLE t')).tables);
+  const forgetful = requestAnalysis({ ...settings, cacheBytes: 0 });
+  expect(forgetful(post('TABLE t')).tables).not.toBe(forgetful(post('TABLE t')).tables);
+});
+
+test('memory is bounded by bytes', () => {
+  const analyze = requestAnalysis({ ...settings, cacheBytes: 20_000 });
+  const first = analyze(post('TABLE t0')).tables;
+  for (let i = 1; i < 100; i += 1) analyze(post(`TABLE t${i}`));
+  expect(analyze(post('TABLE t0')).tables).not.toBe(first);
+});
+
+test.each([
+  ['no charset', 'text/plain', Buffer.from('TABLE "ü"'), ['lake.ops.ü']],
+  ['utf8', 'text/plain; charset=utf8', Buffer.from('TABLE "ü"'), ['lake.ops.ü']],
+  ['quoted', 'text/plain; charset="UTF-8"; x=y', Buffer.from('TABLE "ü"'), ['lake.ops.ü']],
+  ['latin1', 'text/plain;charset=ISO-8859-1', Buffer.from('TABLE "ü"', 'latin1'), ['lake.ops.ü']],
+  ['ascii', 'text/plain; charset=us-ascii', Buffer.from('TABLE t'), ['lake.ops.t']],
+  ['unknown', 'text/plain; charset=utf-16', Buffer.from('TABLE t', 'utf16le'), []],
+  [
+    'wrong UTF-8',
+    'text/plain',
+    Buffer.from([0x54, 0x41, 0x42, 0x4c, 0x45, 0x20, 0x22, 0xff, 0x22]),
+    ['lake.ops.\ufffd'],
+  ],
+])('charset: %s', (_name, contentType, body, tables) => {
+  expect(joined(requestAnalysis(settings)(post(body, ['Content-Type', contentType])).tables)).toEqual(tables);
+});
+
+test.each([
+  [10, 'TABLE abcd', ''],
+  [11, 'TABLE abcd', 'Query'],
+  [10, 'TABLE "ü"', 'Query'],
+  [9, 'TABLE "ü"', ''],
+])('maxBodySize %i counts characters: %s', (maxBodySize, body, queryType) => {
+  const analyze = requestAnalysis({ ...settings, maxBodySize: () => maxBodySize });
+  expect(analyze(post(body)).queryType).toBe(queryType);
+  expect(analyze(post(Buffer.from(body))).queryType).toBe(queryType);
+});
+
+test('a prepared statement that grows beyond every body when decompressed is refused', () => {
+  const bomb = zstdCompressSync(Buffer.alloc(10_000_000, 0x20)).toString('base64url');
+  const { errorMessage } = requestAnalysis(settings)(
+    post('EXECUTE p', ['X-Engine-Prepared-Statement', `p=$zstd:${bomb}`]),
+  );
+  expect(errorMessage).toBe('preparedStatement is longer than 4000000 bytes when decompressed');
+});
+
+test.each([
+  ['/v1/statement', true],
+  ['/v1/statement/', true],
+  ['/v1/statement;x=1', true],
+  ['/v1;a=b/statement;c=d/', true],
+  ['/v1/statementX', false],
+  ['/v1/statement/x', false],
+  ['/V1/statement', false],
+  ['/', false],
+])('statement path %s: %s', (path, expected) => {
+  expect(isStatementPath(path, ['/v1/statement'])).toBe(expected);
+});
