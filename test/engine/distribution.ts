@@ -14,7 +14,7 @@ export const TRINO_VERSION = '476';
 /** Least Java that this Trino runs on. */
 const JAVA_VERSION = 24;
 const PYTHON_CLIENT = 'trino==0.340.0';
-const plugins = ['tpch', 'memory'];
+const plugins = ['tpch', 'memory', 'resource-group-managers'];
 
 const cache = resolve(import.meta.dirname, '../../.cache');
 
@@ -84,6 +84,14 @@ export async function installDistribution(): Promise<Distribution> {
   return { java, server, cli, jdbc, python: await python };
 }
 
+/** The server alone, as `installDistribution` installs it. */
+export async function installEngine(): Promise<Pick<Distribution, 'java' | 'server'>> {
+  const java = await findJava();
+  if (java === undefined) throw new Error(`no JDK ${JAVA_VERSION} or newer`);
+  await mkdir(cache, { recursive: true });
+  return { java, server: await installServer() };
+}
+
 /** Has Maven fetch an artifact and put it into a folder. */
 async function fetchArtifact(coordinates: string, folder: string): Promise<void> {
   const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy';
@@ -108,7 +116,8 @@ async function jar(name: string, classifier?: string): Promise<string> {
 /** The server's `lib` and the plugins that the suite needs. */
 async function installServer(): Promise<string> {
   const folder = join(cache, `trino-server-${TRINO_VERSION}`);
-  if (existsSync(folder)) return folder;
+  if (plugins.every((plugin) => existsSync(join(folder, 'plugin', plugin)))) return folder;
+  await rm(folder, { recursive: true, force: true });
   const work = await makeWorkFolder('trino-server');
   await fetchArtifact(`io.trino:trino-server:${TRINO_VERSION}:tar.gz`, work);
   const archive = join(work, `trino-server-${TRINO_VERSION}.tar.gz`);

@@ -25,8 +25,15 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** Starts a server with the catalogs tpch and memory on a free port of 127.0.0.1; ready when it resolves. */
-export async function startTrino(name: string, { java, server }: Distribution): Promise<TrinoServer> {
+/**
+ * Starts a server with the catalogs tpch and memory on a free port of 127.0.0.1; ready when it resolves.
+ * @param files more files of its `etc` folder, by name
+ */
+export async function startTrino(
+  name: string,
+  { java, server }: Pick<Distribution, 'java' | 'server'>,
+  files: Readonly<Record<string, string>> = {},
+): Promise<TrinoServer> {
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), `trino-${name}-`));
   const catalogs = join(folder, 'etc/catalog');
@@ -34,6 +41,7 @@ export async function startTrino(name: string, { java, server }: Distribution): 
   for (const catalog of ['tpch', 'memory']) {
     await writeFile(join(catalogs, `${catalog}.properties`), `connector.name=${catalog}\n`);
   }
+  for (const [file, text] of Object.entries(files)) await writeFile(join(folder, 'etc', file), text);
   const config = {
     coordinator: 'true',
     'node-scheduler.include-coordinator': 'true',
