@@ -69,6 +69,8 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   afterAll(() => plane?.stop());
 
   const namespaced = [
+    'ClusterRole',
+    'ClusterRoleBinding',
     'ConfigMap',
     'Deployment',
     'Namespace',
@@ -95,6 +97,8 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       'the defaults',
       [],
       [
+        'ClusterRole',
+        'ClusterRoleBinding',
         'ConfigMap',
         'Deployment',
         'NetworkPolicy',
@@ -110,6 +114,8 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       ['allNamespaces=true', 'autoscaling.enabled=true', 'serviceMonitor.enabled=true', 'ingress.enabled=true'],
       [
         'ClusterRole',
+        'ClusterRole',
+        'ClusterRoleBinding',
         'ClusterRoleBinding',
         'ConfigMap',
         'Deployment',

@@ -1,0 +1,179 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { accessSettings } from '../../../support/access.ts';
+import { type ApiServer, startApi } from '../../../support/apiServer.ts';
+import { type LdapTestServer, ldapAvailable, startLdapServer } from '../../../support/ldapServer.ts';
+import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+
+const person = (rdn: string, uid: string, password: string, privileges: readonly string[]) =>
+  [
+    `dn: ${rdn},ou=people,dc=example,dc=com`,
+    'objectClass: inetOrgPerson',
+    `uid: ${uid}`,
+    `cn: ${uid}`,
+    `sn: ${uid}`,
+    `userPassword: ${password}`,
+    ...privileges.map((text) => `employeeType: ${text}`),
+    '',
+    '',
+  ].join('\n');
+
+const tree = [
+  'dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n',
+  person('uid=marie', 'marie', 'radium', ['ADMIN', 'API']),
+  person('uid=lise', 'lise', 'fission', ['USER']),
+  person('uid=odd\\2Cname', 'odd,name', 'odd', ['API']),
+  person('uid=star\\2A', 'star*', 'starry', ['API']),
+  person('cn=first', 'twin', 'one', ['API']),
+  person('cn=second', 'twin', 'two', ['API']),
+].join('');
+
+describe.skipIf(!ldapAvailable)('users of a real LDAP server', () => {
+  const keys = sessionKeyPair();
+  const folder = mkdtempSync(join(tmpdir(), 'ldap-file-'));
+  let ldap: LdapTestServer;
+  let searching: ApiServer;
+  let binding: ApiServer;
+
+  const settings = (path: string) =>
+    accessSettings(`
+authentication:
+  defaultType: form
+  loginLimit: {maxAttempts: 1000}
+  form:
+    ldapConfigPath: ${path}
+    selfSignKeyPair: {privateKeyRsa: ${keys.privateKeyRsa}, publicKeyRsa: ${keys.publicKeyRsa}}
+authorization: {admin: .*ADMIN.*, user: .*USER.*, api: .*API.*, ldapConfigPath: ${path}}
+presetUsers:
+  machine: {password: preset, privileges: API}
+`);
+  const file = (name: string, lines: readonly string[], port = ldap.port) => {
+    const path = join(folder, name);
+    const common = [
+      'ldapHost: 127.0.0.1',
+      `ldapPort: ${port}`,
+      'ldapAdminBindDn: cn=reader,dc=example,dc=com',
+      'ldapAdminPassword: ${ENV:READER_PASSWORD}',
+      'ldapGroupMemberAttribute: employeeType',
+      'poolMaxTotal: 10',
+    ];
+    writeFileSync(path, [...common, ...lines].join('\n'));
+    return path;
+  };
+  const environment = { READER_PASSWORD: 'reader-secret' };
+  const bySearch = [
+    'ldapUserBaseDn: ou=people,dc=example,dc=com',
+    'ldapUserSearch: (&(objectClass=person)(uid=${USER}))',
+  ];
+
+  beforeAll(async () => {
+    ldap = await startLdapServer(tree);
+    searching = await startApi({
+      access: settings(file('search.yaml', bySearch)),
+      accessDependencies: { environment },
+    });
+    binding = await startApi({
+      access: settings(file('bind.yaml', ['ldapUserDnPattern: uid=${USER},ou=people,dc=example,dc=com'])),
+      accessDependencies: { environment },
+    });
+  });
+  afterAll(async () => {
+    await searching?.close();
+    await binding?.close();
+    await ldap?.stop();
+  });
+
+  const login = (api: ApiServer, username: string, password: string) =>
+    api.call('POST', '/login', { body: JSON.stringify({ username, password }) });
+  const rolesOf = async (api: ApiServer, token: string) => {
+    const headers = { Authorization: `Bearer ${token}` };
+    return (await api.call('POST', '/userinfo', { headers })).json().data?.roles;
+  };
+
+  test('log in and hold the roles of their group attribute', async () => {
+    for (const api of [searching, binding]) {
+      const token = (await login(api, 'marie', 'radium')).json().data.token;
+      expect(await rolesOf(api, token)).toEqual(['ADMIN', 'API']);
+      const headers = { Authorization: `Bearer ${token}` };
+      expect((await api.call('GET', '/gateway/backend/all', { headers })).status).toBe(200);
+      expect(await rolesOf(api, (await login(api, 'lise', 'fission')).json().data.token)).toEqual(['USER']);
+    }
+  });
+
+  test('call by Basic, beside preset users', async () => {
+    const status = async (name: string, password: string) => {
+      const headers = { Authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` };
+      return (await searching.call('GET', '/gateway/backend/all', { headers })).status;
+    };
+    expect(await status('marie', 'radium')).toBe(200);
+    expect(await status('lise', 'fission')).toBe(403);
+    expect(await status('machine', 'preset')).toBe(200);
+    expect(await status('machine', 'radium')).toBe(401);
+  });
+
+  test('may have names that mean something in filters and DNs', async () => {
+    expect((await login(searching, 'odd,name', 'odd')).status).toBe(200);
+    expect((await login(binding, 'odd,name', 'odd')).status).toBe(200);
+    expect((await login(searching, 'star*', 'starry')).status).toBe(200);
+  });
+
+  test.each([
+    ['a wrong password', 'marie', 'wrong'],
+    ['no password', 'marie', ''],
+    ['an unknown name', 'nobody', 'radium'],
+    ['a wildcard', '*', 'radium'],
+    ['a wildcard after a letter', 'm*', 'radium'],
+    ['a filter that is closed', 'marie)(uid=*', 'radium'],
+    ['a filter that is always true', '*)(|(objectClass=*', 'radium'],
+    ['NUL', 'marie\0', 'radium'],
+    ['another DN', 'marie,ou=people,dc=example,dc=com', 'radium'],
+    ['more of the DN', 'x+uid=marie', 'radium'],
+    ['a name of two entries', 'twin', 'one'],
+    ['the admin', 'cn=reader', 'reader-secret'],
+  ])('do not log in with %s', async (_, name, password) => {
+    expect((await login(searching, name, password)).status).toBe(401);
+    expect((await login(binding, name, password)).status).toBe(401);
+  });
+
+  test('are not let in, and not told wrong, while the server is away', async () => {
+    const away = await startApi({
+      access: settings(file('away.yaml', bySearch, 9)),
+      accessDependencies: { environment },
+    });
+    const answer = await login(away, 'marie', 'radium');
+    expect([answer.status, answer.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
+    expect(away.logged.join('\n')).not.toContain('radium');
+    await away.close();
+  });
+
+  test('are not let in when the server refuses the account that searches', async () => {
+    const path = file('refused.yaml', bySearch);
+    const refused = await startApi({
+      access: settings(path),
+      accessDependencies: { environment: { READER_PASSWORD: 'x' } },
+    });
+    expect((await login(refused, 'marie', 'radium')).status).toBe(503);
+    expect(refused.logged.join('\n')).toContain('the server refuses ldapAdminBindDn');
+    await refused.close();
+  });
+
+  test.each([
+    ['a key that is not known', ['ldapUserSearsh: (uid=${USER})'], 'did you mean "ldapUserSearch"'],
+    [
+      'a filter without the name',
+      ['ldapUserBaseDn: dc=x', 'ldapUserSearch: (uid=admin)'],
+      'must be a filter that holds ${USER}',
+    ],
+    ['no way to find users', [], 'must be given with ldapUserBaseDn'],
+    [
+      'a Java key store',
+      [...bySearch, `ldapTrustStorePath: ${keys.privateKeyRsa}`],
+      'holds no certificate in PEM form',
+    ],
+  ])('stop the start with %s', async (_, lines, message) => {
+    const path = file('mistake.yaml', lines);
+    await expect(startApi({ access: settings(path), accessDependencies: { environment } })).rejects.toThrow(message);
+  });
+});

@@ -1,0 +1,197 @@
+import { readFileSync } from 'node:fs';
+import { CoreV1Api, KubeConfig, RbacAuthorizationV1Api } from '@kubernetes/client-node';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import type { Clock } from '../../src/model/clock.ts';
+import { accessSettings } from '../support/access.ts';
+import { type ApiServer, startApi } from '../support/apiServer.ts';
+import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
+
+class TestClock implements Clock {
+  ahead = 0;
+  now = () => Date.now() + this.ahead;
+  monotonic = () => performance.now() + this.ahead;
+}
+
+const namespace = 'default';
+const cluster = { name: 'c1', proxyTo: 'http://c1:8080', active: true, routingGroup: 'adhoc' };
+
+describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', () => {
+  const clock = new TestClock();
+  let plane: ControlPlane;
+  let admin: KubeConfig;
+  let api: ApiServer;
+
+  /** A token of a service account, as `kubectl create token` makes it. */
+  const tokenOf = async (name: string, audiences?: string[]): Promise<string> => {
+    const request = await admin.makeApiClient(CoreV1Api).createNamespacedServiceAccountToken({
+      name,
+      namespace,
+      body: { spec: { audiences: audiences ?? [], expirationSeconds: 600 } as never },
+    });
+    return request.status?.token ?? '';
+  };
+
+  const addAccount = async (name: string, rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[]) => {
+    await admin.makeApiClient(CoreV1Api).createNamespacedServiceAccount({ namespace, body: { metadata: { name } } });
+    const rbac = admin.makeApiClient(RbacAuthorizationV1Api);
+    await rbac.createNamespacedRole({ namespace, body: { metadata: { name }, rules } });
+    await rbac.createNamespacedRoleBinding({
+      namespace,
+      body: {
+        metadata: { name },
+        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+        subjects: [{ kind: 'ServiceAccount', name, namespace }],
+      },
+    });
+  };
+  const apiGroups = ['enginegateway.dev'];
+
+  beforeAll(async () => {
+    plane = await startControlPlane();
+    admin = new KubeConfig();
+    admin.loadFromFile(plane.config.kubeconfigPath);
+    await addAccount('viewer', [{ apiGroups, resources: ['engineclusters', 'routingrules'], verbs: ['get', 'list'] }]);
+    await addAccount('deployer', [
+      { apiGroups, resources: ['engineclusters'], verbs: ['get', 'list', 'create', 'update', 'patch'] },
+    ]);
+    await addAccount('owner', [{ apiGroups, resources: ['*'], verbs: ['*'] }]);
+    await addAccount('stranger', [{ apiGroups: [''], resources: ['pods'], verbs: ['*'] }]);
+    // The gateway itself may do no more than its manifest allows.
+    await admin.makeApiClient(CoreV1Api).createNamespacedServiceAccount({
+      namespace,
+      body: { metadata: { name: 'engine-gateway' } },
+    });
+    const rbac = admin.makeApiClient(RbacAuthorizationV1Api);
+    for (const document of parseAllDocuments(readFileSync('manifests/base/access-review.yaml', 'utf8'))) {
+      const object = document.toJS();
+      if (object.kind === 'ClusterRole') await rbac.createClusterRole({ body: object });
+      else {
+        for (const subject of object.subjects) subject.namespace = namespace;
+        await rbac.createClusterRoleBinding({ body: object });
+      }
+    }
+    const own = new KubeConfig();
+    own.loadFromOptions({
+      clusters: [admin.getCurrentCluster()],
+      users: [{ name: 'gateway', token: await tokenOf('engine-gateway') }],
+      contexts: [{ name: 'gateway', cluster: admin.getCurrentCluster()?.name, user: 'gateway' }],
+      currentContext: 'gateway',
+    });
+    api = await startApi({
+      access: accessSettings('authentication: {kubernetes: {cacheDuration: 10s}}'),
+      accessDependencies: { kubernetes: () => ({ kubeConfig: own, namespace }), clock },
+    });
+  }, 60_000);
+  afterAll(async () => {
+    await api?.close();
+    await plane?.stop();
+  });
+
+  const status = async (method: string, path: string, token: string, body?: string) =>
+    (
+      await api.call(method, path, {
+        headers: { Authorization: `Bearer ${token}` },
+        ...(body === undefined ? {} : { body }),
+      })
+    ).status;
+
+  test.each([
+    ['viewer', { list: 200, add: 403, update: 403, remove: 403 }, ['USER']],
+    ['deployer', { list: 200, add: 200, update: 200, remove: 403 }, ['USER', 'API']],
+    ['owner', { list: 200, add: 200, update: 200, remove: 200 }, ['ADMIN', 'USER', 'API']],
+    ['stranger', { list: 403, add: 403, update: 403, remove: 403 }, null],
+  ])('%s may do what RBAC says', async (name, expected, roles) => {
+    const token = await tokenOf(name);
+    const body = JSON.stringify({ ...cluster, name: `of-${name}` });
+    expect({
+      list: await status('GET', '/gateway/backend/all', token),
+      add: await status('POST', '/gateway/backend/modify/add', token, body),
+      update: await status('POST', '/gateway/backend/modify/update', token, body),
+      remove: await status('POST', '/gateway/backend/modify/delete', token, `of-${name}`),
+    }).toEqual(expected);
+    const info = await api.call('POST', '/userinfo', { headers: { Authorization: `Bearer ${token}` } });
+    if (roles === null) expect(info.status).toBe(403);
+    else {
+      const user = `system:serviceaccount:${namespace}:${name}`;
+      expect(info.json().data).toEqual({ roles, permissions: [], userId: user, userName: user });
+    }
+  });
+
+  test('a refusal names what RBAC lacks', async () => {
+    const headers = { Authorization: `Bearer ${await tokenOf('viewer')}` };
+    const answer = await api.call('POST', '/gateway/backend/activate/c1', { headers });
+    expect(answer.json().error.message).toBe(
+      '"system:serviceaccount:default:viewer" may not update engineclusters.enginegateway.dev.',
+    );
+  });
+
+  test.each([
+    ['nonsense', async () => 'nonsense'],
+    ['for another audience', () => tokenOf('owner', ['other'])],
+    [
+      'changed after it was signed',
+      async () => {
+        const [head, , signature] = (await tokenOf('viewer')).split('.');
+        const [, payload] = (await tokenOf('owner')).split('.');
+        return `${head}.${payload}.${signature}`;
+      },
+    ],
+  ])('a token is refused: %s', async (_, make) => {
+    expect(await status('GET', '/gateway/backend/all', await make())).toBe(401);
+  });
+
+  test('taking a right away counts after the cache has run out', async () => {
+    await addAccount('leaver', [{ apiGroups, resources: ['engineclusters'], verbs: ['list'] }]);
+    const token = await tokenOf('leaver');
+    expect(await status('GET', '/gateway/backend/all', token)).toBe(200);
+    await admin.makeApiClient(RbacAuthorizationV1Api).deleteNamespacedRoleBinding({ name: 'leaver', namespace });
+    clock.ahead += 10_001;
+    await expect
+      .poll(async () => {
+        clock.ahead += 10_001;
+        return status('GET', '/gateway/backend/all', token);
+      })
+      .toBe(403);
+    await admin.makeApiClient(CoreV1Api).deleteNamespacedServiceAccount({ name: 'leaver', namespace });
+    await expect
+      .poll(
+        async () => {
+          clock.ahead += 10_001;
+          return status('GET', '/gateway/backend/all', token);
+        },
+        { timeout: 30_000 },
+      )
+      .toBe(401);
+  });
+
+  test('a token is the password of a session', async () => {
+    expect((await api.call('POST', '/loginType')).json().data).toBe('kubernetes');
+    const login = await api.call('POST', '/login', {
+      body: JSON.stringify({ username: '', password: await tokenOf('owner') }),
+    });
+    const session = login.json().data.token;
+    expect(await status('GET', '/gateway/backend/all', session)).toBe(200);
+    const wrong = await api.call('POST', '/login', { body: '{"username":"","password":"nonsense"}' });
+    expect(wrong.status).toBe(401);
+  });
+
+  test('without the API server nobody is let in', async () => {
+    const lost = new KubeConfig();
+    lost.loadFromOptions({
+      clusters: [{ name: 'lost', server: 'http://127.0.0.1:9' }],
+      users: [{ name: 'lost' }],
+      contexts: [{ name: 'lost', cluster: 'lost', user: 'lost' }],
+      currentContext: 'lost',
+    });
+    const away = await startApi({
+      access: accessSettings('authentication: {kubernetes: {}}'),
+      accessDependencies: { kubernetes: () => ({ kubeConfig: lost, namespace }) },
+    });
+    const token = await tokenOf('owner');
+    const answer = await away.call('GET', '/gateway/backend/all', { headers: { Authorization: `Bearer ${token}` } });
+    expect([answer.status, answer.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
+    expect(away.logged.join('\n')).not.toContain(token);
+    await away.close();
+  });
+});
