@@ -11,13 +11,12 @@ import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import { createDataPlane } from '../gateway/dataPlane.ts';
 import { HealthMonitors } from '../gateway/healthMonitors.ts';
-import { InfoCheck } from '../gateway/infoCheck.ts';
+import { InfoCheck, noopCheck } from '../gateway/infoCheck.ts';
 import { trustPeers } from '../gateway/trustedProxies.ts';
 import { requestAnalyzer } from '../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../gateway/user/userExtractor.ts';
 import { systemClock } from '../model/clock.ts';
 import { productNames } from '../model/names.ts';
-import { loadKubeConfig, watchedNamespace } from '../operator/kubernetes/kubeConfig.ts';
 import { createOperator } from '../operator/operator.ts';
 import { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { createRuleCompiler } from '../rules/set/compiler.ts';
@@ -137,7 +136,7 @@ async function startParts(
   });
   parts.defer(() => infoCheck.close());
   const monitors = new HealthMonitors(
-    { table, kinds: { INFO_API: infoCheck }, logger, registry: metrics, clock, random },
+    { table, kinds: { INFO_API: infoCheck, NOOP: noopCheck }, logger, registry: metrics, clock, random },
     monitorSettings(config),
   );
   parts.defer(() => monitors.stop());
@@ -199,7 +198,8 @@ async function startParts(
     names,
     trustPeer,
     environment,
-    kubernetes: () => {
+    kubernetes: async () => {
+      const { loadKubeConfig, watchedNamespace } = await import('../operator/kubernetes/kubeConfig.ts');
       const kubeConfig = loadKubeConfig(config.resources.kubeconfig);
       return { kubeConfig, namespace: watchedNamespace(config.resources.namespace, kubeConfig) };
     },

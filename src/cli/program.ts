@@ -3,11 +3,18 @@ import manifest from '../../package.json' with { type: 'json' };
 import { analyzeCommand } from './analyze.ts';
 import { configCommand } from './config.ts';
 import { evaluateCommand } from './evaluate.ts';
+import { exportCommand } from './export.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { serveCommand } from './serve.ts';
 
 /** Every command; a new one is a file of its own and a line here. */
-const commands: readonly CommandFactory[] = [serveCommand, configCommand, analyzeCommand, evaluateCommand];
+const commands: readonly CommandFactory[] = [
+  serveCommand,
+  configCommand,
+  analyzeCommand,
+  evaluateCommand,
+  exportCommand,
+];
 
 /**
  * Runs a command line.

@@ -40,6 +40,7 @@ export function gatewayReadiness(parts: ReadinessParts): Readiness {
       sourceState(parts),
       leaderState(parts.leadership),
       historyState(parts.history),
+      ...unmanagedState(parts.table),
     ],
   };
 }
@@ -69,6 +70,15 @@ function sourceState({ source }: ReadinessParts): ComponentState {
 function leaderState(leadership: Leadership): ComponentState {
   const message = leadership.isLeader ? 'this replica has the lead' : 'another replica has the lead, or none yet';
   return { name: 'leader', ok: true, message };
+}
+
+/** Rows of a gateway that ran before (design.md): routed like any other, and marked here. */
+function unmanagedState(table: RoutingTableHolder): readonly ComponentState[] {
+  const rows = [...table.current.clusters.values()].filter((cluster) => cluster.origin === 'row');
+  if (rows.length === 0) return [];
+  const names = rows.map((cluster) => cluster.name).join(', ');
+  const message = `${names}: rows of the database without a resource; "engine-gateway export" prints them as manifests`;
+  return [{ name: 'unmanaged clusters', ok: true, message }];
 }
 
 function historyState(history: HistoryWriter): ComponentState {

@@ -87,7 +87,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       names,
       trustPeer: () => false,
       environment: {},
-      kubernetes: () => ({ kubeConfig: new KubeConfig(), namespace: 'default' }),
+      kubernetes: async () => ({ kubeConfig: new KubeConfig(), namespace: 'default' }),
       revocations: null,
       clock: systemClock,
       logger,

@@ -12,7 +12,6 @@ import { AttemptLimit } from './attemptLimit.ts';
 import { Authentication } from './authentication.ts';
 import { originReader } from './clientAddress.ts';
 import { FormLogin } from './formLogin.ts';
-import { KubernetesAccess } from './kubernetesAccess.ts';
 import { LdapServer } from './ldapServer.ts';
 import { OidcLogin } from './oidcLogin.ts';
 import { OidcProvider } from './oidcProvider.ts';
@@ -38,11 +37,11 @@ export interface AuthenticationDependencies {
   /** Variables for `${ENV:NAME}` in the file of the LDAP server. */
   readonly environment: Environment;
   /** The Kubernetes API server; asked for only where `authentication.kubernetes` is configured. */
-  readonly kubernetes: () => {
+  readonly kubernetes: () => Promise<{
     readonly kubeConfig: KubeConfig;
     /** Namespace of the resources that callers are asked about; null: all of them. */
     readonly namespace: string | null;
-  };
+  }>;
   /** Where all replicas keep ended sessions; null: each in its memory. */
   readonly revocations: RevocationStore | null;
   readonly clock: Clock;
@@ -90,15 +89,7 @@ export async function openAuthentication(
     revocations,
     clock,
   );
-  const kubernetes =
-    authentication?.kubernetes == null
-      ? null
-      : new KubernetesAccess({
-          ...dependencies.kubernetes(),
-          audiences: authentication.kubernetes.audiences,
-          cacheDuration: authentication.kubernetes.cacheDuration,
-          clock,
-        });
+  const kubernetes = await kubernetesAccess(authentication?.kubernetes ?? null, dependencies);
   const made = new Authentication({
     names,
     sessions,
@@ -118,6 +109,16 @@ export async function openAuthentication(
     logger.warn({ issuer: authentication.oauth.issuer }, 'the OpenID provider is asked in clear text');
   }
   return made;
+}
+
+type KubernetesSettings = NonNullable<AuthenticationSettings['authentication']>['kubernetes'];
+
+async function kubernetesAccess(settings: KubernetesSettings, { kubernetes, clock }: AuthenticationDependencies) {
+  if (settings === null) return null;
+  // The client library takes half a second to load: only where it is needed.
+  const { KubernetesAccess } = await import('./kubernetesAccess.ts');
+  const { audiences, cacheDuration } = settings;
+  return new KubernetesAccess({ ...(await kubernetes()), audiences, cacheDuration, clock });
 }
 
 /**

@@ -1,0 +1,84 @@
+import { readFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import { createLogging } from '../config/logger.ts';
+import { GatewayError } from '../model/errors.ts';
+import { type ExportedRule, exportManifests } from '../operator/exportManifests.ts';
+import { parseRulesFile } from '../rules/set/rulesFile.ts';
+import { openStore } from '../store/openStore.ts';
+import { readConfigFile } from './configFile.ts';
+import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+
+interface ExportOptions {
+  readonly config?: string;
+  readonly rules?: string;
+  readonly namespace?: string;
+  readonly all?: boolean;
+}
+
+/** `export`: prints what a gateway that ran before has in database and rules file as manifests. */
+export const exportCommand: CommandFactory = (io, finish) =>
+  new Command('export')
+    .description('print clusters of the database and rules of a rules file as manifests, ready for kubectl apply')
+    .option('-c, --config <file>', 'configuration file that names the database and the rules file')
+    .option('--rules <file>', "rules file; the configuration's routingRules.rulesConfigPath by default")
+    .option('-n, --namespace <name>', 'namespace to write into each manifest')
+    .option('--all', 'clusters that have a resource already, too')
+    .action(async (options: ExportOptions) => finish(await printManifests(options, io)));
+
+/**
+ * Reads the database; where the gateway's own tables are missing, they are made as at a start (`runMigrationsEnabled`).
+ * @returns exit code
+ */
+async function printManifests(options: ExportOptions, io: CliIo): Promise<number> {
+  const loaded = await readConfigFile(options.config, io);
+  if (loaded === null) return exitCodes.failure;
+  const { dataStore, routingRules } = loaded.config;
+  const rules = await readRules(options.rules ?? routingRules.rulesConfigPath, io);
+  if (rules === null) return exitCodes.failure;
+  // Results go to standard output: the log must not.
+  const { logger } = createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } });
+  try {
+    const store = await openStore({
+      jdbcUrl: dataStore.jdbcUrl,
+      user: dataStore.user ?? undefined,
+      password: dataStore.password ?? undefined,
+      runMigrations: dataStore.runMigrationsEnabled,
+      logger,
+    });
+    try {
+      const clusters = (await store.backends.all()).filter((row) => options.all === true || !row.managed);
+      io.stdout.write(exportManifests({ clusters, rules, namespace: options.namespace ?? null }));
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    io.stderr.write(`error: ${error.message}\n`);
+    return exitCodes.failure;
+  }
+  return exitCodes.success;
+}
+
+/** Rules of a file; null when it has mistakes, which are told. */
+async function readRules(path: string | null, io: CliIo): Promise<readonly ExportedRule[] | null> {
+  if (path === null) return [];
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    io.stderr.write(`error: ${path}: ${(error as Error).message}\n`);
+    return null;
+  }
+  const { documents, problems } = parseRulesFile({ path, text });
+  for (const problem of problems) {
+    io.stderr.write(`${path}:${problem.line}:${problem.column}: ${problem.message}\n`);
+  }
+  if (problems.length > 0) return null;
+  return documents.map(({ rule }) => ({
+    name: rule.name,
+    description: rule.description,
+    priority: rule.priority,
+    condition: rule.condition.text,
+    actions: rule.actions.map((action) => action.text),
+  }));
+}
