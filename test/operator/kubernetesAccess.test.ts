@@ -186,7 +186,7 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
     });
     const away = await startApi({
       access: accessSettings('authentication: {kubernetes: {}}'),
-      accessDependencies: { kubernetes: () => ({ kubeConfig: lost, namespace }) },
+      accessDependencies: { kubernetes: async () => ({ kubeConfig: lost, namespace }) },
     });
     const token = await tokenOf('owner');
     const answer = await away.call('GET', '/gateway/backend/all', { headers: { Authorization: `Bearer ${token}` } });
