@@ -80,7 +80,7 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
     });
     api = await startApi({
       access: accessSettings('authentication: {kubernetes: {cacheDuration: 10s}}'),
-      accessDependencies: { kubernetes: () => ({ kubeConfig: own, namespace }), clock },
+      accessDependencies: { kubernetes: async () => ({ kubeConfig: own, namespace }), clock },
     });
   }, 60_000);
   afterAll(async () => {
