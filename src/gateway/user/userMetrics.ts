@@ -1,7 +1,7 @@
 import { Counter, type Registry } from 'prom-client';
 
 /** How asking about a token ended, a label of the metrics. */
-export type TokenResult = 'accepted' | 'refused' | 'failed' | 'overloaded';
+export type TokenResult = 'accepted' | 'refused' | 'failed';
 
 /** Metrics of user extraction. */
 export class UserMetrics {

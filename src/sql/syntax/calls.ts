@@ -16,9 +16,9 @@ import { atQueryStart, orderBy } from './queries.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.
 const {
-  ALL, AND, AS, ASTERISK, BOTH, COMMA, COUNT, DISTINCT, DOT, DOUBLE_ARROW, ERROR, EXTRACT, FILTER, FINAL, FOR,
-  FORMAT, FROM, GROUP, GROUPING, IDENTIFIER, IF, IGNORE, IN, LBRACKET, LEADING, LISTAGG, LPAREN, MINUS, NFC,
-  NFD, NFKC, NFKD, NORMALIZE, NOT, NULLIF, NULLS, ON, OR, ORDER, OVER, OVERFLOW, OVERLAY, PLACING, PLUS,
+  ALL, AND, AS, ASTERISK, BOTH, COMMA, COUNT, DISTINCT, DOT, DOUBLE_ARROW, EOF, ERROR, EXTRACT, FILTER, FINAL,
+  FOR, FORMAT, FROM, GROUP, GROUPING, IDENTIFIER, IF, IGNORE, IN, LBRACKET, LEADING, LISTAGG, LPAREN, MINUS,
+  NFC, NFD, NFKC, NFKD, NORMALIZE, NOT, NULLIF, NULLS, ON, OR, ORDER, OVER, OVERFLOW, OVERLAY, PLACING, PLUS,
   POSITION, QUOTED_IDENTIFIER, RESPECT, ROW, RPAREN, RUNNING, STRING, SUBSTRING, TRAILING, TRIM, TRUNCATE,
   UNIQUE, WHERE, WITH, WITHIN, WITHOUT,
 } = T;
@@ -67,10 +67,10 @@ export function functionCall(p: Parser, start: number, nameToken: number, namePa
   if (p.kind === ASTERISK) p.next();
   else if (p.kind === RPAREN || p.kind === ORDER) {
     // No arguments.
-  } else if (p.peek(1) === DOT && p.peek(2) === ASTERISK && p.atIdentifier()) {
+  } else if (p.peek(1) === DOT && (p.peek(2) === ASTERISK || p.peek(2) === EOF) && p.atIdentifier()) {
     p.identifier();
     p.next();
-    p.next();
+    p.expect(ASTERISK);
     count = 1;
   } else {
     if (p.kind === DISTINCT || (p.kind === ALL && startsExpression(p.peek(1)))) {
@@ -79,17 +79,18 @@ export function functionCall(p: Parser, start: number, nameToken: number, namePa
     }
     switch (nameKind) {
       case POSITION:
-        if (positionBody(p)) return;
-        count = 1;
-        break;
       case SUBSTRING:
-      case OVERLAY:
-        if (wordedBody(p, nameKind === OVERLAY)) return;
+      case OVERLAY: {
+        const outer = p.blameSelf();
+        const worded = nameKind === POSITION ? positionBody(p) : wordedBody(p, nameKind === OVERLAY);
+        p.unblame(outer);
+        if (worded) return;
         count = 1;
         break;
+      }
       case UNIQUE:
         if (!distinct && (atQueryStart(p.kind) || p.kind === LPAREN)) {
-          const outer = p.blame(p.pos - 1);
+          const outer = p.kind === WITH ? p.blameSelf() : p.blame(p.pos - 1);
           const shape = expressionOrQuery(p);
           p.unblame(outer);
           if (shape === Shape.query && p.kind === RPAREN) {
@@ -101,7 +102,11 @@ export function functionCall(p: Parser, start: number, nameToken: number, namePa
         }
         break;
       case ROW:
-        rowFields(p);
+        {
+          const outer = p.blameSelf();
+          rowFields(p);
+          p.unblame(outer);
+        }
         count = 1;
         break;
       default:

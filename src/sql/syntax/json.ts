@@ -77,9 +77,9 @@ function returning(p: Parser): void {
 }
 
 function nullBehavior(p: Parser): void {
-  if ((p.kind === NULL || p.kind === ABSENT) && p.peek(1) === ON) {
+  if (p.kind === NULL || p.kind === ABSENT) {
     p.next();
-    p.next();
+    p.expect(ON);
     p.expect(NULL);
   }
 }

@@ -8,7 +8,7 @@ import { atQueryStart, subquery } from './queries.ts';
 const {
   ALL, AND, ANY, ASYMMETRIC, BETWEEN, COMMA, DISTINCT, EQ, ESCAPE, FALSE, FROM, FULL, GT, GTE, IN, IS, LIKE,
   LPAREN, LT, LTE, MATCH, NEQ, NOT, NULL, OVERLAPS, PARTIAL, RPAREN, SIMPLE, SOME, SYMMETRIC, TRUE, UNIQUE,
-  UNKNOWN,
+  UNKNOWN, WITH,
 } = T;
 
 /** True at a token that starts a predicate (of what stands before it, or of a CASE's operand). */
@@ -129,7 +129,8 @@ function matchPredicate(p: Parser): void {
 /** `ALL (query)` after a comparison, which may turn out to be a call of a function of that name. */
 function quantifiedQuery(p: Parser): void {
   p.next();
-  const outer = p.blame(p.pos);
+  // A query with WITH cannot be the one that follows the value of a session property.
+  const outer = p.peek(1) === WITH ? p.blameSelf() : p.blame(p.pos);
   p.next();
   const shape = expressionOrQuery(p);
   if (shape === Shape.query) {

@@ -12,7 +12,7 @@ import { windowSpecification } from './windows.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.
 const {
-  ARRAY, ARROW, AS, ASTERISK, BINARY_LITERAL, CASE, CAST, CURRENT_CATALOG, CURRENT_DATE, CURRENT_PATH,
+  ARRAY, ARROW, AS, ASTERISK, BINARY_LITERAL, CASE, CAST, COMMA, CURRENT_CATALOG, CURRENT_DATE, CURRENT_PATH,
   CURRENT_SCHEMA, CURRENT_TIME, CURRENT_TIMESTAMP, CURRENT_USER, DECIMAL_VALUE, DISTINCT, DOT, DOUBLE,
   DOUBLE_COLON, DOUBLE_VALUE, ELSE, END, EOF, EXISTS, FALSE, FINAL, IDENTIFIER, INTEGER_VALUE, INTERVAL,
   JSON_ARRAY, JSON_EXISTS, JSON_OBJECT, JSON_QUERY, JSON_VALUE, LBRACKET, LOCALTIME, LOCALTIMESTAMP, LPAREN,
@@ -151,7 +151,7 @@ export function postfix(p: Parser, star: boolean): boolean {
 }
 
 /** `(argument, …)` of a method. */
-function methodArguments(p: Parser): void {
+export function methodArguments(p: Parser): void {
   p.expect(LPAREN);
   if (p.kind !== RPAREN) argumentList(p);
   p.expect(RPAREN);
@@ -183,7 +183,13 @@ function nameOrCall(p: Parser): number {
         if (next === LBRACKET && p.peek(2) !== ASTERISK) {
           p.next();
           p.next();
-          if (p.kind !== RBRACKET) expressionList(p);
+          if (p.kind !== RBRACKET) {
+            // An array, or a subscript of a column of that name: the first comma tells.
+            const outer = p.blameSelf();
+            expression(p);
+            p.unblame(outer);
+            while (p.accept(COMMA)) expression(p);
+          }
           p.expect(RBRACKET);
           return Shape.primary;
         }
@@ -191,7 +197,9 @@ function nameOrCall(p: Parser): number {
       case TRY_CAST:
         if (next === LPAREN) {
           p.next();
+          const outer = p.blameSelf();
           castBody(p);
+          p.unblame(outer);
           return Shape.primary;
         }
         break;

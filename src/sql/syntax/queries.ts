@@ -2,6 +2,7 @@ import { expression, expressionList, startsExpression } from './expressions.ts';
 import { T } from './kinds.ts';
 import { integer } from './literals.ts';
 import type { Parser } from './parser.ts';
+import { methodArguments } from './primaries.ts';
 import { relation } from './relations.ts';
 import { functionSpecification } from './routines.ts';
 import { windowDefinition } from './windows.ts';
@@ -45,6 +46,7 @@ function mayFollowAlias(kind: number): boolean {
     case PIVOT:
     case MATCH_RECOGNIZE:
     case MATCH:
+    case WINDOW:
       return true;
     default:
       return false;
@@ -223,6 +225,7 @@ function allIsQuantifier(p: Parser): boolean {
   const next = p.peek(1);
   if (atQueryClause(p, 1)) return false;
   if (next !== ASTERISK) return startsExpression(next);
+  if (p.peek(2) === WINDOW) return p.peek(4) === AS;
   return !startsExpression(p.peek(2)) || atQueryClause(p, 2);
 }
 
@@ -235,6 +238,7 @@ function selectItem(p: Parser): void {
   expression(p);
   if (p.kind === DOT) {
     p.next();
+    if (p.peek(1) === LPAREN) throw starCalled(p);
     p.expect(ASTERISK);
     if (p.accept(AS)) columnAliases(p);
     return;
@@ -243,6 +247,16 @@ function selectItem(p: Parser): void {
     p.next();
     p.identifier();
   } else if (p.atIdentifier() && !atQueryClause(p, 0)) p.identifier();
+}
+
+/** The error of `x.*(…)`: the engine's parser reads it as the call of a method, and finds that `*` is no method's name. */
+function starCalled(p: Parser): Error {
+  const star = p.pos;
+  p.next();
+  const outer = p.blame(p.pos);
+  methodArguments(p);
+  p.unblame(outer);
+  return p.fail(star, '');
 }
 
 /** `( identifier, … )`. */

@@ -48,7 +48,9 @@ function baseType(p: Parser): void {
     case TIME:
       p.next();
       if (p.accept(LPAREN)) {
+        const outer = p.blameSelf();
         typeParameter(p);
+        p.unblame(outer);
         // The generic form takes several parameters, the forms of times one.
         if (p.kind === COMMA) {
           while (p.accept(COMMA)) typeParameter(p);
