@@ -1,22 +1,131 @@
+import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { Command } from 'commander';
+import { describedRuleRequest, parseDescribedRequest } from '../gateway/describedRequest.ts';
+import { productNames } from '../model/names.ts';
+import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
+import { createRuleCompiler } from '../rules/set/compiler.ts';
+import { requestAnalysis } from '../sql/analyzeRequest.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
 
 interface EvaluateOptions {
   readonly cases?: boolean;
+  readonly rules?: string;
+  readonly request?: string;
+  readonly product: string;
+  readonly analysis: boolean;
+  readonly defaultGroup: string;
+  readonly json?: boolean;
 }
 
 /** `evaluate`: what rules say about a request. */
 export const evaluateCommand: CommandFactory = (io, finish) =>
   new Command('evaluate')
     .description('show what rules decide for a request, without sending anything')
+    .option('--rules <file>', 'the rules file')
+    .option(
+      '--request <file>',
+      'the request as JSON: method, path, headers, body, remoteAddr, user; - for standard input',
+    )
+    .option('--product <name>', 'product name in headers and rules (protocol.productName)', 'Engine')
+    .option('--no-analysis', 'as with requestAnalyzerConfig.analyzeRequest: false')
+    .option('--default-group <group>', 'routing.defaultRoutingGroup', 'adhoc')
+    .option('--json', 'print JSON')
     .option('--cases', 'read expressions and rules files as JSON lines from standard input, write one result a line')
     .action(async (options: EvaluateOptions) => {
       if (options.cases === true) return finish(await answerCases(io));
-      io.stderr.write('error: missing --cases\n');
-      finish(exitCodes.usage);
+      if (options.rules === undefined || options.request === undefined) {
+        io.stderr.write('error: engine-gateway evaluate --rules rules.yaml --request request.json\n');
+        return finish(exitCodes.usage);
+      }
+      finish(await evaluate(options.rules, options.request, options, io));
     });
+
+async function evaluate(rulesPath: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
+  const names = productNames(options.product);
+  const text = await readFile(rulesPath, 'utf8').catch(() => null);
+  const compiler = createRuleCompiler({
+    names,
+    rulesEngineEnabled: true,
+    rulesType: 'FILE',
+    analyzeRequest: options.analysis,
+    onRuleError: 'skip',
+    onFileError: 'header',
+    monotonic: () => 0,
+  });
+  const { ruleSet, fileProblems } = compiler.compile([], { path: rulesPath, text });
+  for (const { path, line, column, message } of fileProblems)
+    io.stderr.write(`${path}:${line}:${column}: error: ${message}\n`);
+  if (ruleSet === null || fileProblems.length > 0) return exitCodes.failure;
+  const description = await readDescription(requestPath, io);
+  if (description === null) return exitCodes.failure;
+  const checked = parseDescribedRequest(description);
+  if (!checked.ok) {
+    for (const { field, message } of checked.problems) io.stderr.write(`${requestPath}: error: ${field} ${message}\n`);
+    return exitCodes.failure;
+  }
+  const statementPaths = ['/v1/statement'];
+  const request = describedRuleRequest(checked.value, {
+    names,
+    statementPaths,
+    analyzeRequest: options.analysis,
+    analyze: requestAnalysis({
+      names,
+      maxBodySize: 1_000_000,
+      clientsUseV2Format: false,
+      statementPaths,
+      cacheBytes: 0,
+    }),
+  });
+  const decision = ruleSet.decide(request);
+  io.stdout.write(
+    options.json === true
+      ? `${JSON.stringify(decision, null, 2)}\n`
+      : readable(decision, request, options.defaultGroup),
+  );
+  return exitCodes.success;
+}
+
+async function readDescription(path: string, io: CliIo): Promise<unknown> {
+  try {
+    const text = path === '-' ? await readAll(io.stdin) : await readFile(path, 'utf8');
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    io.stderr.write(`${path}: error: ${(error as Error).message}\n`);
+    return null;
+  }
+}
+
+async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
+  let text = '';
+  for await (const chunk of stream) text += String(chunk);
+  return text;
+}
+
+/** The decision as lines for people. */
+function readable(decision: RuleDecision, request: RuleRequest, defaultGroup: string): string {
+  const lines: string[] = [];
+  const { denied, cluster, routingGroup, rule } = decision;
+  if (denied !== null) lines.push(`denied by ${denied.rule}: ${denied.message}`);
+  else if (cluster !== null) lines.push(`cluster ${cluster} (rule ${rule})`);
+  else if (routingGroup !== null) lines.push(`routing group ${routingGroup} (rule ${rule})`);
+  else lines.push(`routing group ${defaultGroup} (default: no rule set one)`);
+  const properties = request.queryProperties;
+  if (request.user !== null) lines.push(`user: ${request.user.user ?? 'none'}`);
+  if (properties !== null && properties.errorMessage !== null) lines.push(`statement: ${properties.errorMessage}`);
+  else if (properties !== null && properties.queryType !== '') {
+    const tables = properties.tables.map((parts) => parts.join('.')).join(', ');
+    lines.push(`statement: ${properties.queryType}${tables === '' ? '' : ` of ${tables}`}`);
+  }
+  for (const entry of decision.trace) {
+    const put = entry.put === undefined ? '' : ` ${JSON.stringify(entry.put)}`;
+    lines.push(
+      `  ${entry.outcome.padEnd(11)} ${entry.rule}${put}${entry.error === undefined ? '' : `: ${entry.error}`}`,
+    );
+  }
+  return `${lines.join('\n')}\n`;
+}
 
 /** Answers each line of standard input by a line with the case's id and its result, in the same order. */
 async function answerCases(io: CliIo): Promise<number> {

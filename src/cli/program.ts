@@ -6,6 +6,7 @@ import { evaluateCommand } from './evaluate.ts';
 import { exportCommand } from './export.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { serveCommand } from './serve.ts';
+import { validateCommand } from './validate.ts';
 
 /** Every command; a new one is a file of its own and a line here. */
 const commands: readonly CommandFactory[] = [
@@ -14,6 +15,7 @@ const commands: readonly CommandFactory[] = [
   analyzeCommand,
   evaluateCommand,
   exportCommand,
+  validateCommand,
 ];
 
 /**

@@ -107,7 +107,8 @@ function explain(
   return { cluster: null, notTaken, pending };
 }
 
-function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): string {
+/** Why a cluster cannot take a request now: a part of a sentence. */
+export function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): string {
   const failure = excluded?.get(cluster.name);
   if (failure !== undefined) return `failed (${failure})`;
   if (!cluster.active) return 'is inactive';

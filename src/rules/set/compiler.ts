@@ -11,6 +11,7 @@ import type {
   RulesFileProblem,
   RuleVerdict,
 } from '../ruleCompiler.ts';
+import { warningsOf } from './checkRules.ts';
 import { type CompiledRule, compileRule } from './compiledRule.ts';
 import { plainRule, type RuleDefinition } from './definition.ts';
 import { FailureReports } from './failureReports.ts';
@@ -229,7 +230,7 @@ function judge(
   const isAccepted = 'rule' in outcome;
   const candidate = isAccepted ? outcome.rule : lastGood;
   const accepted = isAccepted
-    ? ({ accepted: true, acceptedReason: 'Accepted', message: 'the rule compiles' } as const)
+    ? ({ accepted: true, acceptedReason: 'Accepted', message: acceptedMessage(outcome.rule) } as const)
     : ({ accepted: false, acceptedReason: outcome.reason, message: outcome.message } as const);
   if (candidate === null) return { verdict: notInForce(rule, accepted.acceptedReason, accepted.message), rule: null };
   const off = offReason(candidate, isOff, isExternal);
@@ -242,6 +243,12 @@ function judge(
         programmedMessage: 'the last version that compiled decides requests',
       } as const);
   return { verdict: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
+}
+
+/** Says what will fail once it is reached, such as unknown variables. */
+function acceptedMessage(rule: CompiledRule): string {
+  const warnings = warningsOf(rule).map(({ line, column, message }) => `${message} (line ${line}, column ${column})`);
+  return ['the rule compiles', ...warnings].join('; ').slice(0, 4096);
 }
 
 function notInForce(rule: string, acceptedReason: RuleVerdict['acceptedReason'], message: string): RuleVerdict {

@@ -12,7 +12,8 @@ import {
 } from 'yaml';
 import { DEFAULT_PRIORITY } from '../../model/routingRule.ts';
 import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
-import { plainRule, type RuleDefinition, type RuleText, type TextPlace } from './definition.ts';
+import { plainRule, type RuleDefinition, type RuleText } from './definition.ts';
+import { textPlace } from './textPlace.ts';
 
 /** One document of a rules file, for writing it back. */
 export interface RuleDocument {
@@ -169,24 +170,13 @@ class RulesFileReader {
 
   #code(field: string, node: Node | null, offset: number): RuleText | null {
     if (isScalar(node) && typeof node.value === 'string') {
-      return { text: node.value, field, place: this.#place(node) };
+      return { text: node.value, field, place: textPlace(node, this.#text, this.#lines) };
     }
     const at = node?.range?.[0] ?? offset;
     if (node === null || isNull(node)) this.#problem(`${field} is missing`, at);
     else if (isAlias(node)) this.#problem(`${field} cannot be an alias; write the text itself`, at);
     else this.#problem(`${field} must be a text; put it in quotes`, at);
     return null;
-  }
-
-  #place(node: Scalar): TextPlace {
-    const start = node.range?.[0] ?? 0;
-    const { line, col } = this.#lines.linePos(start);
-    if (node.type !== 'BLOCK_LITERAL' && node.type !== 'BLOCK_FOLDED') {
-      return { line, column: col + (node.type === 'PLAIN' ? 0 : 1), indent: null };
-    }
-    const firstLine = this.#text.slice(start).split('\n')[1] ?? '';
-    const indent = firstLine.length - firstLine.trimStart().length + 1;
-    return { line: line + 1, column: indent, indent };
   }
 }
 

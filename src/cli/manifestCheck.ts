@@ -1,0 +1,117 @@
+import { isMap, isScalar, LineCounter, parseDocument, type Scalar } from 'yaml';
+import type { Problem } from '../model/errors.ts';
+import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../model/routingRule.ts';
+import { specProblems } from '../model/specValidation.ts';
+import { readManifests } from '../operator/directory/manifestDocuments.ts';
+import type { CompileContext } from '../rules/language/scope.ts';
+import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
+import { warningsOf } from '../rules/set/checkRules.ts';
+import { compileRule } from '../rules/set/compiledRule.ts';
+import { plainRule, type RuleDefinition } from '../rules/set/definition.ts';
+import { textPlace } from '../rules/set/textPlace.ts';
+
+/** What checking a manifest file found. */
+export interface ManifestCheck {
+  /** Resources of the gateway's API group in the file. */
+  readonly resources: number;
+  readonly problems: readonly RulesFileProblem[];
+  readonly warnings: readonly RulesFileProblem[];
+}
+
+/** Checks the resources of a manifest file: their form, and that rules compile. Documents of other API groups are not ours. */
+export function checkManifests(path: string, text: string, context: CompileContext): ManifestCheck {
+  const problems: RulesFileProblem[] = [];
+  const warnings: RulesFileProblem[] = [];
+  let resources = 0;
+  for (const document of readManifests(text, 'default')) {
+    if (document.kind === 'other') continue;
+    resources += 1;
+    const at = { path, document: document.number, column: 1 };
+    if (document.kind === 'broken') {
+      problems.push({ ...at, line: document.problemLine, rule: document.key?.name ?? null, message: document.message });
+      continue;
+    }
+    const { key, spec } = document.manifest;
+    const source = new SourceDocument(text.slice(document.start, document.end), document.line);
+    for (const { field, message } of specProblems(key.kind, spec)) {
+      problems.push({ ...at, ...source.placeOf(field), rule: key.name, message: problemMessage({ field, message }) });
+    }
+    if (key.kind !== 'RoutingRule' || typeof spec.condition !== 'string') continue;
+    const compiled = compileRule(definitionOf(key.name, spec as RoutingRuleSpec, source), context);
+    const found =
+      'rule' in compiled
+        ? warningsOf(compiled.rule)
+        : compiled.problems.map((problem) => ({ ...problem, message: `spec.${problem.field}: ${problem.message}` }));
+    for (const { line, column, message } of found) {
+      ('rule' in compiled ? warnings : problems).push({ ...at, line, column, rule: key.name, message });
+    }
+  }
+  return { resources, problems, warnings };
+}
+
+function problemMessage({ field, message }: Problem): string {
+  return field === '' ? message : `${field} ${message}`;
+}
+
+function definitionOf(name: string, spec: RoutingRuleSpec, source: SourceDocument): RuleDefinition {
+  const texts = Array.isArray(spec.actions) ? spec.actions.filter((action) => typeof action === 'string') : [];
+  return {
+    ...plainRule,
+    name,
+    origin: 'resource',
+    description: '',
+    priority: DEFAULT_PRIORITY,
+    condition: { text: spec.condition, field: 'condition', place: source.textPlace(['spec', 'condition']) },
+    actions: texts.map((text, index) => ({
+      text,
+      field: `actions[${index}]`,
+      place: source.textPlace(['spec', 'actions', index]),
+    })),
+  };
+}
+
+/** A document of the file, for places. */
+class SourceDocument {
+  readonly #text: string;
+  readonly #firstLine: number;
+  readonly #lines = new LineCounter();
+  readonly #document;
+
+  constructor(text: string, firstLine: number) {
+    this.#text = text;
+    this.#firstLine = firstLine;
+    this.#document = parseDocument(text, { lineCounter: this.#lines, logLevel: 'silent' });
+  }
+
+  textPlace(path: readonly (string | number)[]) {
+    const node = this.#document.getIn(path, true);
+    return isScalar(node) ? textPlace(node as Scalar, this.#text, this.#lines, this.#firstLine) : null;
+  }
+
+  /** Place of a field such as `spec.actions[0]`, or of the nearest one around it that is there. */
+  placeOf(field: string): { readonly line: number; readonly column: number } {
+    const path = field
+      .split(/[.[\]]+/)
+      .filter((part) => part !== '')
+      .map((part) => (/^[0-9]+$/.test(part) ? Number(part) : part));
+    for (let length = path.length; length > 0; length -= 1) {
+      const offset = this.#offsetOf(path.slice(0, length));
+      if (offset !== null) {
+        const { line, col } = this.#lines.linePos(offset);
+        return { line: line + this.#firstLine - 1, column: col };
+      }
+    }
+    return { line: this.#firstLine, column: 1 };
+  }
+
+  #offsetOf(path: readonly (string | number)[]): number | null {
+    const parent = path.length === 1 ? this.#document.contents : this.#document.getIn(path.slice(0, -1), true);
+    const last = path.at(-1);
+    if (isMap(parent)) {
+      const pair = parent.items.find((item) => String(item.key) === String(last));
+      return (pair?.key as { range?: readonly [number, number, number] } | undefined)?.range?.[0] ?? null;
+    }
+    const node = this.#document.getIn(path, true) as { range?: readonly [number, number, number] } | undefined;
+    return node?.range?.[0] ?? null;
+  }
+}

@@ -1,0 +1,90 @@
+import { readFile, stat } from 'node:fs/promises';
+import { Command } from 'commander';
+import { productNames } from '../model/names.ts';
+import { listManifestFiles } from '../operator/directory/manifestFiles.ts';
+import type { CompileContext } from '../rules/language/scope.ts';
+import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
+import { checkRulesFile } from '../rules/set/checkRules.ts';
+import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { checkManifests } from './manifestCheck.ts';
+
+interface ValidateOptions {
+  readonly product: string;
+  readonly analysis: boolean;
+  readonly strict?: boolean;
+}
+
+/** `validate`: checks manifests and rules files, for pipelines. */
+export const validateCommand: CommandFactory = (io, finish) =>
+  new Command('validate')
+    .description('check manifests and rules files: exit code 1 and file:line messages for mistakes')
+    .argument('<path...>', 'files, or directories whose .yaml, .yml and .json files are checked')
+    .option('--product <name>', 'product name of the objects in rules (protocol.productName)', 'Engine')
+    .option('--no-analysis', 'the gateway runs with requestAnalyzerConfig.analyzeRequest: false')
+    .option('--strict', 'warnings count as mistakes')
+    .action(async (paths: readonly string[], options: ValidateOptions) => {
+      const context = { names: productNames(options.product), analyzeRequest: options.analysis };
+      finish(await validate(paths, context, options.strict === true, io));
+    });
+
+async function validate(
+  paths: readonly string[],
+  context: CompileContext,
+  isStrict: boolean,
+  io: CliIo,
+): Promise<number> {
+  let mistakes = 0;
+  let rules = 0;
+  let resources = 0;
+  const files: string[] = [];
+  for (const path of paths) {
+    try {
+      if ((await stat(path)).isDirectory()) files.push(...(await listManifestFiles(path)).files.keys());
+      else files.push(path);
+    } catch (error) {
+      mistakes += 1;
+      io.stdout.write(
+        `${path}: error: ${(error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : String(error)}\n`,
+      );
+    }
+  }
+  for (const path of files) {
+    const text = await readFile(path, 'utf8').catch(() => null);
+    const isManifest = text !== null && /^\s*["']?apiVersion["']?\s*:/m.test(text);
+    const isRules = text === null || (!isManifest && looksLikeRules(text));
+    if (isManifest) {
+      const check = checkManifests(path, text, context);
+      resources += check.resources;
+      report(check.problems, check.warnings, io);
+      mistakes += check.problems.length + (isStrict ? check.warnings.length : 0);
+    } else if (isRules) {
+      const check = checkRulesFile({ path, text }, context);
+      rules += check.rules.length;
+      report(check.problems, check.warnings, io);
+      mistakes += check.problems.length + (isStrict ? check.warnings.length : 0);
+    } else {
+      io.stdout.write(`${path}: note: neither manifests nor rules; left out\n`);
+    }
+  }
+  io.stdout.write(
+    `${files.length} files, ${resources} resources, ${rules} rules: ${mistakes === 0 ? 'no mistakes' : `${mistakes} mistakes`}\n`,
+  );
+  return mistakes === 0 ? exitCodes.success : exitCodes.failure;
+}
+
+/** A file that is broken counts as rules when it has one of their fields. */
+function looksLikeRules(text: string): boolean {
+  return (
+    /^\s*[{,]?\s*["']?(?:condition|actions|priority)["']?\s*:/m.test(text) ||
+    text.replace(/^\s*(?:#.*|---.*)?$/gm, '').trim() === ''
+  );
+}
+
+function report(problems: readonly RulesFileProblem[], warnings: readonly RulesFileProblem[], io: CliIo): void {
+  const line = (kind: string) => (problem: RulesFileProblem) =>
+    io.stdout.write(
+      `${problem.path}:${problem.line}:${problem.column}: ${kind}: ${problem.rule === null ? '' : `${problem.rule}: `}${problem.message}\n`,
+    );
+  problems.forEach(line('error'));
+  warnings.forEach(line('warning'));
+}

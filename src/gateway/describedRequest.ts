@@ -1,0 +1,85 @@
+import { type Static, Type } from 'typebox';
+import type { ProductNames } from '../model/names.ts';
+import type { RequestUser } from '../model/requestUser.ts';
+import { compileCheck } from '../model/validation.ts';
+import type { RuleRequest } from '../rules/decision.ts';
+import type { AnalyzeRequest } from '../sql/analyzeRequest.ts';
+import { isStatementPath } from '../sql/statementPath.ts';
+
+/** A request as people describe it, to ask what would become of it. */
+export const DescribedRequest = Type.Object(
+  {
+    method: Type.Optional(Type.String({ pattern: '^[A-Z]+$', maxLength: 16, description: 'POST by default.' })),
+    path: Type.Optional(
+      Type.String({
+        pattern: '^/',
+        maxLength: 8192,
+        description: 'Path, with a query string if there is one; /v1/statement by default.',
+      }),
+    ),
+    headers: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Type.String(), Type.Array(Type.String())]), {
+        description: 'Header lines: name to value, or to the values of repeated lines.',
+      }),
+    ),
+    body: Type.Optional(Type.String({ description: 'The body: the SQL text of a submission.' })),
+    remoteAddr: Type.Optional(
+      Type.String({ maxLength: 64, description: 'Address of the client; 127.0.0.1 by default.' }),
+    ),
+    user: Type.Optional(
+      Type.Union([Type.String(), Type.Null()], { description: 'The user, in place of what the headers say.' }),
+    ),
+  },
+  { $id: 'DescribedRequest', additionalProperties: false, description: 'A request, described.' },
+);
+export type DescribedRequest = Static<typeof DescribedRequest>;
+
+/** Checks a description. */
+export const parseDescribedRequest = compileCheck(DescribedRequest);
+
+/** What turns a description into what rules see. Nothing outside is asked. */
+export interface DescriptionReader {
+  readonly names: ProductNames;
+  readonly statementPaths: readonly string[];
+  /** `requestAnalyzerConfig.analyzeRequest`. */
+  readonly analyzeRequest: boolean;
+  readonly analyze: AnalyzeRequest;
+}
+
+/** The request that rules see. */
+export function describedRuleRequest(description: DescribedRequest, reader: DescriptionReader): RuleRequest {
+  const { method = 'POST', body = null } = description;
+  const [path = '/', ...query] = (description.path ?? '/v1/statement').split('?');
+  const headers = Object.entries(description.headers ?? {}).flatMap(([name, value]) =>
+    (typeof value === 'string' ? [value] : value).map((line) => [name, line] as const),
+  );
+  const lineOf = (name: string): string | null => headers.find(([key]) => key.toLowerCase() === name)?.[1] ?? null;
+  const host = /^(\[[^\]]*\]|[^:]*)(?::([0-9]+))?$/.exec(lineOf('host') ?? 'localhost');
+  const isForm = lineOf('content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded') === true;
+  const properties = reader.analyze({ method, path, headers: headers.flat(), body });
+  return {
+    method,
+    path,
+    query: query.length === 0 ? null : query.join('?'),
+    headers,
+    scheme: 'http',
+    serverName: (host?.[1] ?? 'localhost').replace(/^\[|\]$/g, ''),
+    serverPort: Number(host?.[2] ?? 80),
+    remoteAddr: description.remoteAddr ?? '127.0.0.1',
+    remoteUser: null,
+    formBody: isForm ? body : null,
+    isSubmission: method === 'POST' && isStatementPath(path, reader.statementPaths),
+    user: reader.analyzeRequest ? userOf(description, lineOf, reader.names) : null,
+    queryProperties: reader.analyzeRequest ? properties : null,
+  };
+}
+
+/** The user given, of the user header, or of basic authentication: what can be told without asking anybody. */
+function userOf({ user }: DescribedRequest, lineOf: (name: string) => string | null, names: ProductNames): RequestUser {
+  if (user !== undefined) return { user, userInfo: null };
+  const header = lineOf(names.headerKey('User'));
+  if (header !== null) return { user: header, userInfo: null };
+  const basic = /^Basic\s+([A-Za-z0-9+/=]+)\s*$/.exec(lineOf('authorization') ?? '')?.[1];
+  const name = basic === undefined ? undefined : Buffer.from(basic, 'base64').toString('utf8').split(':', 1)[0];
+  return { user: name ?? null, userInfo: null };
+}

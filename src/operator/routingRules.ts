@@ -1,0 +1,233 @@
+import { dirname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { GatewayError } from '../model/errors.ts';
+import { keyOf, keyText, type Resource } from '../model/resource.ts';
+import type { RoutingRuleSpec } from '../model/routingRule.ts';
+import type { CompileContext } from '../rules/language/scope.ts';
+import { compileRule } from '../rules/set/compiledRule.ts';
+import { plainRule } from '../rules/set/definition.ts';
+import { parseRulesFile } from '../rules/set/rulesFile.ts';
+import type { WriteContext } from './clusterRegistry.ts';
+import type { Controller } from './controller.ts';
+import { changeManifestFile } from './directory/manifestWriter.ts';
+import type { ApiWrites } from './resourceClusterRegistry.ts';
+import { registryNameOf } from './resourceName.ts';
+import { fieldsOf, type RuleFields, replaceRule } from './rulesFile/ruleDocument.ts';
+import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
+import { type ResourceSource, VersionConflict } from './source.ts';
+
+/** A rule as it is listed: the specification's fields, where it lives, and what only resources have. */
+export interface ListedRule extends Omit<RuleFields, 'priority'> {
+  readonly priority: number;
+  readonly origin: 'file' | 'resource';
+  /** `namespace/name` of its resource. */
+  readonly resource?: string;
+  readonly routeTo?: RoutingRuleSpec['routeTo'];
+  readonly deny?: RoutingRuleSpec['deny'];
+  readonly onUnavailable?: RoutingRuleSpec['onUnavailable'];
+  readonly stop?: boolean;
+  readonly suspended?: boolean;
+  /** Why its present version is not in force; absent when it is. */
+  readonly problem?: string;
+}
+
+/** Options of the rules behind the REST API. */
+export interface RoutingRulesOptions {
+  readonly source: ResourceSource;
+  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'projectNow'>;
+  /** Null: no rules file is configured. */
+  readonly file: RulesFileWatch | null;
+  readonly rulesType: 'FILE' | 'EXTERNAL';
+  readonly rulesEngineEnabled: boolean | undefined;
+  readonly context: CompileContext;
+  readonly apiWrites: () => ApiWrites;
+  readonly projectionTimeoutMs?: number;
+}
+
+const ATTEMPTS = 5;
+
+/** Rules as REST lists and replaces them, wherever they live (spec.md: Routing rule update; design.md's table). */
+export class RoutingRules {
+  readonly #options: RoutingRulesOptions;
+
+  constructor(options: RoutingRulesOptions) {
+    this.#options = options;
+  }
+
+  /** Rules of the file in its order, then those of resources by name; null while an external service decides. */
+  list(): readonly ListedRule[] | null {
+    const { rulesType, rulesEngineEnabled, file, source } = this.#options;
+    if (rulesType === 'EXTERNAL' && rulesEngineEnabled !== false) return null;
+    const ofFile = file === null ? [] : parseRulesFile(file.current).documents.map(({ rule }) => rule);
+    const ofResources = [...source.list('RoutingRule')].sort((a, b) =>
+      registryNameOf(a) < registryNameOf(b) ? -1 : 1,
+    );
+    return [
+      ...ofFile.map((rule): ListedRule => ({ ...fieldsOf(rule), priority: rule.priority, origin: 'file' })),
+      ...ofResources.map((resource) => this.#listed(resource)),
+    ];
+  }
+
+  #listed(resource: Resource): ListedRule {
+    const {
+      actions,
+      description,
+      condition,
+      priority,
+      name: _name,
+      ...rest
+    } = resource.spec as Partial<RoutingRuleSpec>;
+    const verdict = this.#options.controller.compiledRules?.verdicts.get(keyText(keyOf(resource)));
+    return {
+      name: registryNameOf(resource),
+      description: description ?? '',
+      priority: priority ?? 2_147_483_647,
+      condition: condition ?? '',
+      actions: actions ?? [],
+      origin: 'resource',
+      resource: `${resource.metadata.namespace}/${resource.metadata.name}`,
+      ...rest,
+      ...(verdict === undefined || verdict.accepted ? {} : { problem: verdict.message }),
+    };
+  }
+
+  /**
+   * Replaces the rule of that name where it lives; the answer is the whole list, in force already.
+   * @throws GatewayError EG_NOT_FOUND (no such rule), EG_MALFORMED (it does not compile), EG_CONFLICT (an external
+   * service decides, or two rules have the name), EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_FIELD_OWNED, EG_IMPOSSIBLE
+   */
+  async update(
+    rule: RuleFields,
+    context: WriteContext,
+  ): Promise<{ readonly rules: readonly ListedRule[]; readonly pending: boolean }> {
+    const { rulesType, file, apiWrites } = this.#options;
+    if (apiWrites() !== 'enabled') {
+      throw new GatewayError(
+        'EG_API_WRITES_DISABLED',
+        `resources.apiWrites is ${apiWrites()}: rules cannot be changed by REST`,
+      );
+    }
+    if (rulesType === 'EXTERNAL') {
+      throw new GatewayError(
+        'EG_CONFLICT',
+        'routingRules.rulesType is EXTERNAL: an external service computes the rules',
+      );
+    }
+    this.#mustCompile(rule);
+    const resource = this.#resourceOf(rule.name);
+    const documents = file === null ? [] : parseRulesFile(file.current).documents;
+    const isInFile = documents.some((document) => document.rule.name === rule.name);
+    if (resource !== null && isInFile) {
+      throw new GatewayError(
+        'EG_CONFLICT',
+        `both the rules file and a resource have a rule named ${rule.name}; give them different names`,
+        { field: 'name' },
+      );
+    }
+    if (resource !== null) return await this.#updateResource(rule, context);
+    if (file === null || !isInFile) {
+      throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
+    }
+    await this.#updateFile(file, rule);
+    return { rules: this.list() ?? [], pending: false };
+  }
+
+  #mustCompile(rule: RuleFields): void {
+    const text = (content: string, field: string) => ({ text: content, field, place: null });
+    const compiled = compileRule(
+      {
+        ...plainRule,
+        name: rule.name,
+        origin: 'file',
+        description: rule.description,
+        priority: 0,
+        condition: text(rule.condition, 'condition'),
+        actions: rule.actions.map((action, index) => text(action, `actions[${index}]`)),
+      },
+      this.#options.context,
+    );
+    if ('rule' in compiled) return;
+    const [first] = compiled.problems;
+    const all = compiled.problems.map(
+      ({ field, line, column, message }) => `${field}, line ${line}, column ${column}: ${message}`,
+    );
+    throw new GatewayError('EG_MALFORMED', all.join('; '), first === undefined ? {} : { field: first.field });
+  }
+
+  #resourceOf(name: string): Resource | null {
+    const named = this.#options.source.list('RoutingRule').filter((resource) => registryNameOf(resource) === name);
+    if (named.length > 1) {
+      throw new GatewayError(
+        'EG_CONFLICT',
+        `${named.length} resources have a rule named ${name}; give them different names`,
+        { field: 'name' },
+      );
+    }
+    return named[0] ?? null;
+  }
+
+  async #updateFile(file: RulesFileWatch, rule: RuleFields): Promise<void> {
+    const { path } = file.current;
+    await changeManifestFile(dirname(path), path, (present) => {
+      const after = present === null ? null : replaceRule(path, present, rule);
+      if (after === null)
+        throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name} any more`, { field: 'name' });
+      return after;
+    });
+    await file.look();
+    this.#options.controller.refreshNow();
+  }
+
+  async #updateResource(
+    rule: RuleFields,
+    context: WriteContext,
+  ): Promise<{ readonly rules: readonly ListedRule[]; readonly pending: boolean }> {
+    const { source, controller, projectionTimeoutMs } = this.#options;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      const resource = this.#resourceOf(rule.name);
+      if (resource === null)
+        throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
+      const change = specChange(resource, rule);
+      try {
+        if (Object.keys(change.set).length > 0 || change.remove.length > 0) {
+          await source.apply(
+            keyOf(resource),
+            { ...change, annotations: {} },
+            {
+              force: context.force,
+              expectedVersion: resource.metadata.resourceVersion,
+            },
+          );
+        }
+      } catch (error) {
+        if (error instanceof VersionConflict) continue;
+        throw error;
+      }
+      controller.refreshNow();
+      const pending = (await controller.projectNow(keyOf(resource), projectionTimeoutMs ?? 5_000)) === 'pending';
+      return { rules: this.list() ?? [], pending };
+    }
+    throw new GatewayError('EG_CONFLICT', `the rule ${rule.name} is being changed by something else; try again`);
+  }
+}
+
+/** Fields of a resource that differ from the rule sent. */
+function specChange(
+  resource: Resource,
+  rule: RuleFields,
+): { readonly set: Record<string, unknown>; readonly remove: readonly string[] } {
+  const spec = resource.spec as Partial<RoutingRuleSpec>;
+  if (spec.routeTo !== undefined || spec.deny !== undefined) {
+    throw new GatewayError(
+      'EG_IMPOSSIBLE',
+      `the rule ${rule.name} has ${spec.deny === undefined ? 'routeTo' : 'deny'} in place of actions; change its resource`,
+      { field: 'actions' },
+    );
+  }
+  const set: Record<string, unknown> = {};
+  if ((spec.description ?? '') !== rule.description) set.description = rule.description;
+  if (spec.condition !== rule.condition) set.condition = rule.condition;
+  if (!isDeepStrictEqual(spec.actions ?? [], [...rule.actions])) set.actions = [...rule.actions];
+  if (rule.priority !== null && spec.priority !== rule.priority) set.priority = rule.priority;
+  return { set, remove: rule.priority === null && spec.priority !== undefined ? ['priority'] : [] };
+}

@@ -1,0 +1,90 @@
+import type { RuleDecision, RuleTrace } from '../rules/decision.ts';
+import { reasonOf } from './clusterChoice.ts';
+import { decideGroup, type GroupDecision } from './groupDecision.ts';
+import type { RoutingTable } from './routingTable.ts';
+
+/** A cluster that was considered. */
+export interface ConsideredCluster {
+  readonly cluster: string;
+  readonly routingGroup: string;
+  /** True: it is one of those that the request may be sent to. */
+  readonly taken: boolean;
+  /** Why not, or what speaks for it. */
+  readonly reason: string;
+}
+
+/** Where a request would go and why. */
+export interface RoutingExplanation {
+  readonly outcome: 'routed' | 'denied' | 'rejected' | 'noCluster';
+  /** Sentence for people. */
+  readonly message: string;
+  readonly routingGroup: string;
+  readonly decidedBy: GroupDecision['decidedBy'];
+  /** Rule that decided, denied or failed; null when none did. */
+  readonly rule: string | null;
+  /** Cluster that a rule pinned the request to. */
+  readonly pinnedCluster: string | null;
+  readonly onUnavailable: 'fallback' | 'reject';
+  /** True when the default group serves in place of the group asked for. */
+  readonly fallback: boolean;
+  readonly clusters: readonly ConsideredCluster[];
+  readonly rules: readonly RuleTrace[];
+}
+
+/**
+ * Explains a decision against the routing table: the same steps as for a request, but every cluster is told of, and
+ * nothing is chosen by chance or sent.
+ * @param ruled what the rules said; null when there are none
+ * @param headerGroup value of the routing group header; undefined when absent
+ */
+export function explainRouting(
+  table: RoutingTable,
+  ruled: RuleDecision | null,
+  headerGroup: string | undefined,
+  defaultGroup: string,
+): RoutingExplanation {
+  const decision = decideGroup(ruled, headerGroup, defaultGroup);
+  const { group, cluster, onUnavailable, decidedBy, trace } = decision;
+  const base = { routingGroup: group, decidedBy, pinnedCluster: cluster, onUnavailable, rules: trace };
+  const stopped = ruled?.denied ?? ruled?.rejected ?? null;
+  if (stopped !== null) {
+    const outcome = ruled?.denied === null ? 'rejected' : 'denied';
+    return {
+      ...base,
+      outcome,
+      message: `${stopped.rule}: ${stopped.message}`,
+      rule: stopped.rule,
+      fallback: false,
+      clusters: [],
+    };
+  }
+  const wanted = (name: string, groupOf: string): boolean => (cluster === null ? groupOf === group : name === cluster);
+  const asked = [...table.clusters.values()];
+  const canTake = (entry: (typeof asked)[number]): boolean => entry.active && entry.health.status === 'HEALTHY';
+  const isServed = asked.some((entry) => wanted(entry.name, entry.routingGroup) && canTake(entry));
+  const fallsBack = !isServed && onUnavailable === 'fallback';
+  const clusters = asked.map((entry): ConsideredCluster => {
+    const isWanted = fallsBack ? entry.routingGroup === defaultGroup : wanted(entry.name, entry.routingGroup);
+    const taken = isWanted && canTake(entry);
+    const other =
+      cluster === null ? `belongs to the group ${entry.routingGroup}` : 'is not the cluster that the rule chose';
+    const reason = taken ? 'active and healthy' : canTake(entry) ? other : reasonOf(entry, null);
+    return { cluster: entry.name, routingGroup: entry.routingGroup, taken, reason };
+  });
+  const takers = clusters.filter(({ taken }) => taken).map((entry) => entry.cluster);
+  const chosen = cluster === null ? `routing group ${group}` : `cluster ${cluster}`;
+  const by = decision.rule === null ? `by ${decidedBy}` : `by rule ${decision.rule}`;
+  if (takers.length === 0) {
+    return {
+      ...base,
+      outcome: 'noCluster',
+      message: `no cluster can take it: ${chosen} ${by}`,
+      rule: decision.rule,
+      fallback: fallsBack,
+      clusters,
+    };
+  }
+  const tail = fallsBack ? `, which has none; the default group ${defaultGroup} serves` : '';
+  const message = `${takers.join(' or ')}: ${chosen} ${by}${tail}`;
+  return { ...base, outcome: 'routed', message, rule: decision.rule, fallback: fallsBack, clusters };
+}

@@ -1,0 +1,19 @@
+import type { LineCounter, Scalar } from 'yaml';
+import type { TextPlace } from './definition.ts';
+
+/**
+ * Where the content of a YAML text begins, for messages.
+ * @param text what the node's range counts in
+ * @param firstLine line of the text's first character in its file, counted from 1
+ */
+export function textPlace(node: Scalar, text: string, lines: LineCounter, firstLine = 1): TextPlace {
+  const start = node.range?.[0] ?? 0;
+  const { line: lineInText, col } = lines.linePos(start);
+  const line = lineInText + firstLine - 1;
+  if (node.type !== 'BLOCK_LITERAL' && node.type !== 'BLOCK_FOLDED') {
+    return { line, column: col + (node.type === 'PLAIN' ? 0 : 1), indent: null };
+  }
+  const content = text.slice(start).split('\n')[1] ?? '';
+  const indent = content.length - content.trimStart().length + 1;
+  return { line: line + 1, column: indent, indent };
+}
