@@ -4,21 +4,24 @@ import Fastify, { type FastifySchema } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
+import type { ExplainRequest } from '../gateway/explainRequest.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
+import type { RoutingRules } from '../operator/routingRules.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
 import type { QueryCounts } from '../store/queryCounts.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
-import type { QueryHistoryRepository } from '../store/store.ts';
+import type { HistoryWriter, QueryHistoryRepository } from '../store/store.ts';
 import type { Authentication } from './auth/authentication.ts';
 import { guardRoutes } from './auth/guard.ts';
 import { loginRoutes } from './auth/loginRoutes.ts';
 import { entityRoutes } from './entityRoutes.ts';
 import { errorHandler, malformed, pathOf } from './errors.ts';
+import { explainRoutes } from './explainRoutes.ts';
 import { healthRoutes } from './healthRoutes.ts';
 import { indexPage } from './indexPage.ts';
 import { otherMethods } from './methods.ts';
@@ -34,6 +37,7 @@ import { configurationRoutes } from './webapp/configurationRoutes.ts';
 import { exactSelectorRoutes } from './webapp/exactSelectorRoutes.ts';
 import { historyRoutes } from './webapp/historyRoutes.ts';
 import { webappResourceGroupRoutes } from './webapp/resourceGroupRoutes.ts';
+import { routingRuleRoutes } from './webapp/routingRuleRoutes.ts';
 
 /** Longest body of the API in bytes, where nothing else is said. */
 export const DEFAULT_BODY_LIMIT = 1024 * 1024;
@@ -50,8 +54,19 @@ export interface ApiDependencies {
   readonly authentication: Authentication;
   /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
   readonly resourceGroups?: SchemaStores | null;
+  /** Absent: rules are neither listed nor explained. */
+  readonly rules?: RuleDependencies | null;
   /** Absent: neither the web application's calls nor the JSON views are served. */
   readonly webapp?: WebappDependencies | null;
+}
+
+/** What the calls about rules and routing speak for. */
+export interface RuleDependencies {
+  readonly routingRules: Pick<RoutingRules, 'list' | 'update'>;
+  readonly explain: ExplainRequest;
+  readonly history: QueryHistoryRepository;
+  /** Records that are not in the database yet. */
+  readonly buffered: HistoryWriter['buffered'];
 }
 
 /** What the calls of the web application and the JSON views speak for. */
@@ -85,7 +100,7 @@ export interface Api {
 
 /** Makes the API: one Fastify instance without a server of its own, every family of routes a plugin. */
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
-  const { registry, table, readiness, metrics, logger, resourceGroups, webapp, authentication } = dependencies;
+  const { registry, table, readiness, metrics, logger, resourceGroups, webapp, rules, authentication } = dependencies;
   const { names, version, bodyLimit = DEFAULT_BODY_LIMIT } = options;
   const onError = errorHandler(logger);
   const app = Fastify({
@@ -142,6 +157,15 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
       await app.register(webappResourceGroupRoutes, { logger, stores: resourceGroups });
       await app.register(exactSelectorRoutes, { logger, exactMatchSelectors, clock });
     }
+  }
+  if (rules) {
+    const { routingRules, explain, history, buffered } = rules;
+    await app.register(routingRuleRoutes, {
+      logger,
+      rules: routingRules,
+      pendingHeader: names.header('Gateway-Pending'),
+    });
+    await app.register(explainRoutes, { explain, history, buffered });
   }
   await app.register(indexPage, { names, version });
   await app.register(openapiRoute);

@@ -1,6 +1,7 @@
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { DescribedRequest } from '../gateway/describedRequest.ts';
 import { ExactMatchSelector } from '../model/exactMatchSelector.ts';
 import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts';
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
@@ -14,7 +15,7 @@ const shared = [
   ...[ErrorBody, RegistryCluster, RegistryClusterInput],
   ...[ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate],
   ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
-  ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError],
+  ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError, DescribedRequest],
 ];
 
 /** Prepares the OpenAPI document; to be called before any route, as it collects them. */

@@ -1,8 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { Command } from 'commander';
+import { pino } from 'pino';
 import { describedRuleRequest, parseDescribedRequest } from '../gateway/describedRequest.ts';
+import { localUsers } from '../gateway/localUsers.ts';
+import { systemClock } from '../model/clock.ts';
 import { productNames } from '../model/names.ts';
+import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
 import { createRuleCompiler } from '../rules/set/compiler.ts';
 import { requestAnalysis } from '../sql/analyzeRequest.ts';
@@ -42,6 +46,16 @@ export const evaluateCommand: CommandFactory = (io, finish) =>
       finish(await evaluate(options.rules, options.request, options, io));
     });
 
+/** Users as the defaults of requestAnalyzerConfig find them. */
+const userSettings = {
+  tokenUserField: 'email',
+  oauthTokenInfoUrl: null,
+  jwksUrl: null,
+  issuer: null,
+  audience: null,
+  trustedUserSources: ['header', 'basic', 'bearer', 'cookie'],
+} as const;
+
 async function evaluate(rulesPath: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
   const names = productNames(options.product);
   const text = await readFile(rulesPath, 'utf8').catch(() => null);
@@ -65,18 +79,12 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
     for (const { field, message } of checked.problems) io.stderr.write(`${requestPath}: error: ${field} ${message}\n`);
     return exitCodes.failure;
   }
-  const statementPaths = ['/v1/statement'];
   const request = describedRuleRequest(checked.value, {
     names,
-    statementPaths,
+    statementPaths: [STATEMENT_PATH],
     analyzeRequest: options.analysis,
-    analyze: requestAnalysis({
-      names,
-      maxBodySize: 1_000_000,
-      clientsUseV2Format: false,
-      statementPaths,
-      cacheBytes: 0,
-    }),
+    analyze: requestAnalysis({ names, maxBodySize: () => 1_000_000, clientsUseV2Format: false, cacheBytes: 0 }),
+    userOf: localUsers(userSettings, { names, clock: systemClock, logger: pino({ level: 'silent' }) }),
   });
   const decision = ruleSet.decide(request);
   io.stdout.write(

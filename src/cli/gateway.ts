@@ -10,15 +10,21 @@ import type { Environment } from '../config/environment.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import { createDataPlane } from '../gateway/dataPlane.ts';
+import { requestExplanation } from '../gateway/explainRequest.ts';
 import { HealthMonitors } from '../gateway/healthMonitors.ts';
 import { InfoCheck, noopCheck } from '../gateway/infoCheck.ts';
+import { localUsers } from '../gateway/localUsers.ts';
 import { trustPeers } from '../gateway/trustedProxies.ts';
 import { requestAnalyzer } from '../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../gateway/user/userExtractor.ts';
 import { systemClock } from '../model/clock.ts';
 import { productNames } from '../model/names.ts';
-import { createOperator } from '../operator/operator.ts';
+import { createOperator, type Operator } from '../operator/operator.ts';
+import { RoutingRules } from '../operator/routingRules.ts';
+import { RulesFileWatch } from '../operator/rulesFile/rulesFileWatch.ts';
+import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { RoutingTableHolder } from '../routing/tableHolder.ts';
+import { checkRulesFile } from '../rules/set/checkRules.ts';
 import { createRuleCompiler } from '../rules/set/compiler.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { createHistoryWriter } from '../store/historyWriter.ts';
@@ -113,7 +119,23 @@ async function startParts(
     onRuleFailure: (failure) => logger.warn(failure, 'a rule failed'),
     monotonic: () => clock.monotonic(),
   });
-  const operator = await createOperator({
+  const { analyzeRequest } = config.requestAnalyzerConfig;
+  const ruleContext = { names, analyzeRequest };
+  const { rulesType, rulesConfigPath } = config.routingRules;
+  const rulesFile =
+    rulesType === 'EXTERNAL' || rulesConfigPath === null
+      ? null
+      : new RulesFileWatch({
+          path: rulesConfigPath,
+          refreshPeriod: () => current.routingRules.rulesRefreshPeriod,
+          check: (file) => checkRulesFile(file, ruleContext).problems,
+          onChange: () => operator.controller.rulesFileChanged(),
+          clock,
+          logger,
+        });
+  parts.defer(() => rulesFile?.stop());
+  // Before the operator, so that the first rule set has the file's rules; its listener is there by the first change.
+  const operator: Operator = await createOperator({
     resources: config.resources,
     apiWrites: () => current.resources.apiWrites,
     allowedServiceNamespaces: () => current.resources.allowedServiceNamespaces,
@@ -121,7 +143,7 @@ async function startParts(
     store,
     table,
     compiler,
-    rulesFile: () => null,
+    rulesFile: () => rulesFile?.current ?? null,
     instance: `${hostname()}-${randomUUID()}`,
     clock,
     random,
@@ -207,8 +229,32 @@ async function startParts(
     clock,
     logger,
   });
+  const rules = {
+    routingRules: new RoutingRules({
+      source: operator.source,
+      controller: operator.controller,
+      file: rulesFile,
+      rulesType,
+      rulesEngineEnabled: config.routingRules.rulesEngineEnabled ?? undefined,
+      context: ruleContext,
+      apiWrites: () => current.resources.apiWrites,
+    }),
+    explain: requestExplanation(
+      table,
+      {
+        names,
+        statementPaths: [STATEMENT_PATH, ...config.additionalStatementPaths],
+        analyzeRequest,
+        analyze,
+        userOf: localUsers(config.requestAnalyzerConfig, { names, clock, logger }),
+      },
+      () => current.routing.defaultRoutingGroup,
+    ),
+    history: store.history,
+    buffered: (queryId: string) => history.buffered(queryId),
+  };
   const api = await createApi(
-    { registry: operator.registry, table, readiness, metrics, logger, authentication, resourceGroups, webapp },
+    { registry: operator.registry, table, readiness, metrics, logger, authentication, resourceGroups, webapp, rules },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
 
@@ -222,6 +268,7 @@ async function startParts(
   });
   parts.defer(stopRetention);
   monitors.start();
+  await rulesFile?.start();
   await operator.start();
   await dataPlane.start();
   parts.defer(() => dataPlane.close(0));

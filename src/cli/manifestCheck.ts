@@ -43,7 +43,8 @@ export function checkManifests(path: string, text: string, context: CompileConte
         ? warningsOf(compiled.rule)
         : compiled.problems.map((problem) => ({ ...problem, message: `spec.${problem.field}: ${problem.message}` }));
     for (const { line, column, message } of found) {
-      ('rule' in compiled ? warnings : problems).push({ ...at, line, column, rule: key.name, message });
+      if ('rule' in compiled) warnings.push({ ...at, line, column, rule: key.name, message: `spec.${message}` });
+      else problems.push({ ...at, line, column, rule: key.name, message });
     }
   }
   return { resources, problems, warnings };

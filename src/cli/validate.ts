@@ -81,10 +81,11 @@ function looksLikeRules(text: string): boolean {
 }
 
 function report(problems: readonly RulesFileProblem[], warnings: readonly RulesFileProblem[], io: CliIo): void {
-  const line = (kind: string) => (problem: RulesFileProblem) =>
-    io.stdout.write(
-      `${problem.path}:${problem.line}:${problem.column}: ${kind}: ${problem.rule === null ? '' : `${problem.rule}: `}${problem.message}\n`,
-    );
-  problems.forEach(line('error'));
-  warnings.forEach(line('warning'));
+  const lines = [
+    ...problems.map((problem) => ({ ...problem, kind: 'error' })),
+    ...warnings.map((warning) => ({ ...warning, kind: 'warning' })),
+  ].sort((a, b) => a.line - b.line || a.column - b.column);
+  for (const { path, line, column, kind, rule, message } of lines) {
+    io.stdout.write(`${path}:${line}:${column}: ${kind}: ${rule === null ? '' : `${rule}: `}${message}\n`);
+  }
 }

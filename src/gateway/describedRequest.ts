@@ -4,6 +4,7 @@ import type { RequestUser } from '../model/requestUser.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import type { AnalyzeRequest } from '../sql/analyzeRequest.ts';
+import type { RawHeaders } from '../sql/rawHeaders.ts';
 import { isStatementPath } from '../sql/statementPath.ts';
 
 /** A request as people describe it, to ask what would become of it. */
@@ -44,6 +45,8 @@ export interface DescriptionReader {
   /** `requestAnalyzerConfig.analyzeRequest`. */
   readonly analyzeRequest: boolean;
   readonly analyze: AnalyzeRequest;
+  /** The user that header lines name, without asking anybody outside. */
+  readonly userOf: (headers: RawHeaders) => RequestUser;
 }
 
 /** The request that rules see. */
@@ -56,7 +59,9 @@ export function describedRuleRequest(description: DescribedRequest, reader: Desc
   const lineOf = (name: string): string | null => headers.find(([key]) => key.toLowerCase() === name)?.[1] ?? null;
   const host = /^(\[[^\]]*\]|[^:]*)(?::([0-9]+))?$/.exec(lineOf('host') ?? 'localhost');
   const isForm = lineOf('content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded') === true;
-  const properties = reader.analyze({ method, path, headers: headers.flat(), body });
+  const isSubmission = method === 'POST' && isStatementPath(path, reader.statementPaths);
+  const lines = headers.flat();
+  const properties = reader.analyze({ method, isSubmission, headers: lines, body });
   return {
     method,
     path,
@@ -68,18 +73,12 @@ export function describedRuleRequest(description: DescribedRequest, reader: Desc
     remoteAddr: description.remoteAddr ?? '127.0.0.1',
     remoteUser: null,
     formBody: isForm ? body : null,
-    isSubmission: method === 'POST' && isStatementPath(path, reader.statementPaths),
-    user: reader.analyzeRequest ? userOf(description, lineOf, reader.names) : null,
+    isSubmission,
+    user: reader.analyzeRequest ? userOf(description, lines, reader) : null,
     queryProperties: reader.analyzeRequest ? properties : null,
   };
 }
 
-/** The user given, of the user header, or of basic authentication: what can be told without asking anybody. */
-function userOf({ user }: DescribedRequest, lineOf: (name: string) => string | null, names: ProductNames): RequestUser {
-  if (user !== undefined) return { user, userInfo: null };
-  const header = lineOf(names.headerKey('User'));
-  if (header !== null) return { user: header, userInfo: null };
-  const basic = /^Basic\s+([A-Za-z0-9+/=]+)\s*$/.exec(lineOf('authorization') ?? '')?.[1];
-  const name = basic === undefined ? undefined : Buffer.from(basic, 'base64').toString('utf8').split(':', 1)[0];
-  return { user: name ?? null, userInfo: null };
+function userOf({ user }: DescribedRequest, lines: RawHeaders, reader: DescriptionReader): RequestUser {
+  return user === undefined ? reader.userOf(lines) : { user, userInfo: null };
 }

@@ -4,6 +4,7 @@ import { type ClusterChoice, chooseCluster, explainNoCluster } from '../routing/
 import type { GroupDecision } from '../routing/groupDecision.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
+import { storedTrace } from '../rules/decision.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { BodyRelay, type BodyStart } from './body.ts';
 import { classify, isOwnFault, isReset } from './clusterError.ts';
@@ -249,7 +250,7 @@ export class SubmissionExchange extends Exchange {
         cluster: cluster.name,
         ...(this.#fallback ? { fallback: true } : {}),
         ...(this.#attempts === null ? {} : { attempts: this.#attempts }),
-        ...(decision.trace.length === 0 ? {} : { rules: decision.trace }),
+        ...(decision.trace.length === 0 ? {} : { rules: storedTrace(decision.trace) }),
       }),
     });
   }

@@ -115,6 +115,8 @@ class RulesFileReader {
       this.#problem('a rule must be a map with name, description, condition and actions', contents.range[0]);
       return null;
     }
+    const named = contents.items.find(({ key }) => isScalar(key) && key.value === 'name')?.value;
+    if (isScalar(named) && named.value !== null) this.#rule = textOf(named);
     const fields = new Map<string, { readonly node: Node | null; readonly offset: number }>();
     for (const { key, value } of contents.items) {
       const offset = (key as Node | null)?.range?.[0] ?? contents.range[0];

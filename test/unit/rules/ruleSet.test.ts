@@ -290,7 +290,7 @@ describe('what turns rules on and off', () => {
         document: 1,
         line: 3,
         column: 1,
-        rule: null,
+        rule: 'a',
         message: 'unknown field colour; a rule has name, description, priority, condition, actions',
       },
     ]);

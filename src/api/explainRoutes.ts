@@ -1,0 +1,146 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { DescribedRequest, parseDescribedRequest } from '../gateway/describedRequest.ts';
+import type { ExplainRequest } from '../gateway/explainRequest.ts';
+import { GatewayError } from '../model/errors.ts';
+import type { HistoryWriter, QueryHistoryRepository, QueryRecord } from '../store/store.ts';
+import type { Caller } from './auth/caller.ts';
+import { malformed } from './errors.ts';
+import { jsonBody } from './jsonBody.ts';
+import { answer, errorAnswers, reference } from './schemas.ts';
+
+/** Needs of the routes that explain routing. */
+export interface ExplainRoutes {
+  readonly explain: ExplainRequest;
+  readonly history: QueryHistoryRepository;
+  /** Records that are not in the database yet. */
+  readonly buffered: HistoryWriter['buffered'];
+}
+
+const tags = ['routing'];
+const RuleOutcome = Type.Object({
+  rule: Type.String(),
+  origin: Type.Union([Type.Literal('file'), Type.Literal('resource')]),
+  priority: Type.Integer(),
+  outcome: Type.Union(['fired', 'not-matched', 'failed', 'denied', 'skipped'].map((outcome) => Type.Literal(outcome))),
+  put: Type.Optional(
+    Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()]), { description: 'What it put into result.' }),
+  ),
+  error: Type.Optional(Type.String({ description: 'Why it failed.' })),
+});
+const Explanation = Type.Object({
+  outcome: Type.Union(['routed', 'denied', 'rejected', 'noCluster'].map((outcome) => Type.Literal(outcome))),
+  message: Type.String({ description: 'The decision in a sentence.' }),
+  routingGroup: Type.String(),
+  decidedBy: Type.Union(['rule', 'header', 'default'].map((by) => Type.Literal(by))),
+  rule: Type.Union([Type.String(), Type.Null()], { description: 'Rule that decided, denied or failed.' }),
+  pinnedCluster: Type.Union([Type.String(), Type.Null()], { description: 'Cluster that a rule chose.' }),
+  onUnavailable: Type.Union([Type.Literal('fallback'), Type.Literal('reject')]),
+  fallback: Type.Boolean({ description: 'The default group serves in place of the one asked for.' }),
+  clusters: Type.Array(
+    Type.Object({
+      cluster: Type.String(),
+      routingGroup: Type.String(),
+      taken: Type.Boolean({ description: 'One of those that the request may be sent to.' }),
+      reason: Type.String({ description: 'Why, or why not.' }),
+    }),
+  ),
+  rules: Type.Array(RuleOutcome, { description: 'Every rule in order, and what became of it.' }),
+  request: Type.Object({
+    isSubmission: Type.Boolean(),
+    user: Type.Union([Type.String(), Type.Null()]),
+    query: Type.Union([
+      Type.Object({
+        queryType: Type.String(),
+        resourceGroupQueryType: Type.String(),
+        tables: Type.Array(Type.String()),
+        catalogs: Type.Array(Type.String()),
+        schemas: Type.Array(Type.String()),
+        errorMessage: Type.Union([Type.String(), Type.Null()]),
+      }),
+      Type.Null(),
+    ]),
+  }),
+});
+
+const nullable = Type.Union([Type.String(), Type.Null()]);
+const RoutedQuery = Type.Object({
+  queryId: Type.String(),
+  user: nullable,
+  source: nullable,
+  routingGroup: nullable,
+  cluster: Type.String({ description: 'Registry name of the cluster it ran on.' }),
+  backendUrl: Type.String(),
+  externalUrl: nullable,
+  created: Type.String({ description: 'RFC 3339.' }),
+  decision: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+    description: 'How it was routed: group, rule, what rules did. Null for queries of a gateway that ran before.',
+  }),
+});
+const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the query.' }) });
+
+/** Where requests would go, and where queries went (design.md: explaining). */
+export async function explainRoutes(
+  app: FastifyInstance,
+  { explain, history, buffered }: ExplainRoutes,
+): Promise<void> {
+  app.post(
+    '/api/explain',
+    {
+      schema: {
+        tags,
+        summary: 'Explains where a request would go',
+        description: 'Nothing is sent and no external service is asked.',
+        body: reference(DescribedRequest),
+        response: { 200: answer('The decision and how it came about.', Explanation), ...errorAnswers(400, 413, 415) },
+      },
+    },
+    (request, reply) => {
+      const checked = parseDescribedRequest(jsonBody(request));
+      if (!checked.ok) throw malformed(checked.problems);
+      return reply.send(explain(checked.value));
+    },
+  );
+
+  app.get(
+    '/api/queries/:queryId',
+    {
+      config: { role: 'USER' },
+      schema: {
+        tags,
+        summary: 'Shows where a query went and why',
+        description: 'Callers without the role ADMIN see their own queries.',
+        params: QueryInPath,
+        response: { 200: answer('The query and its decision.', RoutedQuery), ...errorAnswers(404, 503) },
+      },
+    },
+    async (request, reply) => {
+      const { queryId } = request.params as { queryId: string };
+      const record = buffered(queryId) ?? (await history.get(queryId));
+      if (record === null || !(await maySee(request.caller, record)))
+        throw new GatewayError('EG_NOT_FOUND', `There is no query ${queryId.slice(0, 100)} in the history.`);
+      return reply.send(routedQuery(record));
+    },
+  );
+}
+
+/** Administrators see all queries, users their own (contract §1.6: findQueryHistory). */
+async function maySee(caller: Caller | null, record: QueryRecord): Promise<boolean> {
+  if (caller === null || caller.name === record.user) return true;
+  return (await caller.roles()).has('ADMIN');
+}
+
+function routedQuery(record: QueryRecord): object {
+  const { queryId, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
+  return {
+    queryId,
+    user,
+    source,
+    routingGroup,
+    cluster,
+    backendUrl,
+    externalUrl,
+    created: new Date(created).toISOString(),
+    decision: record.decision === null ? null : (JSON.parse(record.decision) as unknown),
+  };
+}

@@ -1,0 +1,99 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { compileCheck } from '../../model/validation.ts';
+import type { RoutingRules } from '../../operator/routingRules.ts';
+import { emptyAnswer } from '../schemas.ts';
+import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
+
+/** Needs of the calls of routing rules. */
+export interface RoutingRuleRoutes extends EnvelopeRoutes {
+  readonly rules: Pick<RoutingRules, 'list' | 'update'>;
+  /** Header of answers that say what follows later. */
+  readonly pendingHeader: string;
+}
+
+const tags = ['web application: routing rules'];
+const fields = {
+  name: Type.String({ minLength: 1, maxLength: 256, description: 'Identifies the rule.' }),
+  condition: Type.String({ minLength: 1, maxLength: 65_536, description: 'Expression that is true or false.' }),
+};
+const action = Type.String({ maxLength: 65_536 });
+/** Beside these fields, what lists show of a rule is accepted and ignored. */
+const SentRule = Type.Object(
+  {
+    ...fields,
+    description: Type.Optional(Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], { description: 'Text.' })),
+    priority: Type.Optional(
+      Type.Union([Type.Integer({ minimum: -2_147_483_648, maximum: 2_147_483_647 }), Type.Null()], {
+        description: 'Lower fires earlier; absent or null is 2147483647.',
+      }),
+    ),
+    actions: Type.Array(action, { minItems: 1, maxItems: 64, description: 'Expressions run when it is true.' }),
+  },
+  { description: 'A routing rule.' },
+);
+const checkRule = compileCheck(SentRule);
+const ListedRule = Type.Object({
+  ...fields,
+  description: Type.String(),
+  priority: Type.Integer(),
+  actions: Type.Array(action),
+  origin: Type.Union([Type.Literal('file'), Type.Literal('resource')]),
+  resource: Type.Optional(Type.String({ description: 'namespace/name of its resource.' })),
+  routeTo: Type.Optional(Type.Record(Type.String(), Type.String())),
+  deny: Type.Optional(Type.Record(Type.String(), Type.String())),
+  onUnavailable: Type.Optional(Type.String()),
+  stop: Type.Optional(Type.Boolean()),
+  suspended: Type.Optional(Type.Boolean()),
+  problem: Type.Optional(Type.String({ description: 'Why its present version is not in force.' })),
+});
+const list = Type.Array(ListedRule);
+
+/** Routing rules: listing and replacing (spec.md: Routing rule update; contract §1.6; design.md's table). */
+export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRuleRoutes): Promise<void> {
+  const { rules, pendingHeader } = options;
+  envelopeErrors(app, options);
+
+  app.get(
+    '/webapp/getRoutingRules',
+    {
+      schema: {
+        tags,
+        summary: 'Lists the routing rules',
+        description: 'Rules of the file in its order, then those of resources by name.',
+        response: {
+          200: successAnswer('The rules.', list),
+          204: emptyAnswer('An external service computes the rules.'),
+        },
+      },
+    },
+    (_request, reply) => {
+      const listed = rules.list();
+      return listed === null ? reply.code(204).send() : succeed(reply, listed);
+    },
+  );
+
+  app.post(
+    '/webapp/updateRoutingRules',
+    {
+      schema: {
+        tags,
+        summary: 'Replaces the rule of that name',
+        description:
+          'Where it lives: its resource, or its document of the rules file, every other document of which stays byte for byte.',
+        body: SentRule,
+        response: {
+          200: successAnswer('All rules after the change, which is in force.', list),
+          ...failureAnswers(400, 403, 404, 409, 413, 415, 422, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { name, condition, actions, description, priority } = sent(request, checkRule);
+      const rule = { name, condition, actions, description: description ?? '', priority: priority ?? null };
+      const written = await rules.update(rule, { by: request.caller?.name ?? 'webapp', force: false });
+      if (written.pending) reply.header(pendingHeader, 'database');
+      return succeed(reply, written.rules);
+    },
+  );
+}

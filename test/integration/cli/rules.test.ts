@@ -1,0 +1,138 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'cli-rules-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function file(name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+/** Runs the program as users do. */
+function run(args: readonly string[], stdin = ''): Promise<{ code: number; stdout: string; stderr: string }> {
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, ['src/main.ts', ...args], { timeout: 20_000 }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+    child.stdin?.end(stdin);
+  });
+}
+
+const goodRules = `---
+name: etl
+description: nightly loads
+priority: 10
+condition: 'request.getHeader("X-Engine-Source") == "airflow"'
+actions:
+  - 'result.put("routingGroup", "etl")'
+---
+name: events
+description: a large table
+priority: 20
+condition: 'engineQueryProperties.tablesContains("hive.web.events")'
+actions:
+  - 'result.put("routingGroup", "large")'
+`;
+
+describe('validate', () => {
+  test('good files', async () => {
+    const path = file('good.yaml', goodRules);
+    expect(await run(['validate', path])).toEqual({
+      code: 0,
+      stdout: '1 files, 0 resources, 2 rules: no mistakes\n',
+      stderr: '',
+    });
+  });
+
+  test('every mistake of manifests and rules with file, line and column', async () => {
+    const rules = file(
+      'bad.yaml',
+      `${goodRules}---\nname: bad\ndescription: d\ncondition: |\n  true &&\n    ("a"\nactions: []\ncolour: red\n`,
+    );
+    const manifests = file(
+      'manifests.yaml',
+      'apiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata: {name: night}\nspec:\n  condition: \'reqest == "x"\'\n  routeTo:\n    routingGroup: a\n---\napiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: {name: a}\nspec: {routingGroup: a}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: other}\n',
+    );
+    const { code, stdout } = await run(['validate', rules, manifests]);
+    expect(code).toBe(1);
+    expect(stdout.split('\n')).toEqual([
+      `${rules}:22:1: error: bad: unknown field colour; a rule has name, description, priority, condition, actions`,
+      `${manifests}:5:15: warning: night: spec.condition: unknown variable reqest; there are request, state, result, engineRequestUser, engineQueryProperties`,
+      expect.stringMatching(
+        /manifests\.yaml:12:\d+: error: a: spec\.proxyTo exactly one of proxyTo and serviceRef must be set/,
+      ),
+      '2 files, 2 resources, 2 rules: 2 mistakes',
+      '',
+    ]);
+  });
+
+  test('--no-analysis refuses rules that need it, --strict counts warnings', async () => {
+    const path = file('good2.yaml', goodRules);
+    const { code, stdout } = await run(['validate', '--no-analysis', path]);
+    expect(code).toBe(1);
+    expect(stdout).toContain(`${path}:12:13: error: events: condition: engineQueryProperties needs request analysis`);
+    const warned = file('warned.yaml', goodRules.replace('"airflow"', 'airflow'));
+    expect((await run(['validate', warned])).code).toBe(0);
+    expect((await run(['validate', '--strict', warned])).code).toBe(1);
+  });
+
+  test('a file that is not there', async () => {
+    expect((await run(['validate', join(folder, 'none.yaml')])).code).toBe(1);
+  });
+});
+
+describe('evaluate', () => {
+  test('shows the decision for a described request', async () => {
+    const rules = file('rules.yaml', goodRules);
+    const request = file(
+      'request.json',
+      JSON.stringify({
+        headers: { 'X-Engine-User': 'ann', 'X-Engine-Source': 'airflow' },
+        body: 'SELECT * FROM hive.web.events',
+      }),
+    );
+    const { code, stdout } = await run(['evaluate', '--rules', rules, '--request', request]);
+    expect(code).toBe(0);
+    expect(stdout).toBe(
+      'routing group large (rule events)\nuser: ann\nstatement: Query of hive.web.events\n  fired       etl {"routingGroup":"etl"}\n  fired       events {"routingGroup":"large"}\n',
+    );
+    const json = await run(['evaluate', '--rules', rules, '--request', '-', '--json'], '{"body":"SELECT 1"}');
+    expect(JSON.parse(json.stdout)).toMatchObject({ routingGroup: null, rule: null });
+  });
+
+  test('a file with mistakes and a wrong description fail', async () => {
+    const rules = file('broken.yaml', '---\nname: x\n');
+    const request = file('request2.json', '{"paht": "/"}');
+    const broken = await run(['evaluate', '--rules', rules, '--request', request]);
+    expect(broken.code).toBe(1);
+    expect(broken.stderr).toContain(`${rules}:2:1: error: description is missing`);
+    const wrong = await run(['evaluate', '--rules', file('ok.yaml', goodRules), '--request', request]);
+    expect(wrong.code).toBe(1);
+    expect(wrong.stderr).toContain('paht');
+  });
+
+  test('--cases answers line by line', async () => {
+    const { code, stdout } = await run(
+      ['evaluate', '--cases'],
+      '{"id":"a","kind":"expression","expr":"1 + 2L","vars":{}}\n{"id":"b","kind":"expression","expr":"1 +","vars":{}}\n',
+    );
+    expect(code).toBe(0);
+    expect(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
+      { id: 'a', value: 3, type: 'long' },
+      { id: 'b', error: 'line 1, column 4: a value is missing; found the end', phase: 'compile' },
+    ]);
+  });
+});

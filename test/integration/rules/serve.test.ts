@@ -1,0 +1,288 @@
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+
+let folder: string;
+let manifests: string;
+let rulesPath: string;
+let engines: SimulatedEngine[];
+const gateways: GatewayProcess[] = [];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'rules-'));
+  manifests = await mkdtemp(join(tmpdir(), 'rule-manifests-'));
+  rulesPath = join(folder, 'rules.yaml');
+  engines = await Promise.all(['a', 'b'].map((name) => startSimulatedEngine({ name, port: 0 })));
+  const clusters = engines.map(({ name, url }) => ({
+    apiVersion: 'enginegateway.dev/v1',
+    kind: 'EngineCluster',
+    metadata: { name },
+    spec: { proxyTo: url, routingGroup: name },
+  }));
+  await writeFile(join(manifests, 'clusters.yaml'), clusters.map((one) => stringify(one)).join('---\n'));
+});
+afterEach(async () => {
+  await Promise.all(gateways.splice(0).map((gateway) => gateway.stop()));
+  await Promise.all(engines.map((engine) => engine.close()));
+  await Promise.all([folder, manifests].map((path) => rm(path, { recursive: true, force: true })));
+});
+
+async function start(more: Readonly<Record<string, unknown>> = {}): Promise<GatewayProcess> {
+  const gateway = await startGateway({
+    resources: { source: 'directory', directory: manifests },
+    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+    queryHistory: { spillDirectory: join(folder, 'spill') },
+    monitor: { taskDelay: '500ms' },
+    routing: { defaultRoutingGroup: 'a', explainHeader: true },
+    requestAnalyzerConfig: { analyzeRequest: true },
+    routingRules: { rulesConfigPath: rulesPath, rulesRefreshPeriod: '1h' },
+    ...more,
+  });
+  gateways.push(gateway);
+  await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status, { timeout: 15_000 }).toBe(200);
+  return gateway;
+}
+
+/** Writes as careful editors do: beside it, then renamed. */
+async function replace(path: string, text: string): Promise<void> {
+  await writeFile(`${path}.new`, text);
+  await rename(`${path}.new`, path);
+}
+
+const rule = (name: string, condition: string, action: string, more = ''): string =>
+  `---\n# ${name}, kept by hand\nname: ${name}\ndescription: "d"   # odd   spacing\n${more}condition: '${condition}'\nactions:\n- '${action}'\n`;
+
+function manifest(name: string, spec: Readonly<Record<string, unknown>>): string {
+  return stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name }, spec });
+}
+
+interface Submitted {
+  readonly status: number;
+  readonly decision: string;
+  readonly body: { readonly id: string; readonly error?: { readonly message: string } };
+}
+
+async function submit(
+  gateway: GatewayProcess,
+  sql: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Submitted> {
+  const response = await fetch(`${gateway.url}/v1/statement`, {
+    method: 'POST',
+    body: sql,
+    headers: { 'X-Engine-User': 'ann', 'X-Engine-Catalog': 'hive', 'X-Engine-Schema': 'web', ...headers },
+  });
+  const body = (await response.json()) as Submitted['body'];
+  return { status: response.status, decision: response.headers.get('x-engine-routing-decision') ?? '', body };
+}
+
+const send = async (gateway: GatewayProcess, method: string, path: string, body?: unknown) => {
+  const response = await fetch(gateway.url + path, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
+  });
+  // biome-ignore lint/suspicious/noExplicitAny: tests read fields of answers
+  return { status: response.status, json: (await response.json().catch(() => null)) as any };
+};
+
+test('file and resource rules route by header, user and table; what they did is explained and remembered', async () => {
+  await writeFile(
+    rulesPath,
+    rule(
+      'events',
+      'engineQueryProperties.tablesContains("hive.web.events")',
+      'result.put("routingGroup", "b")',
+      'priority: 1\n',
+    ) +
+      rule('broken', 'request.getHeader("X-Absent").length() > 1', 'result.put("routingGroup", "b")', 'priority: 2\n'),
+  );
+  await writeFile(
+    join(manifests, 'rules.yaml'),
+    `${manifest('root-not', { condition: 'engineRequestUser.userExistsAndEquals("root")', deny: { message: 'root may not' } })}---\n${manifest('ann-a', { priority: 5, condition: 'request.getHeader("X-Engine-Source") == "a"', routeTo: { cluster: 'a' } })}`,
+  );
+  const gateway = await start();
+  expect((await submit(gateway, 'SELECT 1')).decision).toContain('group=a; by=default');
+  const events = await submit(gateway, 'SELECT * FROM events');
+  expect(events.decision).toContain('cluster=b; group=b; by=rule; rule=events');
+  expect((await submit(gateway, 'SELECT * FROM events', { 'X-Engine-Source': 'a' })).decision).toContain('cluster=a');
+  const denied = await submit(gateway, 'SELECT 1', { 'X-Engine-User': 'root' });
+  expect(denied.body.error?.message).toContain('root may not');
+
+  const explained = await send(gateway, 'POST', '/api/explain', {
+    headers: { 'X-Engine-User': 'bob', 'X-Engine-Catalog': 'hive' },
+    body: 'SELECT * FROM web.events',
+  });
+  expect(explained.status).toBe(200);
+  expect(explained.json).toMatchObject({
+    outcome: 'routed',
+    message: 'b: routing group b by rule events',
+    routingGroup: 'b',
+    decidedBy: 'rule',
+    clusters: [
+      { cluster: 'a', taken: false, reason: 'belongs to the group a' },
+      { cluster: 'b', taken: true },
+    ],
+    rules: [
+      { rule: 'events', origin: 'file', outcome: 'fired', put: { routingGroup: 'b' } },
+      { rule: 'broken', outcome: 'failed', error: 'condition, line 1, column 31: length() on null' },
+      { rule: 'ann-a', origin: 'resource', outcome: 'not-matched' },
+      { rule: 'root-not', outcome: 'not-matched' },
+    ],
+    request: { isSubmission: true, user: 'bob', query: { queryType: 'Query', tables: ['hive.web.events'] } },
+  });
+  expect((await send(gateway, 'POST', '/api/explain', { path: 7 })).json.error).toMatchObject({
+    code: 'EG_MALFORMED',
+    field: 'path',
+  });
+
+  const stored = await send(gateway, 'GET', `/api/queries/${events.body.id}`);
+  expect(stored.json).toMatchObject({
+    queryId: events.body.id,
+    user: 'ann',
+    routingGroup: 'b',
+    cluster: 'b',
+    decision: { group: 'b', rule: 'events' },
+  });
+  expect((await send(gateway, 'GET', '/api/queries/20200101_000000_00000_zzzzz')).status).toBe(404);
+});
+
+test('updateRoutingRules replaces a rule where it lives, and nothing else', async () => {
+  const first = rule('first', 'request.getHeader("X-Engine-Source") == "etl"', 'result.put("routingGroup", "a")');
+  const second = rule(
+    'second',
+    'request.getHeader("X-Engine-Source") == "bi"',
+    'result.put("routingGroup", "a")',
+    'priority: 010\n',
+  );
+  const third = '--- {name: third, description: d, condition: "false", actions: ["1"]}   # odd\n# the end\n';
+  await writeFile(rulesPath, first + second + third);
+  await writeFile(
+    join(manifests, 'rules.yaml'),
+    `# by hand\n${manifest('res', { condition: 'request.getHeader("X-Engine-Source") == "res"', actions: ['result.put("routingGroup", "a")'] })}`,
+  );
+  const gateway = await start();
+  const listed = await send(gateway, 'GET', '/webapp/getRoutingRules');
+  expect(listed.json).toMatchObject({ code: 200, msg: 'Successful.' });
+  expect(
+    listed.json.data.map((one: { name: string; priority: number; origin: string }) => [
+      one.name,
+      one.priority,
+      one.origin,
+    ]),
+  ).toEqual([
+    ['first', 2_147_483_647, 'file'],
+    ['second', 8, 'file'],
+    ['third', 2_147_483_647, 'file'],
+    ['res', 2_147_483_647, 'resource'],
+  ]);
+
+  const changed = await send(gateway, 'POST', '/webapp/updateRoutingRules', {
+    ...listed.json.data[1],
+    actions: ['result.put("routingGroup", "b")'],
+  });
+  expect(changed).toMatchObject({ status: 200, json: { code: 200 } });
+  const text = await readFile(rulesPath, 'utf8');
+  expect(text.startsWith(`${first}---\n# second, kept by hand\n`)).toBe(true);
+  expect(text.endsWith(third)).toBe(true);
+  expect(text).toContain('priority: 010');
+  expect((await submit(gateway, 'SELECT 1', { 'X-Engine-Source': 'bi' })).decision).toContain('group=b');
+
+  const ofResource = listed.json.data[3];
+  expect(
+    (
+      await send(gateway, 'POST', '/webapp/updateRoutingRules', {
+        ...ofResource,
+        priority: 7,
+        actions: ['result.put("routingGroup", "b")'],
+      })
+    ).status,
+  ).toBe(200);
+  expect((await submit(gateway, 'SELECT 1', { 'X-Engine-Source': 'res' })).decision).toContain('rule=res');
+  expect(await readFile(join(manifests, 'rules.yaml'), 'utf8')).toMatch(/^# by hand\n/);
+
+  for (const [sent, status, field] of [
+    [{ ...ofResource, name: 'nobody' }, 404, 'name'],
+    [{ ...ofResource, condition: 'request.getHeader(' }, 400, 'condition'],
+    [{ ...ofResource, actions: ['1', '1 +'] }, 400, 'actions[1]'],
+    [{ name: 'res', condition: 'true' }, 400, 'actions'],
+    [{ ...ofResource, priority: 'high' }, 400, 'priority'],
+  ] as const) {
+    const answer = await send(gateway, 'POST', '/webapp/updateRoutingRules', sent);
+    expect({ status: answer.status, code: answer.json.code, field: answer.json.error.field }).toEqual({
+      status,
+      code: status,
+      field,
+    });
+  }
+});
+
+test('a broken file leaves routing to the header until it is mended; a file that is being written changes nothing', async () => {
+  const good = rule('all', 'true', 'result.put("routingGroup", "b")');
+  await writeFile(rulesPath, good);
+  const gateway = await start();
+  const decision = async () => (await submit(gateway, 'SELECT 1', { 'X-Engine-Routing-Group': 'a' })).decision;
+  expect(await decision()).toContain('group=b; by=rule');
+  await replace(rulesPath, `${good}---\nname: x\ncolour: red\n`);
+  await expect.poll(decision, { timeout: 10_000 }).toContain('group=a; by=header');
+  const line = await gateway.logged((entry) => String(entry.msg).includes('unknown field colour'));
+  expect(line).toMatchObject({ file: rulesPath, document: 2, line: 10 });
+  await replace(rulesPath, good);
+  await expect.poll(decision, { timeout: 10_000 }).toContain('group=b; by=rule');
+  // An editor that empties the file first: nothing is taken from what it is for a moment.
+  await writeFile(rulesPath, '');
+  expect(await decision()).toContain('group=b; by=rule');
+  await writeFile(rulesPath, rule('all', 'true', 'result.put("routingGroup", "a")'));
+  await expect.poll(decision, { timeout: 10_000 }).toContain('group=a; by=rule');
+});
+
+test('rules change in file and resources while 32 connections submit: no request sees half a set, none fails', {
+  timeout: 60_000,
+}, async () => {
+  // Each version of the file is consistent in itself only: a mixture of two would choose a group without clusters.
+  const version = (number: number): string =>
+    rule(`note${number % 3}`, 'true', `state.put("version", ${number})`, 'priority: 1\n') +
+    rule('filler', 'state.version != null', 'state.put("seen", state.version)', 'priority: 2\n') +
+    rule(
+      'choose',
+      'true',
+      `result.put("routingGroup", state.version == ${number} && state.seen == ${number} ? "${number % 2 === 0 ? 'a' : 'b'}" : "half")`,
+      'priority: 3\n',
+    );
+  const resource = (number: number): string =>
+    manifest('tag', {
+      priority: 9,
+      condition: `state.seen == state.version && ${number} > 0`,
+      actions: [`state.put("resource", ${number})`],
+    });
+  await writeFile(rulesPath, version(0));
+  await writeFile(join(manifests, 'rules.yaml'), resource(1));
+  const gateway = await start();
+  const decisions = new Map<string, number>();
+  const failures: string[] = [];
+  let running = true;
+  const connections = Array.from({ length: 32 }, async () => {
+    while (running) {
+      const { status, decision, body } = await submit(gateway, 'SELECT 1');
+      if (status !== 200 || body.error !== undefined) failures.push(body.error?.message ?? String(status));
+      const group = /group=(\w+)/.exec(decision)?.[1] ?? decision;
+      decisions.set(group, (decisions.get(group) ?? 0) + 1);
+    }
+  });
+  for (let number = 1; number <= 30; number += 1) {
+    await replace(rulesPath, version(number));
+    await replace(join(manifests, 'rules.yaml'), resource(number + 1));
+    const wanted = number % 2 === 0 ? 'a' : 'b';
+    await expect
+      .poll(async () => (await submit(gateway, 'SELECT 1')).decision, { timeout: 10_000 })
+      .toContain(`group=${wanted}`);
+  }
+  running = false;
+  await Promise.all(connections);
+  expect(failures).toEqual([]);
+  expect([...decisions.keys()].sort()).toEqual(['a', 'b']);
+  expect([...decisions.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(100);
+});
