@@ -5,6 +5,7 @@ import { RegistryCluster } from '../model/registryCluster.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { QueryHistoryRepository } from '../store/store.ts';
+import { visibleUser } from './auth/guard.ts';
 import { answer, errorAnswers, reference } from './schemas.ts';
 import { HistoryRow, historyRow, MAX_PAGE, namesByUrl } from './webapp/historyRoutes.ts';
 
@@ -20,7 +21,8 @@ export interface ViewRoutes {
 export async function viewRoutes(app: FastifyInstance, { registry, history, table, names }: ViewRoutes): Promise<void> {
   const base = `${names.gatewayPath}/api`;
   const tags = ['views'];
-  const newest = async () => (await history.find({}, { offset: 0, limit: MAX_PAGE })).records;
+  const newest = async (user: string | null) =>
+    (await history.find(user === null ? {} : { user }, { offset: 0, limit: MAX_PAGE })).records;
 
   app.get(
     `${base}/queryHistory`,
@@ -28,10 +30,11 @@ export async function viewRoutes(app: FastifyInstance, { registry, history, tabl
       schema: {
         tags,
         summary: `The newest ${MAX_PAGE} queries`,
+        description: 'Callers without ADMIN see their own.',
         response: { 200: answer('The queries, newest first.', Type.Array(HistoryRow)), ...errorAnswers(503) },
       },
     },
-    async (_request, reply) => reply.send((await newest()).map(historyRow)),
+    async (request, reply) => reply.send((await newest(await visibleUser(request))).map(historyRow)),
   );
 
   app.get(
@@ -64,7 +67,7 @@ export async function viewRoutes(app: FastifyInstance, { registry, history, tabl
     async (_request, reply) => {
       const clusters = namesByUrl(table.current);
       const counts = new Map<string, number>();
-      for (const { backendUrl } of await newest()) {
+      for (const { backendUrl } of await newest(null)) {
         const name = clusters.get(backendUrl) ?? backendUrl;
         counts.set(name, (counts.get(name) ?? 0) + 1);
       }

@@ -225,7 +225,7 @@ async function startParts(
       const kubeConfig = loadKubeConfig(config.resources.kubeconfig);
       return { kubeConfig, namespace: watchedNamespace(config.resources.namespace, kubeConfig) };
     },
-    revocations: null,
+    revocations: store.endedSessions,
     clock,
     logger,
   });

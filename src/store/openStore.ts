@@ -3,6 +3,7 @@ import { GatewayError } from '../model/errors.ts';
 import { KnexBackendRepository } from './backendRepository.ts';
 import { KnexCoordinatorRepository } from './coordinatorRepository.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
+import { KnexEndedSessionRepository } from './endedSessionRepository.ts';
 import { type ExactMatchSelectorRepository, exactMatchSelectors } from './exactMatchSelectors.ts';
 import { storeError } from './failures.ts';
 import { KnexQueryHistoryRepository } from './historyRepository.ts';
@@ -35,6 +36,7 @@ export class KnexStore implements Store {
   readonly history: KnexQueryHistoryRepository;
   readonly coordinators: KnexCoordinatorRepository;
   readonly queries: KnexQueryOwnerRepository;
+  readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
   readonly queryCounts: QueryCounts;
   readonly exactMatchSelectors: ExactMatchSelectorRepository;
@@ -51,6 +53,7 @@ export class KnexStore implements Store {
     this.history = new KnexQueryHistoryRepository(database);
     this.coordinators = new KnexCoordinatorRepository(database);
     this.queries = new KnexQueryOwnerRepository(database);
+    this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
     this.queryCounts = queryCounts(database);
     this.exactMatchSelectors = exactMatchSelectors(database);

@@ -15,7 +15,7 @@ const TOMBSTONE_AGE = DAY;
 
 /** What the job works with. */
 export interface RetentionOptions {
-  readonly store: Pick<GatewayStore, 'history' | 'coordinators' | 'queries' | 'resources'>;
+  readonly store: Pick<GatewayStore, 'history' | 'coordinators' | 'endedSessions' | 'queries' | 'resources'>;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
   readonly historyHours: () => number;
   /** Whether this replica leads; asked before each table, so that one replica does the work. */
@@ -35,6 +35,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['query_history', () => store.history.deleteBefore(now - options.historyHours() * HOUR)],
     ['eg_coordinators', () => store.coordinators.deleteBefore(now - COORDINATOR_AGE)],
     ['eg_queries', () => store.queries.deleteBefore(now - QUERY_OWNER_AGE)],
+    ['eg_ended_sessions', () => store.endedSessions.deleteBefore(now)],
     ['eg_resources', () => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE)],
   ];
   for (const [table, task] of tasks) {

@@ -103,6 +103,7 @@ export const ownTables: readonly TableDefinition[] = [
     ['name', 'holder', 'epoch', 'expires'],
     () => `name varchar(32) primary key, holder varchar(256), epoch bigint not null, expires bigint not null`,
   ),
+  table('eg_ended_sessions', ['id', 'until_ms'], () => 'id varchar(128) primary key, until_ms bigint not null'),
   table('eg_marks', ['name', 'value'], () => 'name varchar(32) primary key, value bigint not null'),
 ];
 

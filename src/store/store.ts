@@ -155,6 +155,15 @@ export interface QueryOwnerRepository {
   deleteBefore(before: number): Promise<number>;
 }
 
+/** `eg_ended_sessions`: sessions that were ended before they ran out, and one-time values that were used. */
+export interface EndedSessionRepository {
+  /** Keeps an id until a time (milliseconds since 1970); false when it was there already. */
+  add(id: string, until: number): Promise<boolean>;
+  has(id: string): Promise<boolean>;
+  /** Deletes ids whose time is before this. */
+  deleteBefore(before: number): Promise<number>;
+}
+
 /** `eg_leader`: the fenced epoch row, which is the lease itself where there is no Kubernetes. */
 export interface LeaderRepository {
   /**
@@ -174,6 +183,7 @@ export interface Store {
   readonly coordinators: CoordinatorRepository;
   readonly queries: QueryOwnerRepository;
   readonly leader: LeaderRepository;
+  readonly endedSessions: EndedSessionRepository;
   /** Resolves when the database answers within the time. */
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;

@@ -61,6 +61,7 @@ class StoreToCome {
       coordinators: part('coordinators'),
       queries: part('queries'),
       leader: part('leader'),
+      endedSessions: part('endedSessions'),
       queryCounts: part('queryCounts'),
       exactMatchSelectors: part('exactMatchSelectors'),
       resourceGroups: (rules) => {

@@ -71,6 +71,12 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
+/** Whose queries the caller may see (contract §1.6, §1.8): their own; null: all, which needs ADMIN. */
+export async function visibleUser(request: FastifyRequest): Promise<string | null> {
+  const caller = callerOf(request);
+  return (await caller.roles()).has('ADMIN') ? null : caller.name;
+}
+
 function isForced(request: FastifyRequest): boolean {
   const { force } = (request.query ?? {}) as { force?: unknown };
   return !isSafeMethod(request.method) && force !== undefined && force !== 'false';

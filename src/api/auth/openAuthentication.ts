@@ -8,6 +8,7 @@ import type { TrustPeer } from '../../gateway/trustedProxies.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
+import type { EndedSessionRepository } from '../../store/store.ts';
 import { AttemptLimit } from './attemptLimit.ts';
 import { Authentication } from './authentication.ts';
 import { originReader } from './clientAddress.ts';
@@ -19,7 +20,7 @@ import { PresetUsers } from './presetUsers.ts';
 import { Privileges } from './privileges.ts';
 import type { ClaimRules } from './providerClaims.ts';
 import { ProviderTokens } from './providerTokens.ts';
-import { type RevocationStore, Revocations } from './revocations.ts';
+import { Revocations } from './revocations.ts';
 import { roleMapping } from './roleMapping.ts';
 import { type KeySource, sessionKeys } from './sessionKeys.ts';
 import { Sessions } from './sessions.ts';
@@ -43,7 +44,7 @@ export interface AuthenticationDependencies {
     readonly namespace: string | null;
   }>;
   /** Where all replicas keep ended sessions; null: each in its memory. */
-  readonly revocations: RevocationStore | null;
+  readonly revocations: EndedSessionRepository | null;
   readonly clock: Clock;
   readonly logger: Logger;
 }

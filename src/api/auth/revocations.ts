@@ -1,24 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-
-/** Where ended sessions are kept for all replicas: the database. */
-export interface RevocationStore {
-  /** Keeps an id until a time (milliseconds since 1970); false when it was there already. */
-  add(id: string, until: number): Promise<boolean>;
-  has(id: string): Promise<boolean>;
-  /** Deletes ids whose time has passed. */
-  deleteBefore(before: number): Promise<number>;
-}
+import type { EndedSessionRepository } from '../../store/store.ts';
 
 /** Most ids remembered by a process. */
 const CAPACITY = 100_000;
 
 /** How long "not revoked" is believed without asking the store again, in milliseconds. */
 const BELIEVED_MS = 5_000;
-
-/** Time between two deletions of what has run out, in milliseconds. */
-const SWEEP_MS = 600_000;
 
 /**
  * Sessions that were ended, and one-time values that were used. Kept in memory (the newest 100,000) and, where there is
@@ -28,19 +17,17 @@ const SWEEP_MS = 600_000;
 export class Revocations {
   readonly #gone: LRUCache<string, true>;
   readonly #good: LRUCache<string, true>;
-  readonly #store: RevocationStore | null;
+  readonly #store: EndedSessionRepository | null;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  #sweptAt: number;
 
-  constructor({ store, clock, logger }: { store: RevocationStore | null; clock: Clock; logger: Logger }) {
+  constructor({ store, clock, logger }: { store: EndedSessionRepository | null; clock: Clock; logger: Logger }) {
     const perf = { now: () => clock.monotonic() };
     this.#gone = new LRUCache({ max: CAPACITY, perf, ttl: 1, ttlResolution: 0 });
     this.#good = new LRUCache({ max: CAPACITY, perf, ttl: BELIEVED_MS, ttlResolution: 0 });
     this.#store = store;
     this.#clock = clock;
     this.#logger = logger;
-    this.#sweptAt = clock.monotonic();
   }
 
   /**
@@ -56,9 +43,7 @@ export class Revocations {
     this.#good.delete(id);
     if (!first || this.#store === null) return first;
     try {
-      const added = await this.#store.add(id, until);
-      await this.#sweep(this.#store);
-      return added;
+      return await this.#store.add(id, until);
     } catch (err) {
       this.#logger.warn({ err }, 'an ended session could not be stored: other replicas take it until it runs out');
       return first;
@@ -77,11 +62,5 @@ export class Revocations {
       // The data plane's rule holds here as well: the API does not stop because the database is away.
       return false;
     }
-  }
-
-  async #sweep(store: RevocationStore): Promise<void> {
-    if (this.#clock.monotonic() - this.#sweptAt < SWEEP_MS) return;
-    this.#sweptAt = this.#clock.monotonic();
-    await store.deleteBefore(this.#clock.now());
   }
 }

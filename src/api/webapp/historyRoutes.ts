@@ -6,6 +6,7 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
 import type { HistoryFilter, QueryHistoryRepository, QueryRecord } from '../../store/store.ts';
+import { visibleUser } from '../auth/guard.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { withoutNulls } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
@@ -100,7 +101,8 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
       schema: {
         tags,
         summary: 'Finds queries of the history, newest first',
-        description: 'Filters match exactly; an empty one is none. `total` is exact up to a million.',
+        description:
+          'Filters match exactly; an empty one is none. Callers without ADMIN see their own queries. `total` is exact up to a million.',
         ...bodyIsOptional,
         body: HistoryQuery,
         response: {
@@ -113,7 +115,9 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
       const query = sent(request, checkQuery);
       const limit = query.size ?? 10;
       const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
-      const { total, records } = await history.find(filterOf(query), { offset, limit });
+      const user = await visibleUser(request);
+      const filter = user === null ? filterOf(query) : { ...filterOf(query), user };
+      const { total, records } = await history.find(filter, { offset, limit });
       return succeed(reply, { total, rows: records.map(historyRow) });
     },
   );

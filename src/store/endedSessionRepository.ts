@@ -1,0 +1,37 @@
+import type { Database } from './database.ts';
+import { deleteInBatches } from './deletion.ts';
+import type { EndedSessionRepository } from './store.ts';
+
+/** `eg_ended_sessions`. */
+export class KnexEndedSessionRepository implements EndedSessionRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  /** Of two that add the same id at once, the database lets one insert its row. */
+  add(id: string, until: number): Promise<boolean> {
+    return this.database.run(async (knex) => {
+      const present = await knex('eg_ended_sessions').where('id', id).first('id');
+      if (present !== undefined) return false;
+      try {
+        await knex('eg_ended_sessions').insert({ id, until_ms: until });
+        return true;
+      } catch (error) {
+        if ((await knex('eg_ended_sessions').where('id', id).first('id')) !== undefined) return false;
+        throw error;
+      }
+    });
+  }
+
+  has(id: string): Promise<boolean> {
+    return this.database.run(
+      async (knex) => (await knex('eg_ended_sessions').where('id', id).first('id')) !== undefined,
+    );
+  }
+
+  deleteBefore(before: number): Promise<number> {
+    return deleteInBatches(this.database, 'eg_ended_sessions', 'until_ms', before);
+  }
+}

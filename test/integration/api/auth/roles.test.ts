@@ -1,0 +1,103 @@
+import { pino } from 'pino';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type KnexStore, openStore } from '../../../../src/store/openStore.ts';
+import type { SchemaStores } from '../../../../src/store/schemaStores.ts';
+import { accessSettings } from '../../../support/access.ts';
+import { type ApiServer, startApi } from '../../../support/apiServer.ts';
+import { databases, type TestDatabase } from '../../../support/databases.ts';
+import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+
+const keys = sessionKeyPair();
+const logger = pino({ level: 'silent' });
+const roles = ['ADMIN', 'USER', 'API'];
+let server: TestDatabase;
+let store: KnexStore;
+let stores: SchemaStores;
+const servers: ApiServer[] = [];
+
+const start = async (webappReadRole: string) => {
+  const access = accessSettings(`
+authentication:
+  form: {selfSignKeyPair: {privateKeyRsa: ${keys.privateKeyRsa}, publicKeyRsa: ${keys.publicKeyRsa}}}
+authorization: {admin: ADMIN, user: USER, api: API, webappReadRole: ${webappReadRole}}
+presetUsers:
+  ${roles.map((role) => `${role}: {password: x, privileges: ${role}}`).join('\n  ')}
+`);
+  const { history, queryCounts, exactMatchSelectors } = store;
+  const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+  const webapp = { history, queryCounts, exactMatchSelectors, clock, startedAt: 0, disablePages: () => [] };
+  const api = await startApi({ access, resourceGroups: stores, webapp });
+  servers.push(api);
+  return api;
+};
+
+beforeAll(async () => {
+  // SQLite: who may call does not depend on the database.
+  const family = databases.find(({ name }) => /sqlite/i.test(name))!;
+  server = await family.start();
+  store = await openStore({ ...(await server.create()), runMigrations: true, logger });
+  stores = store.resourceGroups({ allowed: null, maxOpen: 2 });
+});
+afterAll(async () => {
+  for (const api of servers) await api.close();
+  await stores?.close();
+  await store?.close();
+  await server?.dispose();
+});
+
+const basic = (name: string) => ({ Authorization: `Basic ${Buffer.from(`${name}:x`).toString('base64')}` });
+
+/** Who passes at every path of the OpenAPI document. */
+async function whoPasses(api: ApiServer): Promise<string[]> {
+  const document = (await api.call('GET', '/openapi.json')).json();
+  const lines: string[] = [];
+  for (const [path, operations] of Object.entries<object>(document.paths)) {
+    for (const method of Object.keys(operations)) {
+      const target = path.replace(/\{[^}]+\}/g, '1');
+      const call = async (headers: Record<string, string>) =>
+        (await api.call(method.toUpperCase(), target, { headers })).status;
+      const anonymous = await call({});
+      // The callback and the login answer 401 for want of a login, not of a role.
+      const isPublic = anonymous !== 401 || target === '/oidc/callback' || target === '/login';
+      const passing: string[] = [];
+      for (const role of roles) {
+        const status = await call(basic(role));
+        if (![401, 403].includes(status)) passing.push(role);
+        else expect([method, path, role, status]).toEqual([method, path, role, 403]);
+      }
+      lines.push(`${method.toUpperCase()} ${path}: ${isPublic ? 'everybody' : passing.join(' ')}`);
+    }
+  }
+  return lines.sort();
+}
+
+test('every path of the API lets only its roles in', async () => {
+  expect(await whoPasses(await start('ADMIN'))).toMatchSnapshot();
+});
+
+test('webappReadRole opens the reading calls, and nothing else', async () => {
+  const strict = await whoPasses(await start('ADMIN'));
+  const opened = (await whoPasses(await start('USER'))).filter((line) => !strict.includes(line));
+  expect(opened).toMatchSnapshot();
+});
+
+test('users without ADMIN see their own queries', async () => {
+  const api = await start('USER');
+  const query = { queryText: 'select 1', source: null, backendUrl: 'http://a', created: 1, routingGroup: 'adhoc' };
+  const more = { externalUrl: null, cluster: 'a', decision: null };
+  await store.history.insert([
+    { ...query, ...more, queryId: 'mine', user: 'USER' },
+    { ...query, ...more, queryId: 'other', user: 'somebody' },
+  ]);
+  const seen = async (role: string) => {
+    const found = await api.call('POST', '/webapp/findQueryHistory', {
+      headers: basic(role),
+      body: '{"user":"somebody"}',
+    });
+    return found.json().data.rows.map((row: { queryId: string }) => row.queryId);
+  };
+  expect(await seen('USER')).toEqual(['mine']);
+  expect(await seen('ADMIN')).toEqual(['other']);
+  const view = await api.call('GET', '/engine-gateway/api/queryHistory', { headers: basic('USER') });
+  expect(view.json().map((row: { queryId: string }) => row.queryId)).toEqual(['mine']);
+});
