@@ -6,7 +6,6 @@ import type { Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
 import type { ExplainRequest } from '../gateway/explainRequest.ts';
 import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
@@ -20,11 +19,11 @@ import type { Authentication } from './auth/authentication.ts';
 import { guardRoutes } from './auth/guard.ts';
 import { loginRoutes } from './auth/loginRoutes.ts';
 import { entityRoutes } from './entityRoutes.ts';
-import { errorHandler, malformed, pathOf } from './errors.ts';
+import { errorHandler, malformed } from './errors.ts';
 import { explainRoutes } from './explainRoutes.ts';
 import { healthRoutes } from './healthRoutes.ts';
 import { indexPage } from './indexPage.ts';
-import { otherMethods } from './methods.ts';
+import { answerUnserved } from './methods.ts';
 import { measureCalls, metricsRoutes, registerMetrics } from './metricsRoutes.ts';
 import { collectOpenapi, openapiRoute } from './openapi.ts';
 import { publicRoutes } from './publicRoutes.ts';
@@ -111,7 +110,6 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   });
 
   app.setErrorHandler(onError);
-  app.setNotFoundHandler(() => undefined);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   // Query and path are checked here; bodies by the routes, whose messages know the fields. Answers are not rewritten.
@@ -127,15 +125,12 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
 
   app.addHook('onRequest', async (request, reply) => {
     reply.headers({ 'X-Request-Id': request.id, 'X-Content-Type-Options': 'nosniff', 'Cache-Control': 'no-store' });
-    if (request.is404) {
-      throw new GatewayError('EG_NOT_FOUND', `There is no ${pathOf(request)} here; /openapi.json lists what there is.`);
-    }
   });
+  answerUnserved(app);
   registerMetrics({ metrics, table, version });
   measureCalls(app, metrics);
 
   guardRoutes(app, authentication, logger);
-  const methods = otherMethods(app);
   await collectOpenapi(app, names.product, version);
   await app.register(loginRoutes, { authentication, logger });
   await app.register(registryRoutes, { registry, names });
@@ -169,7 +164,6 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   }
   await app.register(indexPage, { names, version });
   await app.register(openapiRoute);
-  methods.complete();
   await app.ready();
   return { handler: (request, response) => app.routing(request, response), close: () => app.close() };
 }

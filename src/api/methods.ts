@@ -1,44 +1,40 @@
-import { METHODS } from 'node:http';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../model/errors.ts';
-
-/** Methods that Node's parser knows; CONNECT never reaches a request handler. */
-const methods = METHODS.filter((method) => method !== 'CONNECT');
+import { pathOf } from './errors.ts';
 
 /**
- * Makes the instance answer all other methods of the paths it serves: OPTIONS with 204 and `Allow`, the rest with 405
- * and `Allow` (RFC 9110 §15.5.6). Routes registered after `complete` are not covered.
+ * Makes the instance answer what no route of it serves: another method of a path it has with 405 and `Allow`, OPTIONS
+ * with 204 and `Allow` (RFC 9110 §15.5.6, §9.3.7), any other path with 404. Before the body is read, so that its size
+ * and form play no part. To be called before any route is registered.
  */
-export function otherMethods(app: FastifyInstance): { complete(): void } {
-  const served = new Map<string, Set<string>>();
-  for (const method of methods)
-    if (!app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
+export function answerUnserved(app: FastifyInstance): void {
+  const served = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
-    const known = served.get(url) ?? new Set();
-    for (const name of [method].flat()) known.add(name);
+    const known = served.get(url) ?? { pattern: patternOf(url), methods: new Set(['OPTIONS']) };
+    for (const name of [method].flat()) known.methods.add(name);
     served.set(url, known);
   });
-  const complete = () => {
-    for (const [url, known] of [...served]) {
-      const allow = [...known, 'OPTIONS'].sort().join(', ');
-      const rest = methods.filter((method) => !known.has(method));
-      app.route({
-        url,
-        method: rest,
-        schema: { hide: true },
-        config: { role: 'public' },
-        exposeHeadRoute: false,
-        onRequest: async (request, reply) => {
-          reply.header('Allow', allow);
-          if (request.method === 'OPTIONS') return reply.code(204).send();
-          throw new GatewayError(
-            'EG_METHOD_NOT_ALLOWED',
-            `${request.method} is not possible here; this path has ${allow}.`,
-          );
-        },
-        handler: () => undefined,
-      });
+  app.setNotFoundHandler(() => undefined);
+  app.addHook('onRequest', async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!request.is404) return;
+    const path = pathOf(request);
+    const methods = [...served.values()]
+      .filter(({ pattern }) => pattern.test(path))
+      .flatMap((known) => [...known.methods]);
+    if (methods.length === 0) {
+      throw new GatewayError('EG_NOT_FOUND', `There is no ${path} here; /openapi.json lists what there is.`);
     }
-  };
-  return { complete };
+    const allow = [...new Set(methods)].sort().join(', ');
+    reply.header('Allow', allow);
+    if (request.method === 'OPTIONS') return reply.code(204).send();
+    throw new GatewayError('EG_METHOD_NOT_ALLOWED', `${request.method} is not possible here; this path has ${allow}.`);
+  });
+}
+
+/** Paths that a route's URL serves; `:name` is one segment, a slash at the end makes no difference. */
+function patternOf(url: string): RegExp {
+  const segments = url
+    .split('/')
+    .map((segment) => (segment.startsWith(':') ? '[^/]+' : segment.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')));
+  return new RegExp(`^${segments.join('/').replace(/\/$/, '')}/?$`);
 }
