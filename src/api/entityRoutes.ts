@@ -14,6 +14,7 @@ import type { Checked } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
+import { callerOf } from './auth/guard.ts';
 import { malformed, requireLoadable } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { answer, emptyAnswer, errorAnswers, reference, withoutNulls } from './schemas.ts';
@@ -102,7 +103,9 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
       const { entityType } = request.query as { entityType: EntityType };
       const body = jsonBody(request, 'any');
       if (entityType === 'GATEWAY_BACKEND') {
-        const { pending } = await registry.update(valid(parseRegistryCluster(body)), { by: 'entity', force: false });
+        const { name, by } = callerOf(request);
+        const context = { by: by === 'open' ? 'entity' : name, force: false };
+        const { pending } = await registry.update(valid(parseRegistryCluster(body)), context);
         if (pending) reply.header(pendingHeader, 'database');
         return reply.send();
       }

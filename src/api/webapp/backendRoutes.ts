@@ -4,6 +4,7 @@ import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../
 import { compileCheck } from '../../model/validation.ts';
 import type { ClusterRegistry, WriteContext } from '../../operator/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import { callerOf } from '../auth/guard.ts';
 import { reference } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
@@ -99,7 +100,7 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
   );
 }
 
-/** Callers are not told apart until authentication is configured. */
-function contextOf(_request: FastifyRequest): WriteContext {
-  return { by: 'webapp', force: false };
+function contextOf(request: FastifyRequest): WriteContext {
+  const { name, by } = callerOf(request);
+  return { by: by === 'open' ? 'webapp' : name, force: false };
 }

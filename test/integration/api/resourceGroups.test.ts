@@ -1,9 +1,11 @@
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest';
+import { systemClock } from '../../../src/model/clock.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import type { SchemaStores } from '../../../src/store/schemaStores.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
+import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
 
 const logger = pino({ level: 'silent' });
 const group = { name: 'etl', softMemoryLimit: '80%', maxQueued: 10, hardConcurrencyLimit: 5, environment: 'test' };
@@ -13,6 +15,57 @@ test('the family can be switched off', async () => {
   expect((await api.call('GET', '/engine/resourcegroup/read')).status).toBe(404);
   expect((await api.call('POST', '/engine/selector/create', { body: '{}' })).status).toBe(404);
   await api.close();
+});
+
+test.skipIf(!hasPostgresql())('with the database away every call is 503, and none afterwards', async () => {
+  const server = await startPostgresql();
+  const limits = { connectTimeoutMs: 1000, acquireTimeoutMs: 1000 };
+  const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger, limits });
+  const stores = store.resourceGroups({ allowed: null, maxOpen: 1 });
+  const { history, queryCounts, exactMatchSelectors } = store;
+  const webapp = {
+    history,
+    queryCounts,
+    exactMatchSelectors,
+    clock: systemClock,
+    startedAt: 0,
+    disablePages: () => [],
+  };
+  const api = await startApi({ resourceGroups: stores, webapp });
+  const calls = [
+    ['GET', '/engine/resourcegroup/read', undefined],
+    ['GET', '/engine/selector/read?useSchema=other', undefined],
+    ['POST', '/engine/resourcegroup/create', group],
+    ['POST', '/engine/selector/create', {}],
+    ['POST', '/engine/globalproperty/update', { name: 'cpu_quota_period', value: '1h' }],
+    ['POST', '/webapp/findQueryHistory', {}],
+    ['POST', '/webapp/getDistribution', {}],
+    ['POST', '/webapp/findExactMatchSourceSelector', {}],
+    ['GET', '/engine-gateway/api/queryHistory', undefined],
+    ['GET', '/entity/SELECTOR', undefined],
+  ] as const;
+  const ask = ([method, path, body]: (typeof calls)[number]) =>
+    api.call(method, path, body === undefined ? {} : { body: JSON.stringify(body) });
+  try {
+    await server.stop(true);
+    for (const answer of await Promise.all(calls.map(ask))) {
+      expect([answer.status, answer.headers['retry-after'], answer.json().error.code]).toEqual([
+        503,
+        '5',
+        'EG_DATABASE_UNAVAILABLE',
+      ]);
+      expect(answer.text).not.toMatch(/ECONN|127\.0\.0\.1|select|terminat/i);
+    }
+    await server.start();
+    for (const call of calls.filter(([, path]) => !path.includes('useSchema'))) {
+      expect((await ask(call)).status).toBe(200);
+    }
+  } finally {
+    await api.close();
+    await stores.close();
+    await store.close();
+    await server.dispose();
+  }
 });
 
 for (const family of databases) {
