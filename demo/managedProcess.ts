@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 
 /** Time that a child gets to stop cleanly, in milliseconds. */
 const STOP_MILLIS = 10_000;
@@ -28,14 +28,15 @@ export class ManagedProcess {
     const output = logFile === undefined ? ('inherit' as const) : openSync(logFile, 'w');
     this.#child = spawn(process.execPath, args, {
       stdio: ['ignore', output, output, 'ipc'],
-      env: { ...process.env, ...environment },
+      // Compiled sources are kept: every start but the first is faster.
+      env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },
       detached: true,
     });
     if (typeof output === 'number') closeSync(output);
-    this.done = new Promise((resolve) => {
+    this.done = new Promise((done) => {
       const end = () => {
         this.#ended.abort();
-        resolve();
+        done();
       };
       this.#child.once('exit', end);
       this.#child.once('error', end);

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { stringify } from 'yaml';
 
@@ -68,7 +68,7 @@ function run(
   cleanUp: () => Promise<void>,
 ): Promise<GatewayProcess> {
   const child = spawn(process.execPath, ['src/main.ts', 'serve', '--config', file], {
-    env: { ...process.env, ...environment },
+    env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   return follow(child, cleanUp);
@@ -87,7 +87,7 @@ async function follow(child: ChildProcess, cleanUp: () => Promise<void>): Promis
     log.push(line);
     for (const watcher of watchers) watcher(line);
   });
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  const ended = new Promise<number | null>((done) => child.once('close', done));
 
   const logged = (condition: (line: LogLine) => boolean, timeoutMs = 10_000): Promise<LogLine> => {
     const past = log.find(condition);
