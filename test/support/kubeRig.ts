@@ -45,7 +45,7 @@ export interface KubeRig {
 
 /** Starts a control plane whose API server keeps its port when it is started again. */
 export async function startPlane(): Promise<ControlPlane> {
-  return await startControlPlane({ securePort: await freePort(), stopTimeoutMs: 20_000 });
+  return await startControlPlane({ securePort: await freePort(), stopTimeoutMs: 3_000 });
 }
 
 /** Prepares a namespace with the shipped service account, Role and RoleBinding, and a new database. */

@@ -1,0 +1,77 @@
+/**
+ * A gateway's operator as a process of its own, for tests that kill or pause it: started with the JSON of its settings,
+ * it answers POST /METHOD with JSON arguments. Run by `startOperatorProcess`.
+ */
+import { createServer, type IncomingMessage } from 'node:http';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import { systemClock } from '../../src/model/clock.ts';
+import { GatewayError } from '../../src/model/errors.ts';
+import { createOperator } from '../../src/operator/operator.ts';
+import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { openStore } from '../../src/store/openStore.ts';
+import { acceptingCompiler } from './acceptingCompiler.ts';
+
+const settings = JSON.parse(process.argv[2] ?? '{}') as { jdbcUrl: string; kubeconfig: string; instance: string };
+const logger = pino({ level: 'info' }, pino.destination(2));
+const store = await openStore({ jdbcUrl: settings.jdbcUrl, runMigrations: true, logger });
+const table = new RoutingTableHolder();
+const operator = createOperator({
+  resources: {
+    source: 'kubernetes',
+    directory: null,
+    namespace: null,
+    kubeconfig: settings.kubeconfig,
+    writeNamespace: null,
+    unmanagedRows: 'serve',
+  },
+  apiWrites: () => 'enabled',
+  allowedServiceNamespaces: () => [],
+  defaultRoutingGroup: 'adhoc',
+  store,
+  table,
+  compiler: acceptingCompiler(),
+  rulesFile: () => null,
+  instance: settings.instance,
+  clock: systemClock,
+  random: Math.random,
+  logger,
+  metrics: new Registry(),
+});
+
+const context = { by: settings.instance, force: false };
+const calls: Readonly<Record<string, (argument: never) => unknown>> = {
+  state: () => ({
+    leader: operator.leadership.isLeader,
+    epoch: operator.leadership.fence?.epoch ?? null,
+    clusters: [...table.current.clusters.keys()],
+    memory: process.memoryUsage.rss(),
+  }),
+  add: (cluster) => operator.registry.add(cluster, context),
+  update: (cluster) => operator.registry.update(cluster, context),
+  delete: (name) => operator.registry.delete(name, context),
+};
+
+async function answer(request: IncomingMessage): Promise<unknown> {
+  const body = (await Array.fromAsync(request)).join('');
+  return (await calls[(request.url ?? '/').slice(1)]?.((body === '' ? undefined : JSON.parse(body)) as never)) ?? null;
+}
+
+const server = createServer((request, response) => {
+  answer(request).then(
+    (result) => response.end(JSON.stringify({ result })),
+    (error: unknown) =>
+      response.end(
+        JSON.stringify({ error: error instanceof GatewayError ? error.toBody().error : { message: String(error) } }),
+      ),
+  );
+});
+process.on('SIGTERM', () => {
+  server.close();
+  server.closeAllConnections();
+  void operator.stop().then(() => store.close());
+});
+await operator.start();
+server.listen(0, '127.0.0.1', () => {
+  console.log(JSON.stringify({ port: (server.address() as { port: number }).port }));
+});
