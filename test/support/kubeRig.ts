@@ -13,8 +13,8 @@ import { createOperator, type Operator, type OperatorOptions } from '../../src/o
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import type { Store } from '../../src/store/store.ts';
-import { acceptingCompiler } from './acceptingCompiler.ts';
 import { type ControlPlane, kubectlPath, startControlPlane } from './controlPlane.ts';
+import { defaultRuleCompiler } from './resourceRules.ts';
 
 const run = promisify(execFile);
 
@@ -109,7 +109,7 @@ export async function kubeRig(plane: ControlPlane): Promise<KubeRig> {
         defaultRoutingGroup: 'adhoc',
         store,
         table,
-        compiler: acceptingCompiler(),
+        compiler: defaultRuleCompiler(),
         rulesFile: () => null,
         instance: `test-${randomUUID()}`,
         clock: systemClock,

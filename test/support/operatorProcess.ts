@@ -10,13 +10,13 @@ import { GatewayError } from '../../src/model/errors.ts';
 import { createOperator } from '../../src/operator/operator.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { openStore } from '../../src/store/openStore.ts';
-import { acceptingCompiler } from './acceptingCompiler.ts';
+import { defaultRuleCompiler } from './resourceRules.ts';
 
 const settings = JSON.parse(process.argv[2] ?? '{}') as { jdbcUrl: string; kubeconfig: string; instance: string };
 const logger = pino({ level: 'info' }, pino.destination(2));
 const store = await openStore({ jdbcUrl: settings.jdbcUrl, runMigrations: true, logger });
 const table = new RoutingTableHolder();
-const operator = createOperator({
+const operator = await createOperator({
   resources: {
     source: 'kubernetes',
     directory: null,
@@ -30,7 +30,7 @@ const operator = createOperator({
   defaultRoutingGroup: 'adhoc',
   store,
   table,
-  compiler: acceptingCompiler(),
+  compiler: defaultRuleCompiler(),
   rulesFile: () => null,
   instance: settings.instance,
   clock: systemClock,

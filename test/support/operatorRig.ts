@@ -16,7 +16,7 @@ import {
 import type { ResourceSource } from '../../src/operator/source.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { Store } from '../../src/store/store.ts';
-import { acceptingCompiler } from './acceptingCompiler.ts';
+import { defaultRuleCompiler } from './resourceRules.ts';
 
 const logger = pino({ enabled: false });
 
@@ -76,7 +76,7 @@ export async function startOperator(
     source,
     store,
     table,
-    compiler: acceptingCompiler(),
+    compiler: defaultRuleCompiler(),
     rulesFile: () => null,
     leadership,
     allowedServiceNamespaces: () => [],

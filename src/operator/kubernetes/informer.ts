@@ -199,6 +199,19 @@ export class Informer {
       timeoutSeconds: Math.max(5, Math.ceil((relistAt - this.#options.clock.monotonic()) / 1_000)),
     };
     const onEvent = (type: string, object: KubeObject & { readonly code?: number }): void => {
+      try {
+        handle(type, object);
+      } catch (error) {
+        // The library would swallow it, and the event with it.
+        this.#options.logger.error(
+          { informer: this.#options.name, err: error },
+          'an event could not be taken over; listing anew',
+        );
+        this.#version = '';
+        controller?.abort();
+      }
+    };
+    const handle = (type: string, object: KubeObject & { readonly code?: number }): void => {
       this.#heard();
       if (type === 'ERROR') {
         expired = object.code === 410;
@@ -213,8 +226,7 @@ export class Informer {
     };
     const onDone = (error: unknown): void => {
       if (expired || kubeCode(error) === 410) ended({ kind: 'expired' });
-      else if (connected || error === null || error === undefined || isTimeout(error))
-        ended({ kind: 'closed', connected });
+      else if (connected || error === null || error === undefined) ended({ kind: 'closed', connected });
       else ended({ kind: 'failed', error });
     };
     let controller: AbortController | undefined;
@@ -299,8 +311,4 @@ export function nameOf(object: KubeObject): string {
 export function isNewer(version: string, than: string): boolean {
   if (!/^\d+$/.test(version) || !/^\d+$/.test(than)) return version !== than;
   return BigInt(version) > BigInt(than);
-}
-
-function isTimeout(error: unknown): boolean {
-  return (error as { name?: unknown }).name === 'TimeoutError';
 }

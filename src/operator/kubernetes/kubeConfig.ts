@@ -24,7 +24,9 @@ export class PooledKubeConfig extends KubeConfig {
     const key = JSON.stringify(options.connect);
     if (this.#pool?.key !== key) {
       const previous = this.#pool?.agent;
-      this.#pool = { key, agent: new Agent({ connect: { ...options.connect, timeout: 5_000 } } as Agent.Options) };
+      // Not HTTP/2: everything would share one connection, and when that is half open, nothing would end it.
+      const agent = new Agent({ allowH2: false, connect: { ...options.connect, timeout: 5_000 } } as Agent.Options);
+      this.#pool = { key, agent };
       // Requests under way keep their connections until they are done.
       previous?.close().catch(() => undefined);
     }

@@ -17,7 +17,8 @@ export interface KubeStatus {
 /** HTTP status of an answer of the API server; null for anything else, such as a refused connection. */
 export function kubeCode(error: unknown): number | null {
   if (error instanceof ApiException) return error.code;
-  const { statusCode } = error as { statusCode?: unknown };
+  // A watch that the server closed ends without an error.
+  const statusCode = (error as { statusCode?: unknown } | null | undefined)?.statusCode;
   return typeof statusCode === 'number' ? statusCode : null;
 }
 
