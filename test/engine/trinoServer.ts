@@ -73,10 +73,14 @@ export async function startTrino(
     ],
     { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] },
   );
+  // A test run that is cut short takes its servers along.
+  const endWithRun = () => child.kill('SIGKILL');
+  process.once('exit', endWithRun);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
   const kill = async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
     await ended;
+    process.off('exit', endWithRun);
     await rm(folder, { recursive: true, force: true });
   };
   try {
