@@ -60,12 +60,13 @@ public class Query {
         List<String> rows = new ArrayList<>();
         String error = null;
         AtomicBoolean ended = new AtomicBoolean();
+        Thread runner = Thread.currentThread();
         try (Statement statement = connection.createStatement()) {
             AtomicReference<Thread> canceller = new AtomicReference<>();
             statement.unwrap(TrinoStatement.class).setProgressMonitor(stats -> {
                 queryId.set(stats.getQueryId());
                 if (cancel && stats.getState().equals("RUNNING") && canceller.get() == null) {
-                    canceller.set(Thread.startVirtualThread(() -> cancelUntilEnded(statement, ended)));
+                    canceller.set(Thread.startVirtualThread(() -> cancel(statement, runner, ended)));
                 }
             });
             if (statement.execute(sql)) {
@@ -88,17 +89,24 @@ public class Query {
         }
         finally {
             ended.set(true);
+            Thread.interrupted();
         }
         return "{\"index\":" + index + ",\"queryId\":" + json(queryId.get()) + ",\"rows\":" + rows.size()
                 + ",\"digest\":" + json(digest(rows)) + ",\"error\":" + json(error) + "}";
     }
 
-    /** Again and again: the driver forgets a cancel that comes while it hands the result over. */
-    private static void cancelUntilEnded(Statement statement, AtomicBoolean ended) {
+    /**
+     * Cancels until the query has ended: the driver forgets a cancel that comes while it hands the result over, and one
+     * that comes between two pages leaves the reader waiting, which an interrupt ends.
+     */
+    private static void cancel(Statement statement, Thread runner, AtomicBoolean ended) {
         try {
-            while (!ended.get()) {
+            for (int i = 1; !ended.get(); i++) {
                 statement.cancel();
                 Thread.sleep(100);
+                if (i % 20 == 0 && !ended.get()) {
+                    runner.interrupt();
+                }
             }
         }
         catch (SQLException | InterruptedException e) {
