@@ -14,7 +14,9 @@ import type { Checked } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
-import { callerOf } from './auth/guard.ts';
+import { recordChange } from './auth/audit.ts';
+import { auditedGroups } from './auth/auditedGroups.ts';
+import { writerOf } from './auth/guard.ts';
 import { malformed, requireLoadable } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { answer, emptyAnswer, errorAnswers, reference, withoutNulls } from './schemas.ts';
@@ -40,7 +42,9 @@ const UseSchema = {
 export async function entityRoutes(app: FastifyInstance, { registry, stores, names }: EntityRoutes): Promise<void> {
   const pendingHeader = names.header('Gateway-Pending');
   const use = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>
-    stores.use((request.query as { useSchema?: string }).useSchema ?? null, work);
+    stores.use((request.query as { useSchema?: string }).useSchema ?? null, (store) =>
+      work(auditedGroups(store, request)),
+    );
 
   app.get(
     '/entity',
@@ -103,9 +107,11 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
       const { entityType } = request.query as { entityType: EntityType };
       const body = jsonBody(request, 'any');
       if (entityType === 'GATEWAY_BACKEND') {
-        const { name, by } = callerOf(request);
-        const context = { by: by === 'open' ? 'entity' : name, force: false };
-        const { pending } = await registry.update(valid(parseRegistryCluster(body)), context);
+        const sentCluster = valid(parseRegistryCluster(body));
+        const before = registry.get(sentCluster.name);
+        const by = writerOf(request, 'entity');
+        const { pending, cluster } = await registry.update(sentCluster, { by, force: false });
+        recordChange(request, { object: `cluster ${cluster.name}`, before, after: cluster });
         if (pending) reply.header(pendingHeader, 'database');
         return reply.send();
       }

@@ -5,7 +5,7 @@ import type { ProductNames } from '../model/names.ts';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import type { ClusterRegistry, WriteContext } from '../operator/clusterRegistry.ts';
 import { recordChange } from './auth/audit.ts';
-import { callerOf } from './auth/guard.ts';
+import { writerOf } from './auth/guard.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { malformed } from './errors.ts';
 import { jsonBody, utf8 } from './jsonBody.ts';
@@ -178,8 +178,7 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
 /** Who asks; `api` where callers are not told apart. */
 function contextOf(request: FastifyRequest): WriteContext {
   const { force } = request.query as { force?: string };
-  const { name, by } = callerOf(request);
-  return { by: by === 'open' ? 'api' : name, force: force === 'true' || force === '' };
+  return { by: writerOf(request, 'api'), force: force === 'true' || force === '' };
 }
 
 /** The name as text, or of `{"name": "…"}`, which clients in the field send. One line end after it is not part of it. */

@@ -22,6 +22,7 @@ import {
 import type { Checked } from '../model/validation.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
+import { auditedGroups } from './auth/auditedGroups.ts';
 import { malformed, requireLoadable } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { answer, emptyAnswer, errorAnswers, reference, withoutNulls } from './schemas.ts';
@@ -56,7 +57,9 @@ interface RouteText {
 export async function resourceGroupRoutes(app: FastifyInstance, { stores, names }: ResourceGroupRoutes): Promise<void> {
   const base = `/${names.pathSegment}`;
   const withStore = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>
-    stores.use((request.query as { useSchema?: string }).useSchema ?? null, work);
+    stores.use((request.query as { useSchema?: string }).useSchema ?? null, (store) =>
+      work(auditedGroups(store, request)),
+    );
   const schemaOf = (tag: string, { success, errors, ...text }: RouteText) => ({
     tags: [tag],
     querystring: UseSchema,

@@ -71,6 +71,12 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
+/** Name of who changes something; `family` where callers are not told apart. */
+export function writerOf(request: FastifyRequest, family: string): string {
+  const { name, by } = callerOf(request);
+  return by === 'open' ? family : name;
+}
+
 /** Whose queries the caller may see (contract §1.6, §1.8): their own; null: all, which needs ADMIN. */
 export async function visibleUser(request: FastifyRequest): Promise<string | null> {
   const caller = callerOf(request);

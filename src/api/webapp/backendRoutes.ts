@@ -4,7 +4,8 @@ import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../
 import { compileCheck } from '../../model/validation.ts';
 import type { ClusterRegistry, WriteContext } from '../../operator/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import { callerOf } from '../auth/guard.ts';
+import { recordChange } from '../auth/audit.ts';
+import { writerOf } from '../auth/guard.ts';
 import { reference } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
@@ -74,7 +75,10 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
         },
       },
       async (request, reply) => {
-        const written = await registry[operation](sent(request, parseRegistryCluster), contextOf(request));
+        const cluster = sent(request, parseRegistryCluster);
+        const before = registry.get(cluster.name);
+        const written = await registry[operation](cluster, contextOf(request));
+        recordChange(request, { object: `cluster ${cluster.name}`, before, after: written.cluster });
         if (written.pending) reply.header(pendingHeader, 'database');
         return succeed(reply, written.cluster);
       },
@@ -93,14 +97,17 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
       },
     },
     async (request, reply) => {
-      const { pending } = await registry.delete(sent(request, checkByName).name, contextOf(request));
+      const { name } = sent(request, checkByName);
+      const before = registry.get(name);
+      const { pending } = await registry.delete(name, contextOf(request));
+      if (before !== null) recordChange(request, { object: `cluster ${name}`, before, after: null });
       if (pending) reply.header(pendingHeader, 'database');
       return succeed(reply, true);
     },
   );
 }
 
+/** Who asks; `webapp` where callers are not told apart. */
 function contextOf(request: FastifyRequest): WriteContext {
-  const { name, by } = callerOf(request);
-  return { by: by === 'open' ? 'webapp' : name, force: false };
+  return { by: writerOf(request, 'webapp'), force: false };
 }

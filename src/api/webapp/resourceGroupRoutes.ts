@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { GatewayError } from '../../model/errors.ts';
 import { GlobalProperty, parseGlobalProperty, StoredGlobalProperty } from '../../model/globalProperty.ts';
@@ -20,6 +20,7 @@ import {
 import { type Checked, compileCheck } from '../../model/validation.ts';
 import type { ResourceGroupStore, Written } from '../../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
+import { auditedGroups } from '../auth/auditedGroups.ts';
 import { malformed, requireLoadable } from '../errors.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { reference, withoutNulls } from '../schemas.ts';
@@ -60,8 +61,11 @@ export async function webappResourceGroupRoutes(
   options: WebappResourceGroupRoutes,
 ): Promise<void> {
   envelopeErrors(app, options);
-  const use = <T>(schema: string | null | undefined, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>
-    options.stores.use(schema || null, work);
+  const use = <T>(
+    request: FastifyRequest,
+    schema: string | null | undefined,
+    work: (store: ResourceGroupStore) => Promise<T>,
+  ): Promise<T> => options.stores.use(schema || null, (store) => work(auditedGroups(store, request)));
 
   /** A call that reads: `data` is what it finds, without null fields. */
   const read = <Q extends { readonly useSchema?: string | null }>(
@@ -83,7 +87,7 @@ export async function webappResourceGroupRoutes(
       },
       async (request, reply) => {
         const query = sent(request, parse);
-        const found = await use(query.useSchema, (store) => find(store, query));
+        const found = await use(request, query.useSchema, (store) => find(store, query));
         if (found === null) return succeed(reply);
         return succeed(reply, Array.isArray(found) ? found.map(withoutNulls) : withoutNulls(found));
       },
@@ -111,7 +115,7 @@ export async function webappResourceGroupRoutes(
         const envelope = sent(request, checkChange);
         const checked = parse(envelope.data, envelope.oldData);
         if (!checked.ok) throw malformed(checked.problems);
-        const done = await use(envelope.useSchema, (store) => change(store, checked.value));
+        const done = await use(request, envelope.useSchema, (store) => change(store, checked.value));
         if (done === true) return succeed(reply, true);
         return succeed(warn(reply, done.warnings), withoutNulls(done.row));
       },

@@ -2,6 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { compileCheck } from '../../model/validation.ts';
 import type { RoutingRules } from '../../operator/routingRules.ts';
+import { recordChange } from '../auth/audit.ts';
+import { writerOf } from '../auth/guard.ts';
 import { emptyAnswer } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
@@ -91,7 +93,9 @@ export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRu
     async (request, reply) => {
       const { name, condition, actions, description, priority } = sent(request, checkRule);
       const rule = { name, condition, actions, description: description ?? '', priority: priority ?? null };
-      const written = await rules.update(rule, { by: request.caller?.name ?? 'webapp', force: false });
+      const before = rules.list()?.find((listed) => listed.name === name) ?? null;
+      const written = await rules.update(rule, { by: writerOf(request, 'webapp'), force: false });
+      recordChange(request, { object: `routing rule ${name}`, before, after: rule });
       if (written.pending) reply.header(pendingHeader, 'database');
       return succeed(reply, written.rules);
     },

@@ -101,3 +101,32 @@ test('users without ADMIN see their own queries', async () => {
   const view = await api.call('GET', '/engine-gateway/api/queryHistory', { headers: basic('USER') });
   expect(view.json().map((row: { queryId: string }) => row.queryId)).toEqual(['mine']);
 });
+
+test('changes of resource groups are told with before and after', async () => {
+  const api = await start('ADMIN');
+  const group = { name: 'g', softMemoryLimit: '10%', maxQueued: 1, hardConcurrencyLimit: 1 };
+  const post = (path: string, body: object | string, role = 'USER') =>
+    api.call('POST', path, { headers: basic(role), body: typeof body === 'string' ? body : JSON.stringify(body) });
+  const { resourceGroupId } = (await post('/engine/resourcegroup/create', group)).json();
+  await post('/engine/resourcegroup/update', { ...group, resourceGroupId, maxQueued: 2 });
+  await post('/webapp/deleteResourceGroup', { data: { resourceGroupId } }, 'ADMIN');
+  await post('/engine/globalproperty/create', { name: 'cpu_quota_period', value: '1h' });
+  await post('/engine/globalproperty/update', { name: 'cpu_quota_period', value: '2h' });
+  await post('/engine/globalproperty/delete/cpu_quota_period', '');
+  await post('/engine/resourcegroup/delete/4711', '');
+  await post('/webapp/saveBackend', { name: 'b', proxyTo: 'http://b:1', active: true, routingGroup: 'adhoc' }, 'ADMIN');
+  const told = api.logged
+    .map((line) => JSON.parse(line))
+    .filter(({ msg, audit }) => msg === 'changed' && 'object' in audit);
+  const object = `resource group ${resourceGroupId}`;
+  expect(told.map(({ audit }) => audit)).toMatchObject([
+    { user: 'USER', object, before: null, after: { maxQueued: 1 } },
+    { user: 'USER', object, before: { maxQueued: 1 }, after: { maxQueued: 2 } },
+    { user: 'ADMIN', object, before: { maxQueued: 2 }, after: null },
+    { object: 'global property cpu_quota_period', before: null, after: { value: '1h' } },
+    { object: 'global property cpu_quota_period', before: { value: '1h' }, after: { value: '2h' } },
+    { object: 'global property cpu_quota_period', before: { value: '2h' }, after: null },
+    { user: 'ADMIN', object: 'cluster b', before: null, after: { name: 'b', active: true } },
+  ]);
+  expect(api.registry.calls.at(-1)?.by).toBe('ADMIN');
+});

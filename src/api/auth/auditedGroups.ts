@@ -1,0 +1,70 @@
+import type { FastifyRequest } from 'fastify';
+import type { ResourceGroupStore } from '../../store/resourceGroupStore.ts';
+import { recordChange } from './audit.ts';
+
+/** The resource group tables as a request changes them: every change that succeeds is told to the audit. */
+export function auditedGroups(store: ResourceGroupStore, request: FastifyRequest): ResourceGroupStore {
+  const { groups, selectors, properties } = store;
+  const told = <T>(result: T, object: string, before: unknown, after: unknown): T => {
+    recordChange(request, { object, before, after });
+    return result;
+  };
+  return {
+    groups: {
+      all: () => groups.all(),
+      get: (id) => groups.get(id),
+      create: async (columns) => {
+        const written = await groups.create(columns);
+        return told(written, `resource group ${written.row.resourceGroupId}`, null, written.row);
+      },
+      update: async (row) => {
+        const before = await groups.get(row.resourceGroupId);
+        const written = await groups.update(row);
+        return told(written, `resource group ${row.resourceGroupId}`, before, written.row);
+      },
+      delete: async (id) => {
+        const before = await groups.get(id);
+        await groups.delete(id);
+        if (before !== null) told(null, `resource group ${id}`, before, null);
+      },
+    },
+    selectors: {
+      all: (id) => selectors.all(id),
+      create: async (selector) => {
+        const written = await selectors.create(selector);
+        return told(written, `selector of resource group ${written.row.resourceGroupId}`, null, written.row);
+      },
+      update: async (current, update) => {
+        const written = await selectors.update(current, update);
+        return told(written, `selector of resource group ${current.resourceGroupId}`, current, written.row);
+      },
+      replaceFirst: async (selector) => {
+        const [before = null] = await selectors.all(selector.resourceGroupId);
+        const written = await selectors.replaceFirst(selector);
+        return told(written, `selector of resource group ${selector.resourceGroupId}`, before, written.row);
+      },
+      delete: async (selector) => {
+        const rows = await selectors.delete(selector);
+        return rows === 0 ? rows : told(rows, `selector of resource group ${selector.resourceGroupId}`, selector, null);
+      },
+    },
+    properties: {
+      all: () => properties.all(),
+      get: (name) => properties.get(name),
+      create: async (property) => {
+        await properties.create(property);
+        told(null, `global property ${property.name}`, null, property);
+      },
+      update: async (property) => {
+        const before = await properties.get(property.name);
+        await properties.update(property);
+        told(null, `global property ${property.name}`, before, property);
+      },
+      delete: async (name) => {
+        const before = await properties.get(name);
+        await properties.delete(name);
+        if (before !== null) told(null, `global property ${name}`, before, null);
+      },
+    },
+  };
+}
