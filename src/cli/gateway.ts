@@ -115,6 +115,7 @@ async function startParts(
   const table = new RoutingTableHolder();
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
+    live: () => ruleCompilerOptions(current),
     names,
     onRuleFailure: (failure) => logger.warn(failure, 'a rule failed'),
     monotonic: () => clock.monotonic(),
@@ -282,6 +283,7 @@ async function startParts(
       current = next;
       dataPlane.configure(dataPlaneSettings(next));
       monitors.configure(monitorSettings(next));
+      operator.controller.rulesFileChanged();
     },
     async stop() {
       stopping = true;

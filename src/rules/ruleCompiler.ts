@@ -85,6 +85,9 @@ export interface RuleLimits {
   readonly memory: number;
 }
 
+/** Settings of the rules engine that may change while it runs. */
+export type LiveRuleSettings = Pick<RuleCompilerOptions, 'onRuleError' | 'onFileError' | 'limits'>;
+
 /** Settings of the rules engine (spec.md: Configuration keys; design.md: what the specification leaves open). */
 export interface RuleCompilerOptions {
   readonly names: ProductNames;
@@ -96,6 +99,8 @@ export interface RuleCompilerOptions {
   readonly onFileError: 'header' | 'keepLast';
   /** Defaults: see `defaultRuleLimits` in limits.ts. */
   readonly limits?: Partial<RuleLimits>;
+  /** Settings that may change while running, as they are at the next `compile`; in place of those above. */
+  readonly live?: () => LiveRuleSettings;
   /** Called at most once a rule and `failureIntervalMs` (10 s by default). Must not throw. */
   readonly onRuleFailure?: (failure: RuleFailure) => void;
   readonly failureIntervalMs?: number;

@@ -567,10 +567,11 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
   if (object === undefined && PATTERN_METHODS.has(name)) literalPattern(arg.value, arg.offset);
   if (args.length !== 1) return null;
   if (object === 'request' && name === 'getHeader') {
-    const key = arg.value.toLowerCase();
+    const name = arg.value;
+    const key = name.toLowerCase();
     return (e) => {
       e.step();
-      return e.objects.request.header(key);
+      return e.objects.request.header(key, name);
     };
   }
   if (object === 'query' && name === 'tablesContains') {

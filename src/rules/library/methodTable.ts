@@ -219,10 +219,12 @@ export function invoke(overloads: Overloads, e: Evaluation, self: Value, args: r
   e.step();
   const { methods } = overloads;
   const only = methods.length === 1 ? methods[0] : pick(overloads, args);
-  if (only === undefined || !arityFits(only, args.length)) throw noOverload(overloads, args);
-  const { parameters } = only;
-  if (parameters.length === 0 && !only.variadic) return only.run(e, self);
-  if (parameters.length === 1 && !only.variadic) {
+  if (only === undefined) throw noOverload(overloads, args);
+  const { parameters, variadic } = only;
+  if (!variadic && args.length === parameters.length) {
+    if (parameters.length === 0) return only.run(e, self);
+  } else if (!arityFits(only, args.length)) throw noOverload(overloads, args);
+  if (parameters.length === 1 && !variadic) {
     const first = convert(parameters[0] as Parameter, args[0] ?? null, e);
     if (first === NO) throw noOverload(overloads, args);
     return only.run(e, self, first);
@@ -233,7 +235,7 @@ export function invoke(overloads: Overloads, e: Evaluation, self: Value, args: r
     if (value === NO) throw noOverload(overloads, args);
     converted.push(value);
   }
-  if (only.variadic) converted.push(rest(args, parameters.length));
+  if (variadic) converted.push(rest(args, parameters.length));
   return only.run(e, self, ...converted);
 }
 

@@ -35,12 +35,13 @@ export class RequestObject extends JavaObject {
   /**
    * First value of a header; null when it is absent. Searches the lines: a request has about ten, and rules ask for a
    * few names, which costs less than a map of them.
+   * @param asWritten the name as a rule has it: most clients send it so
    */
-  header(lowerCaseName: string): string | null {
+  header(lowerCaseName: string, asWritten: string = lowerCaseName): string | null {
     if (lowerCaseName === this.#lastName) return this.#lastValue;
     let found: string | null = null;
     for (const line of this.request.headers) {
-      if (isName(line[0], lowerCaseName)) {
+      if (line[0] === asWritten || isName(line[0], lowerCaseName)) {
         found = line[1];
         break;
       }

@@ -5,6 +5,7 @@ import { systemSources } from '../evaluation.ts';
 import { defaultRuleLimits } from '../limits.ts';
 import type {
   CompiledRules,
+  LiveRuleSettings,
   RuleCompiler,
   RuleCompilerOptions,
   RulesFile,
@@ -50,8 +51,12 @@ class SetCompiler implements RuleCompiler {
   #file: KnownFile | null = null;
   #lastGoodFile: readonly CompiledRule[] | null = null;
   /** The rule set made last, for as long as its rules are the same objects. */
-  #made: { readonly order: readonly CompiledRule[]; readonly fileFailed: boolean; readonly ruleSet: RuleSet } | null =
-    null;
+  #made: {
+    readonly order: readonly CompiledRule[];
+    readonly fileFailed: boolean;
+    readonly settings: string;
+    readonly ruleSet: RuleSet;
+  } | null = null;
 
   constructor(options: RuleCompilerOptions) {
     this.#options = options;
@@ -76,12 +81,13 @@ class SetCompiler implements RuleCompiler {
       verdicts.set(key, verdict);
       if (rule !== null) inForce.push(rule);
     }
+    const settings = { ...this.#options, ...this.#options.live?.() };
     const fileFailed = compiledFile !== null && compiledFile.problems.length > 0;
-    const keepsLast = fileFailed && this.#options.onFileError === 'keepLast' && this.#lastGoodFile !== null;
+    const keepsLast = fileFailed && settings.onFileError === 'keepLast' && this.#lastGoodFile !== null;
     const fileRules = keepsLast ? (this.#lastGoodFile ?? []) : (compiledFile?.rules ?? []);
     const order = inOrder([...(isOff ? [] : fileRules)], inForce);
     return {
-      ruleSet: isOff || isUnused ? null : this.#ruleSet(order, fileFailed && !keepsLast),
+      ruleSet: isOff || isUnused ? null : this.#ruleSet(order, fileFailed && !keepsLast, settings),
       verdicts,
       fileProblems: compiledFile?.problems ?? [],
       fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
@@ -90,11 +96,14 @@ class SetCompiler implements RuleCompiler {
   }
 
   /** A rule set of these rules; the same object as before when nothing changed. */
-  #ruleSet(order: readonly CompiledRule[], fileFailed: boolean): RuleSet {
+  #ruleSet(order: readonly CompiledRule[], fileFailed: boolean, settings: LiveRuleSettings): RuleSet {
     const made = this.#made;
+    const limits = { ...defaultRuleLimits, ...settings.limits };
+    const kept = JSON.stringify([settings.onRuleError, limits]);
     if (
       made !== null &&
       made.fileFailed === fileFailed &&
+      made.settings === kept &&
       made.order.length === order.length &&
       order.every((rule, index) => rule === made.order[index])
     ) {
@@ -102,13 +111,13 @@ class SetCompiler implements RuleCompiler {
     }
     const ruleSet = new CompiledRuleSet(order, {
       names: this.#options.names,
-      limits: { ...defaultRuleLimits, ...this.#options.limits },
-      onRuleError: this.#options.onRuleError,
+      limits,
+      onRuleError: settings.onRuleError,
       fileFailed,
       onFailure: (rule, message) => this.#failures.report(rule, message),
       sources: systemSources,
     });
-    this.#made = { order, fileFailed, ruleSet };
+    this.#made = { order, fileFailed, settings: kept, ruleSet };
     return ruleSet;
   }
 

@@ -300,6 +300,21 @@ describe('what turns rules on and off', () => {
     expect(decide(compiler.compile([], file('# nothing\n')))).toMatchObject({ useHeader: false, routingGroup: null });
   });
 
+  test('settings that change while running count from the next compilation on', () => {
+    let onRuleError: 'skip' | 'reject' = 'skip';
+    const compiler = createRuleCompiler({ ...options, live: () => ({ onRuleError, onFileError: 'header' }) });
+    const failing = [rule('fails', { condition: 'nosuch' })].map((one) => ({
+      ...one,
+      spec: { ...one.spec, actions: ['1'] },
+    }));
+    const first = compiler.compile(failing, null);
+    expect(decide(first).rejected).toBeNull();
+    onRuleError = 'reject';
+    const second = compiler.compile(failing, null);
+    expect(decide(second).rejected?.rule).toBe('fails');
+    expect(compiler.compile(failing, null).ruleSet).toBe(second.ruleSet);
+  });
+
   test('onFileError: keepLast', () => {
     const compiler = createRuleCompiler({ ...options, onFileError: 'keepLast' });
     compiler.compile([], file(fileRule('f', 'kept')));
