@@ -14,6 +14,7 @@ import { requestExplanation } from '../gateway/explainRequest.ts';
 import { HealthMonitors } from '../gateway/healthMonitors.ts';
 import { InfoCheck, noopCheck } from '../gateway/infoCheck.ts';
 import { localUsers } from '../gateway/localUsers.ts';
+import { ruleFailureCounter } from '../gateway/ruleMetrics.ts';
 import { trustPeers } from '../gateway/trustedProxies.ts';
 import { requestAnalyzer } from '../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../gateway/user/userExtractor.ts';
@@ -117,7 +118,11 @@ async function startParts(
     ...ruleCompilerOptions(config),
     live: () => ruleCompilerOptions(current),
     names,
-    onRuleFailure: (failure) => logger.warn(failure, 'a rule failed'),
+    onRuleFailure: (failure) => {
+      logger.warn(failure, 'a rule failed');
+      if (failure.origin === 'resource') operator.controller.reportRuleFailure(failure.rule, failure.message);
+    },
+    countFailure: ruleFailureCounter(metrics),
     monotonic: () => clock.monotonic(),
   });
   const { analyzeRequest } = config.requestAnalyzerConfig;

@@ -61,6 +61,8 @@ export class Controller {
   readonly #queue: WorkQueue;
   readonly #statuses: StatusWriter;
   readonly #rows: RowWatch;
+  /** By `keyText`: the last failure of a rule at evaluation, and the generation that failed. */
+  readonly #ruleFailures = new Map<string, { readonly generation: number; readonly message: string }>();
   readonly #forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
   /** By `keyText`: the version that the database has, as far as this process knows. */
   readonly #storedVersions = new Map<string, string>();
@@ -181,6 +183,18 @@ export class Controller {
     if (finding === null) this.#forwardedHeaders.delete(cluster);
     else this.#forwardedHeaders.set(cluster, finding);
     this.#enqueueCluster(cluster);
+  }
+
+  /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
+  reportRuleFailure(rule: string, message: string): void {
+    for (const [key, outcome] of this.#state.outcomes) {
+      if (outcome.kind !== 'RoutingRule' || outcome.rule.registryName !== rule) continue;
+      const { generation } = outcome.rule.resource.metadata;
+      const before = this.#ruleFailures.get(key);
+      if (before?.generation === generation && before.message === message) continue;
+      this.#ruleFailures.set(key, { generation, message });
+      this.#queue.add(key);
+    }
   }
 
   /** Has the table follow the source soon; many calls become one refresh. */
@@ -325,6 +339,7 @@ export class Controller {
     metrics.reconciles.inc();
     const outcome = this.#state.outcomes.get(key);
     if (outcome === undefined) {
+      this.#ruleFailures.delete(key);
       this.#statuses.forget(key);
       this.#storedVersions.delete(key);
       this.#projected.delete(key);
@@ -397,8 +412,11 @@ export class Controller {
                 ? 'the database has a newer version of the resource than its source; change the resource again'
                 : 'the database is not available; the change follows when it is back',
           };
-    if (outcome.kind === 'RoutingRule') this.#statuses.offer(resource, ruleStatus(outcome.rule, stored));
-    else {
+    if (outcome.kind === 'RoutingRule') {
+      const failure = this.#ruleFailures.get(key);
+      const failing = failure?.generation === generation ? failure.message : null;
+      this.#statuses.offer(resource, ruleStatus(outcome.rule, stored, failing));
+    } else {
       const { registryName, routable } = outcome.cluster;
       const entry = routable === null ? null : (this.#options.table.current.clusters.get(registryName) ?? null);
       const finding = this.#forwardedHeaders.get(registryName) ?? null;

@@ -101,6 +101,8 @@ export interface RuleCompilerOptions {
   readonly limits?: Partial<RuleLimits>;
   /** Settings that may change while running, as they are at the next `compile`; in place of those above. */
   readonly live?: () => LiveRuleSettings;
+  /** Called for every failure, for counting. Must not throw. */
+  readonly countFailure?: (rule: string, origin: RuleFailure['origin']) => void;
   /** Called at most once a rule and `failureIntervalMs` (10 s by default). Must not throw. */
   readonly onRuleFailure?: (failure: RuleFailure) => void;
   readonly failureIntervalMs?: number;

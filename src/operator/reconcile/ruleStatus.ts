@@ -4,8 +4,11 @@ import type { StatusDraft, Stored } from './clusterStatus.ts';
 import { pausedMessage } from './paused.ts';
 import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
 
-/** Last step of a reconcile of a rule: what to say about it. Pure. */
-export function ruleStatus(outcome: RuleOutcome, stored: Stored): StatusDraft {
+/**
+ * Last step of a reconcile of a rule: what to say about it. Pure.
+ * @param failing how it failed last for a request; null when it has not
+ */
+export function ruleStatus(outcome: RuleOutcome, stored: Stored, failing: string | null = null): StatusDraft {
   const { generation } = outcome.resource.metadata;
   const { verdict, references } = outcome;
   const condition = (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
@@ -29,6 +32,7 @@ export function ruleStatus(outcome: RuleOutcome, stored: Stored): StatusDraft {
         ? condition('Programmed', 'Unknown', 'Pending', 'the rule has not been compiled yet')
         : condition('Programmed', truth(verdict.programmed), verdict.programmedReason, verdict.programmedMessage),
       condition('Ready', ...ready(verdict, stored)),
+      ...(failing === null ? [] : [condition('Failing', 'True', 'EvaluationError', failing)]),
       ...(stalled ? [condition('Stalled', 'True', verdict.acceptedReason, verdict.message)] : []),
       ...(outcome.paused ? [condition('Paused', 'True', 'PausedByAnnotation', pausedMessage)] : []),
     ],

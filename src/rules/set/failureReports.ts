@@ -6,17 +6,22 @@ const DEFAULT_INTERVAL_MS = 10_000;
 /** Reports failing rules at most once a rule and interval, so that a broken rule does not fill the log. */
 export class FailureReports {
   readonly #report: ((failure: RuleFailure) => void) | undefined;
+  readonly #count: RuleCompilerOptions['countFailure'];
   readonly #interval: number;
   readonly #monotonic: () => number;
   readonly #byRule = new WeakMap<CompiledRule, { reportedAt: number; since: number }>();
 
-  constructor(options: Pick<RuleCompilerOptions, 'onRuleFailure' | 'failureIntervalMs' | 'monotonic'>) {
+  constructor(
+    options: Pick<RuleCompilerOptions, 'onRuleFailure' | 'countFailure' | 'failureIntervalMs' | 'monotonic'>,
+  ) {
     this.#report = options.onRuleFailure;
+    this.#count = options.countFailure;
     this.#interval = options.failureIntervalMs ?? DEFAULT_INTERVAL_MS;
     this.#monotonic = options.monotonic;
   }
 
   report(rule: CompiledRule, message: string): void {
+    this.#count?.(rule.definition.name, rule.definition.origin);
     if (this.#report === undefined) return;
     const now = this.#monotonic();
     const known = this.#byRule.get(rule);

@@ -139,6 +139,9 @@ test('file and resource rules route by header, user and table; what they did is 
     field: 'path',
   });
 
+  const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+  expect(metrics).toMatch(/engine_gateway_rule_failures_total\{rule="broken",origin="file"\} \d+/);
+
   const stored = await send(gateway, 'GET', `/api/queries/${events.body.id}`);
   expect(stored.json).toMatchObject({
     queryId: events.body.id,
