@@ -25,11 +25,27 @@ class ResultMap extends JavaMap {
 
   override put(key: Value, value: Value, e: Evaluation): Value | undefined {
     const before = super.put(key, value, e);
-    if (typeof key === 'string' && (this.puts === null || this.puts.length < MAX_PUTS * 2)) {
-      if (this.puts === null) this.puts = [key, value];
-      else this.puts.push(key, value);
-    }
+    this.#note(key, value);
     return before;
+  }
+
+  override delete(key: Value, e: Evaluation): Value | undefined {
+    const before = super.delete(key, e);
+    if (before !== undefined) this.#note(key, null);
+    return before;
+  }
+
+  override clear(e: Evaluation): void {
+    const keys = [...this.entries.values()].map((entry) => entry.key);
+    super.clear(e);
+    for (const key of keys) this.#note(key, null);
+  }
+
+  /** The group is always noted: it decides. */
+  #note(key: Value, value: Value): void {
+    if (typeof key !== 'string') return;
+    if (this.puts === null) this.puts = [key, value];
+    else if (this.puts.length < MAX_PUTS * 2 || key === GROUP_KEY) this.puts.push(key, value);
   }
 
   /** The group that the current rule put last; undefined when it put none. */

@@ -163,6 +163,25 @@ describe('declarative rules', () => {
   });
 });
 
+test.each([
+  ['result.remove("routingGroup")', null],
+  ['result.clear()', null],
+  ['result.put("routingGroup", null)', null],
+  ['result.put("routingGroup", "")', null],
+  ['result.putAll(["routingGroup" : "c"])', 'c'],
+  ['result.replace("routingGroup", "d")', 'd'],
+  ['result.putIfAbsent("routingGroup", "e")', 'a'],
+  ['result.routingGroup = "f"', 'f'],
+  ['result["routingGroup"] = result.routingGroup + "g"', 'ag'],
+  ['i = 0; while (i < 300) { result.put("k" + i, i); i = i + 1 } result.put("routingGroup", "h")', 'h'],
+])('the group is what result holds in the end: %s', (action, group) => {
+  const compiled = createRuleCompiler(options).compile(
+    [rule('first', { priority: 1, actions: [...routes('a')] }), rule('second', { priority: 2, actions: [action] })],
+    null,
+  );
+  expect(decide(compiled).routingGroup).toBe(group);
+});
+
 describe('a rule that fails at evaluation', () => {
   const failing = rule('fails', {
     priority: 2,
