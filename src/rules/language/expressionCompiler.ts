@@ -1,10 +1,8 @@
 import { Evaluation, EvaluationError } from '../evaluation.ts';
-import { classNames, libraryClass, methodsOf, methodsOfKind, primitiveTypes } from '../library/library.ts';
-import { invoke, type MethodTable, noMember, nullReceiver, type Overloads } from '../library/methodTable.ts';
-import { tableKey } from '../objects/query.ts';
+import { classNames, libraryClass, primitiveTypes } from '../library/library.ts';
+import { invoke, type Overloads } from '../library/methodTable.ts';
 import { JavaPattern, javaPattern } from '../regex/javaPattern.ts';
-import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../values/collections.ts';
-import { describe } from '../values/describe.ts';
+import { JavaList, JavaMap, JavaSet } from '../values/collections.ts';
 import {
   add,
   arithmetic,
@@ -16,21 +14,17 @@ import {
   requireBoolean,
 } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
-import { JavaChar, JavaClass, JavaObject, type Kind, kindOf, type Value } from '../values/value.ts';
+import { JavaClass, type Kind, kindOf, type Value } from '../values/value.ts';
 import type { Expression } from './ast.ts';
+import { chainLink, hasGuard, SKIPPED } from './memberCompiler.ts';
 import type { GlobalObject, Scope } from './scope.ts';
 import { CompileError } from './source.ts';
 
 /** Compiled code: evaluates against a request. */
 export type Code = (e: Evaluation) => Value;
 
-/** What `.?` gives in the middle of a chain where it found null: the rest of the chain is skipped. */
-class Skipped extends JavaObject {
-  readonly kind = 'null';
-}
-const SKIPPED = new Skipped();
-
-type Node<T extends Expression['type']> = Extract<Expression, { readonly type: T }>;
+/** An expression of one type. */
+export type Node<T extends Expression['type']> = Extract<Expression, { readonly type: T }>;
 
 /**
  * Compiles an expression to closures.
@@ -110,7 +104,8 @@ function nameCode({ name, offset }: Node<'name'>, scope: Scope): Code {
   };
 }
 
-function unknownName(name: string, offset: number, scope: Scope): CompileError {
+/** The error for a name that is no variable, object or class. */
+export function unknownName(name: string, offset: number, scope: Scope): CompileError {
   if (/^[A-Z]/.test(name)) {
     return new CompileError(`the class ${name} is not available; there are ${classNames().join(', ')}`, offset);
   }
@@ -208,7 +203,7 @@ function newCode({ className, args, offset }: Node<'new'>, scope: Scope): Code {
 }
 
 /** A static method or constructor with its arguments. */
-function callCode(overloads: Overloads, args: readonly Expression[], offset: number, scope: Scope): Code {
+export function callCode(overloads: Overloads, args: readonly Expression[], offset: number, scope: Scope): Code {
   const codes = args.map((arg) => compileExpression(arg, scope));
   if (
     !overloads.methods.some(({ parameters, variadic }) =>
@@ -331,7 +326,8 @@ function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code 
   };
 }
 
-function literalPattern(value: Value, offset: number): JavaPattern {
+/** The pattern of a literal; a wrong one is a mistake of the text. */
+export function literalPattern(value: Value, offset: number): JavaPattern {
   if (typeof value !== 'string') throw new CompileError('~= needs a regular expression as a string', offset);
   try {
     return new JavaPattern(value);
@@ -370,287 +366,6 @@ function literalSet(items: readonly Expression[]): JavaSet | null {
 }
 
 /** For values made while compiling: they use no objects. */
-function constantEvaluation(): Evaluation {
+export function constantEvaluation(): Evaluation {
   return new Evaluation({} as Evaluation['objects']);
-}
-
-function hasGuard(expression: Expression): boolean {
-  if (expression.type === 'property' || expression.type === 'call') {
-    return expression.safe || hasGuard(expression.target);
-  }
-  return expression.type === 'index' && hasGuard(expression.target);
-}
-
-/** Code of one link of a chain such as `a.b().c[0]`; may give SKIPPED where the chain has a guard. */
-function chainLink(expression: Expression, scope: Scope): Code {
-  switch (expression.type) {
-    case 'property':
-      return guarded(expression, propertyCode(expression, scope));
-    case 'call':
-      return guarded(expression, methodCode(expression, scope));
-    case 'index':
-      return indexCode(expression, scope);
-    default:
-      return compileExpression(expression, scope);
-  }
-}
-
-function guarded(expression: Node<'property'> | Node<'call'>, code: Code): Code {
-  if (!expression.safe) return code;
-  return (e) => code(e) ?? SKIPPED;
-}
-
-/** `a.b.C` as text, if the expression is nothing but names. */
-function dottedName(expression: Expression): string | null {
-  if (expression.type === 'name') return expression.name;
-  if (expression.type !== 'property' || expression.safe) return null;
-  const target = dottedName(expression.target);
-  return target === null ? null : `${target}.${expression.name}`;
-}
-
-/** The library class that an expression names; throws where it names one that is not available. */
-function classOf(expression: Expression, scope: Scope): ReturnType<typeof libraryClass> {
-  const name = dottedName(expression);
-  if (name === null) return undefined;
-  const root = name.split('.')[0] ?? name;
-  if (scope.isDefined(root)) return undefined;
-  const found = libraryClass(name);
-  if (found !== undefined) return found;
-  // A package name: the whole dotted text is the class that was meant.
-  if (name.includes('.') && (root === 'java' || root === 'javax' || root === 'jakarta')) {
-    const isComplete = /\.[A-Z]\w*$/.test(name);
-    if (isComplete)
-      throw new CompileError(
-        `the class ${name} is not available; there are ${classNames().join(', ')}`,
-        expression.offset,
-      );
-  }
-  return undefined;
-}
-
-function propertyCode(expression: Node<'property'>, scope: Scope): Code {
-  const { target, name, safe, offset } = expression;
-  const known = classOf(target, scope);
-  if (known !== undefined) {
-    const field = known.fields.get(name);
-    if (field === undefined) {
-      const fields = [...known.fields.keys()];
-      throw new CompileError(
-        `${known.name} has no constant ${name}${fields.length > 0 ? `; it has ${fields.join(', ')}` : ''}`,
-        offset,
-      );
-    }
-    return () => field;
-  }
-  const asClass = classOf(expression, scope);
-  if (asClass !== undefined) {
-    const value = new JavaClass(asClass.name);
-    return () => value;
-  }
-  const object = rootObject(target, scope);
-  if (object === 'request' || object === 'user' || object === 'query') checkMember(object, name, null, offset);
-  const receiver = chainLink(target, scope);
-  const get = memberReader(name, offset, safe);
-  return (e) => {
-    const value = receiver(e);
-    return value === SKIPPED ? SKIPPED : get(value, e);
-  };
-}
-
-/** Reads `value.name`: a getter, or a map's key. */
-function memberReader(name: string, offset: number, safe: boolean): (value: Value, e: Evaluation) => Value {
-  let lastTable: MethodTable | undefined;
-  let lastGetter: Overloads | null = null;
-  return (value, e) => {
-    e.at = offset;
-    if (value === null) throw nullReceiver(`.${name}`);
-    const table = methodsOf(value);
-    if (table !== lastTable || table === undefined) {
-      lastTable = table;
-      lastGetter = table?.getter(name) ?? null;
-    }
-    if (lastGetter !== null) return invoke(lastGetter, e, value, []);
-    if (!(value instanceof JavaMap)) throw noMember(table, value, name);
-    const found = value.get(name, e);
-    if (found !== undefined) return found;
-    if (safe) return null;
-    throw new EvaluationError(`the map has no key ${name}; .get("${name}") gives null instead`);
-  };
-}
-
-/** The global object that an expression is. */
-function rootObject(expression: Expression, scope: Scope): GlobalObject | undefined {
-  if (expression.type !== 'name' || scope.slot(expression.name) !== undefined) return undefined;
-  return scope.global(expression.name, expression.offset);
-}
-
-/** Members of request, user and query are known beforehand: a wrong one does not wait for the first request. */
-function checkMember(kind: Kind, name: string, args: number | null, offset: number): void {
-  const table = methodsOfKind(kind);
-  if (table === undefined) return;
-  if (args === null ? table.getter(name) !== null : table.get(name) !== undefined) return;
-  throw new CompileError(
-    `${table.owner} has no ${args === null ? 'property' : 'method'} ${name}; it has ${table.names().join(', ')}`,
-    offset,
-  );
-}
-
-function methodCode(expression: Node<'call'>, scope: Scope): Code {
-  const { target, name, args, offset } = expression;
-  const known = classOf(target, scope);
-  if (known !== undefined) {
-    const overloads = known.statics.get(name);
-    if (overloads === undefined) {
-      const names = known.statics.names();
-      throw new CompileError(
-        `${known.name} has no static method ${name}${names.length > 0 ? `; it has ${names.join(', ')}` : ''}`,
-        offset,
-      );
-    }
-    return constantWhereImmutable(known.name, overloads, args, callCode(overloads, args, offset, scope));
-  }
-  if (target.type === 'name' && primitiveTypes.has(target.name)) throw unknownName(target.name, target.offset, scope);
-  const object = rootObject(target, scope);
-  if (object !== undefined)
-    checkMember(object === 'state' || object === 'result' ? 'map' : object, name, args.length, offset);
-  const special = specialCall(expression, object) ?? putCall(expression, object, scope);
-  if (special !== null) return special;
-  const receiver = chainLink(target, scope);
-  const codes = args.map((arg) => compileExpression(arg, scope));
-  const find = overloadFinder(name);
-  const [first] = codes;
-  if (codes.length === 1 && first !== undefined) {
-    return (e) => {
-      const self = receiver(e);
-      if (self === SKIPPED) return SKIPPED;
-      const arg = first(e);
-      e.at = offset;
-      return invoke(find(self, e), e, self, [arg]);
-    };
-  }
-  return (e) => {
-    const self = receiver(e);
-    if (self === SKIPPED) return SKIPPED;
-    const values = codes.length === 0 ? NO_ARGUMENTS : codes.map((code) => code(e));
-    e.at = offset;
-    return invoke(find(self, e), e, self, values);
-  };
-}
-
-const NO_ARGUMENTS: readonly Value[] = [];
-
-/** Looks up a method by the receiver's type, remembering the last one. */
-function overloadFinder(name: string): (self: Value, e: Evaluation) => Overloads {
-  let lastTable: MethodTable | undefined;
-  let last: Overloads | undefined;
-  return (self, e) => {
-    if (self === null) throw nullReceiver(`${name}()`);
-    const table = methodsOf(self);
-    if (table !== lastTable || table === undefined) {
-      lastTable = table;
-      last = table?.get(name);
-    }
-    if (last === undefined) throw noMember(table, self, name);
-    if (typeof self === 'string' && self.length > 4096) e.step(self.length >> 10);
-    return last;
-  };
-}
-
-/** Methods of String whose first argument is a regular expression. */
-const PATTERN_METHODS = new Set(['matches', 'replaceAll', 'replaceFirst', 'split']);
-
-/** The most frequent calls, prepared while compiling. */
-function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefined): Code | null {
-  const [arg] = args;
-  if (arg?.type !== 'literal' || typeof arg.value !== 'string') return null;
-  // A pattern that is wrong does not wait for the first request.
-  if (object === undefined && PATTERN_METHODS.has(name)) literalPattern(arg.value, arg.offset);
-  if (args.length !== 1) return null;
-  if (object === 'request' && name === 'getHeader') {
-    const name = arg.value;
-    const key = name.toLowerCase();
-    return (e) => {
-      e.step();
-      return e.objects.request.header(key, name);
-    };
-  }
-  if (object === 'query' && name === 'tablesContains') {
-    const parts = tableKey(arg.value)?.split('\0') ?? null;
-    return (e) => {
-      e.step();
-      const { query } = e.objects;
-      if (query === undefined || (e.requireAnalysis && query.isUnanalysed)) return missingAnalysis();
-      return parts !== null && query.hasTable(parts);
-    };
-  }
-  return null;
-}
-
-/** `result.put("routingGroup", …)`: what nearly every action is. */
-function putCall({ name, args, offset }: Node<'call'>, object: GlobalObject | undefined, scope: Scope): Code | null {
-  if ((object !== 'result' && object !== 'state') || name !== 'put') return null;
-  const [key, value] = args;
-  if (args.length !== 2 || key?.type !== 'literal' || value === undefined) return null;
-  const keyValue = key.value;
-  const code = compileExpression(value, scope);
-  return (e) => {
-    const given = code(e);
-    e.at = offset;
-    e.step();
-    return e.objects[object].put(keyValue, given, e) ?? null;
-  };
-}
-
-function missingAnalysis(): never {
-  throw new EvaluationError(
-    'the request has no body that was analysed (it is empty, too long or of an unknown charset)',
-  );
-}
-
-/** `Set.of("a", "b")` of literals never changes: made once. */
-function constantWhereImmutable(
-  className: string,
-  overloads: Overloads,
-  args: readonly Expression[],
-  code: Code,
-): Code {
-  if (overloads.name !== 'of' || (className !== 'Set' && className !== 'List')) return code;
-  if (!args.every((arg) => arg.type === 'literal')) return code;
-  const e = constantEvaluation();
-  try {
-    const value = code(e);
-    return () => value;
-  } catch (error) {
-    if (error instanceof EvaluationError) return code;
-    throw error;
-  }
-}
-
-function indexCode({ target, key, offset }: Node<'index'>, scope: Scope): Code {
-  const receiver = chainLink(target, scope);
-  const keyCode = compileExpression(key, scope);
-  return (e) => {
-    const value = receiver(e);
-    if (value === SKIPPED) return SKIPPED;
-    const index = keyCode(e);
-    e.at = offset;
-    if (value === null) throw nullReceiver('[…]');
-    if (value instanceof JavaMap) return value.get(index, e) ?? null;
-    if (typeof index !== 'number') throw new EvaluationError(`an index must be an int, not ${describe(index)}`);
-    return elementAt(value, index);
-  };
-}
-
-function elementAt(value: Value, index: number): Value {
-  if (typeof value === 'string') {
-    if (index < 0 || index >= value.length) throw new EvaluationError(`index ${index} is outside the text`);
-    return new JavaChar(value.charAt(index));
-  }
-  if (!(value instanceof JavaList || value instanceof JavaArray || value instanceof JavaCollection)) {
-    throw new EvaluationError(`${describe(value)} cannot be indexed`);
-  }
-  if (index < 0 || index >= value.items.length) {
-    throw new EvaluationError(`index ${index} is outside a list of ${value.items.length}`);
-  }
-  return value.items[index] ?? null;
 }
