@@ -111,6 +111,7 @@ export class Controller {
     this.#rows = new RowWatch({
       store: options.store,
       source: source.name,
+      clock: options.clock,
       logger,
       onView: (view) => this.#sawDatabase(view),
       onReturn: () => this.#enqueueAll(),
@@ -173,6 +174,7 @@ export class Controller {
 
   /** To be called when the rules file was read anew, or a setting that rules depend on changed. */
   rulesFileChanged(): void {
+    this.#state.recompile();
     this.scheduleRefresh();
   }
 
@@ -293,7 +295,9 @@ export class Controller {
       }
     }
     this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
-    this.#view = view;
+    // Kept for the lead, which may come soon; as leader there is no later use for it.
+    if (this.#options.leadership.isLeader) this.#view = null;
+    else if (view.complete) this.#view = view;
     this.#findDrift(view);
     this.scheduleRefresh();
   }
@@ -306,6 +310,7 @@ export class Controller {
     const rows = new Map(view.rows.map((row) => [row.name, row]));
     const differs = [...stored.keys()].filter((key) => !this.#state.outcomes.has(key));
     for (const [key, outcome] of this.#state.outcomes) {
+      if (outcome.kind === 'RoutingRule' && !view.complete) continue;
       const row = stored.get(key);
       const derived = rowOfOutcome(outcome);
       const same =
@@ -324,6 +329,7 @@ export class Controller {
   #enqueueAll(): void {
     if (!this.#options.leadership.isLeader) return;
     if (this.#view !== null) this.#findDrift(this.#view);
+    this.#view = null;
     for (const key of this.#state.outcomes.keys()) this.#queue.add(key);
   }
 

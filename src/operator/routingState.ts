@@ -8,7 +8,7 @@ import type { BackendRow, StoredResource } from '../store/store.ts';
 import { type ClusterOutcome, clusterOutcomes, rowCluster } from './reconcile/clusterOutcome.ts';
 import type { ServiceLookup } from './reconcile/dereference.ts';
 import { isPaused } from './reconcile/paused.ts';
-import { type RuleOutcome, ruleOutcomes } from './reconcile/ruleOutcome.ts';
+import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './reconcile/ruleOutcome.ts';
 import { resourceOfStored } from './storedResource.ts';
 
 /** What a resource means: of a cluster or of a rule. */
@@ -45,6 +45,10 @@ export class RoutingState {
   readonly #ruleVersions = new Map<string, Resource>();
   #outcomes: ReadonlyMap<string, Outcome> = new Map();
   #compiled: CompiledRules | null = null;
+  #lastCompile: { readonly rules: readonly Resource[]; readonly file: RulesFile | null } | null = null;
+  #ruleOutcomes: ReadonlyMap<string, RuleOutcome> = new Map();
+  #targets: RuleTargets | null = null;
+  #rules: readonly Resource[] = [];
   #clusters: readonly RoutableCluster[] = [];
   #rows: readonly BackendRow[] = [];
 
@@ -86,7 +90,7 @@ export class RoutingState {
    * @returns keys whose outcome changed, came or went
    */
   refresh(resources: ResourceLists): readonly string[] {
-    const { table, compiler, rulesFile, services, allowedServiceNamespaces, defaultRoutingGroup } = this.#options;
+    const { table, services, allowedServiceNamespaces, defaultRoutingGroup } = this.#options;
     const clusters = clusterOutcomes(resources.clusters, {
       services,
       allowedServiceNamespaces: allowedServiceNamespaces(),
@@ -95,19 +99,21 @@ export class RoutingState {
     this.#remember(clusters);
     const routable = this.#withRows(clusters);
     const rules = resources.rules.filter((rule) => rule.metadata.deletionTimestamp === undefined);
-    const compiled = compiler.compile(rules.map((rule) => this.#ruleInForce(rule)) as RoutingRule[], rulesFile());
+    const compiled = this.#compile(rules.map((rule) => this.#ruleInForce(rule)));
     const ruleUids = new Set(rules.map((rule) => rule.metadata.uid));
     for (const uid of this.#ruleVersions.keys()) if (!ruleUids.has(uid)) this.#ruleVersions.delete(uid);
     const targets = {
       groups: new Set([defaultRoutingGroup, ...routable.map((cluster) => cluster.routingGroup)]),
       clusters: new Set(routable.map((cluster) => cluster.name)),
     };
+    const unchanged = compiled === this.#compiled && isDeepStrictEqual(targets, this.#targets);
+    if (!unchanged || !sameElements(rules, this.#rules)) this.#ruleOutcomes = ruleOutcomes(rules, compiled, targets);
+    this.#targets = targets;
+    this.#rules = rules;
     const before = this.#outcomes;
     this.#outcomes = new Map<string, Outcome>([
       ...clusters.entries().map(([key, cluster]): [string, Outcome] => [key, { kind: 'EngineCluster', cluster }]),
-      ...ruleOutcomes(rules, compiled, targets)
-        .entries()
-        .map(([key, rule]): [string, Outcome] => [key, { kind: 'RoutingRule', rule }]),
+      ...this.#ruleOutcomes.entries().map(([key, rule]): [string, Outcome] => [key, { kind: 'RoutingRule', rule }]),
     ]);
     const rulesChanged = this.#compiled?.ruleSet !== compiled.ruleSet;
     const clustersChanged = !isDeepStrictEqual(this.#clusters, routable);
@@ -120,6 +126,22 @@ export class RoutingState {
       });
     }
     return changedKeys(before, this.#outcomes);
+  }
+
+  /** Thousands of rules take a while to compile: only when one of them, or the file, is another than last time. */
+  #compile(rules: readonly Resource[]): CompiledRules {
+    const { compiler, rulesFile } = this.#options;
+    const file = rulesFile();
+    const last = this.#lastCompile;
+    const same = last !== null && sameElements(last.rules, rules) && isDeepStrictEqual(last.file, file);
+    if (same && this.#compiled !== null) return this.#compiled;
+    this.#lastCompile = { rules, file };
+    return compiler.compile(rules as readonly RoutingRule[], file);
+  }
+
+  /** Has the next refresh compile whatever changed or not: a setting that rules depend on did. */
+  recompile(): void {
+    this.#lastCompile = null;
   }
 
   #remember(outcomes: ReadonlyMap<string, ClusterOutcome>): void {
@@ -150,6 +172,10 @@ export class RoutingState {
   }
 }
 
+function sameElements(a: readonly Resource[], b: readonly Resource[]): boolean {
+  return a.length === b.length && a.every((element, index) => element === b[index]);
+}
+
 function changedKeys(before: ReadonlyMap<string, Outcome>, after: ReadonlyMap<string, Outcome>): readonly string[] {
   const changed = [...before.keys()].filter((key) => !after.has(key));
   for (const [key, outcome] of after) if (!sameOutcome(before.get(key), outcome)) changed.push(key);
@@ -163,6 +189,7 @@ function sameOutcome(a: Outcome | undefined, b: Outcome): boolean {
     return resourceA === resourceB && isDeepStrictEqual(restA, restB);
   }
   if (a?.kind === 'RoutingRule' && b.kind === 'RoutingRule') {
+    if (a.rule === b.rule) return true;
     const { resource: resourceA, ...restA } = a.rule;
     const { resource: resourceB, ...restB } = b.rule;
     return resourceA === resourceB && isDeepStrictEqual(restA, restB);

@@ -1,13 +1,13 @@
 import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import type { Kind } from '../model/resource.ts';
 import type { BackendRow, SourceName, Store, StoredResource } from '../store/store.ts';
 
 /** What the database had at one time. */
 export interface DatabaseView {
-  /** Change mark before the reading. */
-  readonly mark: string;
-  /** Every stored resource, also of other sources. */
-  readonly everything: readonly StoredResource[];
-  /** Those of the configured source. */
+  /** Whether rules were read too, not only clusters. */
+  readonly complete: boolean;
+  /** Stored resources of the configured source. */
   readonly stored: readonly StoredResource[];
   /** Rows of `gateway_backend` that none of our resources stands for. */
   readonly unmanaged: readonly BackendRow[];
@@ -18,16 +18,15 @@ export interface DatabaseView {
  * Reads projection and rows. A row is unmanaged when no resource stands for it: it is of a gateway that ran before, or
  * of a resource source that was configured before.
  * @param source the configured source; rows of resources from elsewhere are not its own
- * @param before what was read last, so that resources are read again only when one changed
+ * @param kind only resources of this kind; undefined for all
  */
 export async function readDatabase(
   store: Pick<Store, 'resources' | 'backends'>,
   source: SourceName,
-  before: DatabaseView | null = null,
+  kind?: Kind,
 ): Promise<DatabaseView> {
-  const mark = await store.resources.changeMark();
   // Resources first: what is projected in between has its row marked as managed then.
-  const everything = before?.mark === mark ? before.everything : await store.resources.all();
+  const everything = await store.resources.all(kind);
   const all = await store.backends.all();
   const own = new Set<string>();
   const foreign = new Set<string>();
@@ -41,13 +40,17 @@ export async function readDatabase(
     .filter((row) => !row.managed || (foreign.has(row.name) && !own.has(row.name)))
     .map(({ managed: _, ...row }) => row);
   const stored = source === 'database' ? everything : everything.filter((row) => row.source === source);
-  return { mark, everything, stored, unmanaged, rows };
+  return { complete: kind === undefined, stored, unmanaged, rows };
 }
+
+/** Least time between two readings of everything, in milliseconds. */
+const COMPLETE_MS = 60_000;
 
 /** Options of a watch of unmanaged rows. */
 export interface RowWatchOptions {
   readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly source: SourceName;
+  readonly clock: Clock;
   readonly logger: Logger;
   /** Called with each view that could be read. Must not throw. */
   readonly onView: (view: DatabaseView) => void;
@@ -65,7 +68,8 @@ export class RowWatch {
   #turn: Promise<void> = Promise.resolve();
   #running = false;
   #away = false;
-  #view: DatabaseView | null = null;
+  /** Change mark at the last reading of everything, and when that was. */
+  #complete: { readonly mark: string; readonly at: number } | null = null;
   #warned = false;
 
   constructor(options: RowWatchOptions) {
@@ -108,8 +112,7 @@ export class RowWatch {
 
   async #look(): Promise<void> {
     try {
-      const view = await readDatabase(this.#options.store, this.#options.source, this.#view);
-      this.#view = view;
+      const view = await this.#read();
       const returned = this.#away;
       this.#away = false;
       this.#warn(view.unmanaged);
@@ -120,6 +123,17 @@ export class RowWatch {
         this.#options.logger.warn({ err: error }, 'the database cannot be read; routing goes on without it');
       this.#away = true;
     }
+  }
+
+  /** Clusters are few and looked at each time; thousands of rules only now and then, and only after a change. */
+  async #read(): Promise<DatabaseView> {
+    const { store, source, clock } = this.#options;
+    const mark = await store.resources.changeMark();
+    const due = this.#away || this.#complete === null || clock.monotonic() - this.#complete.at >= COMPLETE_MS;
+    if (!due || this.#complete?.mark === mark) return await readDatabase(store, source, 'EngineCluster');
+    const view = await readDatabase(store, source);
+    this.#complete = { mark, at: clock.monotonic() };
+    return view;
   }
 
   #warn(rows: readonly BackendRow[]): void {

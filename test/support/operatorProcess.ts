@@ -45,6 +45,8 @@ const calls: Readonly<Record<string, (argument: never) => unknown>> = {
     leader: operator.leadership.isLeader,
     epoch: operator.leadership.fence?.epoch ?? null,
     clusters: [...table.current.clusters.keys()],
+    groups: [...table.current.clusters.values()].map((cluster) => cluster.routingGroup),
+    rules: operator.controller.compiledRules?.order.length ?? 0,
     memory: process.memoryUsage.rss(),
   }),
   add: (cluster) => operator.registry.add(cluster, context),

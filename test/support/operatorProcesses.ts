@@ -8,6 +8,10 @@ export interface OperatorProcessState {
   readonly leader: boolean;
   readonly epoch: number | null;
   readonly clusters: readonly string[];
+  /** Routing group of each cluster. */
+  readonly groups: readonly string[];
+  /** Rules that are asked. */
+  readonly rules: number;
   readonly memory: number;
 }
 

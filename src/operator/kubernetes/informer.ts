@@ -255,7 +255,7 @@ export class Informer {
     const before = this.#objects.get(name);
     if (this.#deleted.has(object.metadata.uid)) return;
     if (before !== undefined && !isNewer(object.metadata.resourceVersion, before.metadata.resourceVersion)) return;
-    this.#objects.set(name, object);
+    this.#objects.set(name, slim(object));
     this.#options.onChange(name);
   }
 
@@ -305,6 +305,12 @@ export class Informer {
 /** `namespace/name` of an object. */
 export function nameOf(object: KubeObject): string {
   return `${object.metadata.namespace ?? ''}/${object.metadata.name}`;
+}
+
+/** Without the owners of fields: they are as large as the rest, and who needs them asks the API server. */
+function slim(object: KubeObject): KubeObject {
+  const { managedFields: _, ...metadata } = object.metadata;
+  return { ...object, metadata };
 }
 
 /** Whether a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */

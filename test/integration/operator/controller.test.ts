@@ -323,6 +323,24 @@ test('whatever happens in whatever order, table and database end as the director
   );
 }, 60_000);
 
+test('a rule that is paused says so and stays in force as it was', async () => {
+  await write('r.yaml', ruleManifest('r', 'adhoc'));
+  const rig = await start();
+  const rule = () => rig.source.list('RoutingRule')[0]!;
+  const paused = ruleManifest('r', 'other').replace(
+    '  name: r\n',
+    `  name: r\n  annotations: {${PAUSED_ANNOTATION}: "true"}\n`,
+  );
+  await until(() => expect(rule().status?.conditions?.find((each) => each.type === 'Ready')?.status).toBe('True'));
+  const { ruleSet } = rig.controller.compiledRules!;
+  await write('r.yaml', paused);
+  await until(() => expect(rule().status?.conditions?.some((each) => each.type === 'Paused')).toBe(true));
+  expect(rig.controller.compiledRules?.ruleSet).toBe(ruleSet);
+  await write('r.yaml', ruleManifest('r', 'other'));
+  await until(() => expect(rig.controller.compiledRules?.ruleSet).not.toBe(ruleSet));
+  await until(() => expect(rule().status?.conditions?.some((each) => each.type === 'Paused')).toBe(false));
+});
+
 describe('a cluster that is paused', () => {
   test('keeps what it was, also over a restart', async () => {
     await write('a.yaml', manifest('a'));
