@@ -103,7 +103,7 @@ async function largeSet(rig: KubeRig, api: KubeApi): Promise<void> {
     console.log(
       `start with ${CLUSTERS} clusters and ${RULES} rules: routed after ${seconds(started)}, process start included (to reach: 10 s), resident ${await memory(operator)}`,
     );
-    await until(async () => await allReady(rig));
+    await until(async () => (await operator.call<number>('ready')) === CLUSTERS + RULES);
     console.log(
       `their statuses, database rows and events written after ${seconds(started)}, resident ${await memory(operator)} (to reach: 250 MB)`,
     );
@@ -121,27 +121,11 @@ async function largeSet(rig: KubeRig, api: KubeApi): Promise<void> {
     console.log(
       `burst of ${BURST} updates (applied in ${((applied - burst) / 1_000).toFixed(1)} s): routed ${seconds(applied)} after the last (to reach: 10 s), resident ${await memory(operator)}`,
     );
-    await until(async () => await allReady(rig));
+    await until(async () => (await operator.call<number>('ready')) === CLUSTERS + RULES);
     console.log(`all statuses up to date ${seconds(applied)} after the last update`);
   } finally {
     await operator.end();
   }
-}
-
-async function allReady(rig: KubeRig): Promise<boolean> {
-  for (const kind of ['ec', 'rr']) {
-    const text = await rig.kubectl([
-      'get',
-      kind,
-      '-o',
-      'jsonpath={range .items[*]}{.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}',
-    ]);
-    for (const line of text.trim().split('\n')) {
-      const [generation, observed, ready] = line.split(' ');
-      if (generation !== observed || ready !== 'True') return false;
-    }
-  }
-  return true;
 }
 
 async function memory(operator: OperatorProcess): Promise<string> {
@@ -152,6 +136,6 @@ async function until(check: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + 300_000;
   while (!(await check())) {
     if (performance.now() > deadline) throw new Error('took longer than 300 s');
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, 250));
   }
 }

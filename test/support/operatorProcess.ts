@@ -7,6 +7,7 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
+import { keyOf } from '../../src/model/resource.ts';
 import { createOperator } from '../../src/operator/operator.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { openStore } from '../../src/store/openStore.ts';
@@ -49,6 +50,13 @@ const calls: Readonly<Record<string, (argument: never) => unknown>> = {
     rules: operator.controller.compiledRules?.order.length ?? 0,
     memory: process.memoryUsage.rss(),
   }),
+  /** Resources whose written status is about what they are now, and good. */
+  ready: () =>
+    [...operator.source.list('EngineCluster'), ...operator.source.list('RoutingRule')].filter((listed) => {
+      const { metadata, status } = operator.source.get(keyOf(listed)) ?? listed;
+      const ready = status?.conditions?.find((condition) => condition.type === 'Ready');
+      return status?.observedGeneration === metadata.generation && ready?.status === 'True';
+    }).length,
   add: (cluster) => operator.registry.add(cluster, context),
   update: (cluster) => operator.registry.update(cluster, context),
   delete: (name) => operator.registry.delete(name, context),

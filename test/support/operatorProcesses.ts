@@ -20,7 +20,7 @@ export interface OperatorProcess {
   readonly child: ChildProcess;
   /** Its log so far. */
   log(): string;
-  call<T>(method: 'add' | 'update' | 'delete' | 'state', argument?: unknown): Promise<T>;
+  call<T>(method: 'add' | 'update' | 'delete' | 'state' | 'ready', argument?: unknown): Promise<T>;
   state(): Promise<OperatorProcessState>;
   kill(signal: NodeJS.Signals): void;
   /** Ends it in any case and waits for that. */

@@ -107,9 +107,9 @@ export class LeaseLeadership implements Leadership {
       if (!this.#leading) {
         this.#leading = true;
         logger.info({ lease: LEASE_NAME }, 'holds the Lease');
-        this.#notify();
-        // The row may still be the last leader's; it is asked for again and again without being waited for.
+        // The row tells when it has been taken; it may still be the last leader's, and is asked for again and again.
         await this.#options.row.start();
+        if (this.#options.row.fence === null) this.#notify();
       }
     }
   }
