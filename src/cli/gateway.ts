@@ -268,7 +268,7 @@ async function startParts(
   const stopRetention = startRetention({
     store,
     historyHours: () => current.dataStore.queryHistoryHoursRetention,
-    isLeader: () => operator.leadership.isLeader,
+    fence: () => operator.leadership.fence,
     logger,
     clock,
   });

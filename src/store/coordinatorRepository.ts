@@ -1,6 +1,6 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type { CoordinatorRepository, CoordinatorRow } from './store.ts';
+import type { CoordinatorRepository, CoordinatorRow, Fence } from './store.ts';
 
 interface Row {
   readonly suffix: string;
@@ -54,7 +54,7 @@ export class KnexCoordinatorRepository implements CoordinatorRepository {
     });
   }
 
-  deleteBefore(before: number): Promise<number> {
-    return deleteInBatches(this.database, 'eg_coordinators', 'last_seen', before);
+  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+    return deleteInBatches(this.database, 'eg_coordinators', 'last_seen', before, fence);
   }
 }

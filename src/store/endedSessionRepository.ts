@@ -1,6 +1,6 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type { EndedSessionRepository } from './store.ts';
+import type { EndedSessionRepository, Fence } from './store.ts';
 
 /** `eg_ended_sessions`. */
 export class KnexEndedSessionRepository implements EndedSessionRepository {
@@ -31,7 +31,7 @@ export class KnexEndedSessionRepository implements EndedSessionRepository {
     );
   }
 
-  deleteBefore(before: number): Promise<number> {
-    return deleteInBatches(this.database, 'eg_ended_sessions', 'until_ms', before);
+  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+    return deleteInBatches(this.database, 'eg_ended_sessions', 'until_ms', before, fence);
   }
 }

@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fitRecord } from './historyText.ts';
-import type { HistoryFilter, QueryHistoryRepository, QueryRecord } from './store.ts';
+import type { Fence, HistoryFilter, QueryHistoryRepository, QueryRecord } from './store.ts';
 
 interface Row {
   readonly query_id: string;
@@ -112,9 +112,9 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
     });
   }
 
-  async deleteBefore(before: number): Promise<number> {
-    const deleted = await deleteInBatches(this.database, 'query_history', 'created', before);
-    await deleteInBatches(this.database, 'eg_query_decisions', 'created', before);
+  async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+    const deleted = await deleteInBatches(this.database, 'query_history', 'created', before, fence);
+    await deleteInBatches(this.database, 'eg_query_decisions', 'created', before, fence);
     return deleted;
   }
 }

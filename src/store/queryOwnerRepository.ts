@@ -1,6 +1,6 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type { QueryOwnerRepository, QueryOwnerRow } from './store.ts';
+import type { Fence, QueryOwnerRepository, QueryOwnerRow } from './store.ts';
 
 interface Row {
   readonly query_id: string;
@@ -32,7 +32,7 @@ export class KnexQueryOwnerRepository implements QueryOwnerRepository {
     });
   }
 
-  deleteBefore(before: number): Promise<number> {
-    return deleteInBatches(this.database, 'eg_queries', 'created', before);
+  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+    return deleteInBatches(this.database, 'eg_queries', 'created', before, fence);
   }
 }

@@ -195,8 +195,8 @@ export class KnexResourceRepository implements ResourceRepository {
   }
 
   /** Deletes tombstones older than the bound; for the retention job. */
-  deleteTombstonesBefore(before: number): Promise<number> {
-    return deleteInBatches(this.database, 'eg_resources', 'deleted_at', before);
+  deleteTombstonesBefore(before: number, fence: Fence | null = null): Promise<number> {
+    return deleteInBatches(this.database, 'eg_resources', 'deleted_at', before, fence);
   }
 
   /** A transaction that holds the lock of the table's mark: changes happen one after the other, and the mark grows in their order. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
+import type { Fence } from './store.ts';
 import type { GatewayStore } from './waitingStore.ts';
 
 const MINUTE = 60_000;
@@ -18,8 +19,8 @@ export interface RetentionOptions {
   readonly store: Pick<GatewayStore, 'history' | 'coordinators' | 'endedSessions' | 'queries' | 'resources'>;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
   readonly historyHours: () => number;
-  /** Whether this replica leads; asked before each table, so that one replica does the work. */
-  readonly isLeader: () => boolean | Promise<boolean>;
+  /** Proof that this replica leads, checked in each transaction, so that one replica does the work; null: it does not. */
+  readonly fence: () => Fence | null;
   readonly logger: Logger;
   readonly clock: Clock;
   /** Default 1 min after start, then every 120 min (contract.md §7). */
@@ -31,17 +32,18 @@ export interface RetentionOptions {
 export async function runRetention(options: RetentionOptions): Promise<void> {
   const { store, logger, clock } = options;
   const now = clock.now();
-  const tasks: readonly [string, () => Promise<number>][] = [
-    ['query_history', () => store.history.deleteBefore(now - options.historyHours() * HOUR)],
-    ['eg_coordinators', () => store.coordinators.deleteBefore(now - COORDINATOR_AGE)],
-    ['eg_queries', () => store.queries.deleteBefore(now - QUERY_OWNER_AGE)],
-    ['eg_ended_sessions', () => store.endedSessions.deleteBefore(now)],
-    ['eg_resources', () => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE)],
+  const tasks: readonly [string, (fence: Fence) => Promise<number>][] = [
+    ['query_history', (fence) => store.history.deleteBefore(now - options.historyHours() * HOUR, fence)],
+    ['eg_coordinators', (fence) => store.coordinators.deleteBefore(now - COORDINATOR_AGE, fence)],
+    ['eg_queries', (fence) => store.queries.deleteBefore(now - QUERY_OWNER_AGE, fence)],
+    ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
+    ['eg_resources', (fence) => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE, fence)],
   ];
   for (const [table, task] of tasks) {
     try {
-      if (!(await options.isLeader())) return;
-      const rows = await task();
+      const fence = options.fence();
+      if (fence === null) return;
+      const rows = await task(fence);
       if (rows > 0) logger.info({ table, rows }, 'old rows deleted');
     } catch (error) {
       logger.warn({ table, reason: error instanceof Error ? error.message : String(error) }, 'old rows stay for now');

@@ -115,8 +115,8 @@ export interface QueryHistoryRepository {
     filter: HistoryFilter,
     page: { offset: number; limit: number },
   ): Promise<{ total: number; records: readonly QueryRecord[] }>;
-  /** Deletes rows older than `before` in batches; answers how many. */
-  deleteBefore(before: number): Promise<number>;
+  /** Deletes rows older than `before` in batches, as long as the fence holds (null: no fence); answers how many. */
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
 /** A row of `eg_coordinators` (design.md, fixed point 7). */
@@ -137,7 +137,7 @@ export interface CoordinatorRepository {
   /** Stores a new suffix; answers the row that is there afterwards (another replica's, when it was first). */
   learn(row: CoordinatorRow): Promise<CoordinatorRow>;
   touch(suffixes: readonly string[], lastSeen: number): Promise<void>;
-  deleteBefore(before: number): Promise<number>;
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
 /** A row of `eg_queries`: the owner of one query by its full id. */
@@ -152,7 +152,7 @@ export interface QueryOwnerRow {
 export interface QueryOwnerRepository {
   get(queryId: string): Promise<QueryOwnerRow | null>;
   put(row: QueryOwnerRow): Promise<void>;
-  deleteBefore(before: number): Promise<number>;
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
 /** `eg_ended_sessions`: sessions that were ended before they ran out, and one-time values that were used. */
@@ -161,7 +161,7 @@ export interface EndedSessionRepository {
   add(id: string, until: number): Promise<boolean>;
   has(id: string): Promise<boolean>;
   /** Deletes ids whose time is before this. */
-  deleteBefore(before: number): Promise<number>;
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
 /** `eg_leader`: the fenced epoch row, which is the lease itself where there is no Kubernetes. */
