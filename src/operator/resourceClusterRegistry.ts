@@ -77,7 +77,10 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     this.#mayWrite('delete a cluster', false);
     return await this.#decideAnew(async () => {
       const holder = this.#holder(name);
-      if (holder !== null) return await this.#deleteResource(keyOf(holder.resource));
+      if (holder !== null) {
+        this.#mustNotBePaused(holder);
+        return await this.#deleteResource(keyOf(holder.resource));
+      }
       const row = this.get(name);
       if (row === null) return { pending: false };
       // A row that was here before is removed as what it becomes: a resource that is deleted.

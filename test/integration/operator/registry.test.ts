@@ -236,7 +236,9 @@ describe.each(databases)('on $name', ({ available, start }) => {
         const options = { force: false, expectedVersion: paused.metadata.resourceVersion };
         const change = { set: { routingGroup: 'other' }, remove: [], annotations: {} };
         await resources.apply(clusterKey('a'), change, options);
-        await expect(registry.setActive('a', false, by)).rejects.toMatchObject({ code: 'EG_CONFLICT' });
+        for (const write of [() => registry.setActive('a', false, by), () => registry.delete('a', by)]) {
+          await expect(write()).rejects.toMatchObject({ code: 'EG_CONFLICT' });
+        }
         expect(registry.get('a')?.routingGroup).toBe('adhoc');
         await until(() => {
           const conditions = resources.get(clusterKey('a'))?.status?.conditions ?? [];
