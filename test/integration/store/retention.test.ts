@@ -1,0 +1,70 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import { runRetention } from '../../../src/store/retention.ts';
+import type { Fence } from '../../../src/store/store.ts';
+
+const NOW = 1_800_000_000_000;
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const logger = pino({ level: 'silent' });
+let folder: string;
+let store: KnexStore;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'retention-'));
+  store = await openStore({ jdbcUrl: `jdbc:sqlite:${join(folder, 'g.db')}`, runMigrations: true, logger });
+  const record = (queryId: string, created: number) => ({
+    queryId,
+    queryText: 'SELECT 1',
+    user: null,
+    source: null,
+    backendUrl: 'http://a',
+    created,
+    routingGroup: null,
+    externalUrl: null,
+    cluster: 'a',
+    decision: null,
+  });
+  await store.history.insert([record('old', NOW - 5 * HOUR), record('young', NOW - 3 * HOUR)]);
+  for (const [suffix, lastSeen] of [
+    ['aaaaa', NOW - 8 * DAY],
+    ['bbbbb', NOW - 6 * DAY],
+  ] as const) {
+    await store.coordinators.learn({ suffix, cluster: 'a', baseUrl: 'http://a', lastSeen });
+  }
+});
+afterEach(async () => {
+  await store.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const run = (fence: Fence | null) =>
+  runRetention({
+    store,
+    historyHours: () => 4,
+    fence: () => fence,
+    logger,
+    clock: { now: () => NOW, monotonic: () => 0 },
+  });
+const left = async () => ({
+  queries: (await store.history.find({}, { offset: 0, limit: 9 })).records.map((found) => found.queryId),
+  coordinators: (await store.coordinators.all()).map((row) => row.suffix).sort(),
+});
+
+test('the leader deletes what is too old, and nothing else', async () => {
+  await run(await store.leader.acquire('me', 60_000));
+  expect(await left()).toEqual({ queries: ['young'], coordinators: ['bbbbb'] });
+});
+
+test.each([
+  ['a replica without the lead', null],
+  ['a leader that another has replaced', { holder: 'me', epoch: 0 }],
+])('%s deletes nothing', async (_name, fence) => {
+  await store.leader.acquire('other', 60_000);
+  await run(fence);
+  expect(await left()).toEqual({ queries: ['young', 'old'], coordinators: ['aaaaa', 'bbbbb'] });
+});
