@@ -25,8 +25,6 @@ export interface StickinessOptions {
   readonly missTtl: number;
   /** Time between two tellings of the database which coordinators were seen. */
   readonly touchInterval: number;
-  /** Age at which rows that nobody touched are deleted. */
-  readonly retention: number;
 }
 
 /** The values of design.md. */
@@ -35,7 +33,6 @@ export const defaultStickinessOptions: StickinessOptions = {
   lookupTimeout: 2_000,
   missTtl: 10_000,
   touchInterval: 600_000,
-  retention: 7 * 86_400_000,
 };
 
 interface Coordinator {
@@ -305,9 +302,6 @@ export class Stickiness {
       seen.push(coordinator.suffix);
     }
     if (seen.length > 0) await this.#store.coordinators.touch(seen, this.#clock.now());
-    const before = this.#clock.now() - this.#options.retention;
-    await this.#store.coordinators.deleteBefore(before);
-    await this.#store.queries.deleteBefore(before);
   }
 }
 
