@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { ruleFailureCounter } from '../../gateway/ruleMetrics.ts';
+import { createOperator, type Operator } from '../../operator/operator.ts';
+import { RoutingRules } from '../../operator/routingRules.ts';
+import { RulesFileWatch } from '../../operator/rulesFile/rulesFileWatch.ts';
+import { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import { checkRulesFile } from '../../rules/set/checkRules.ts';
+import { createRuleCompiler } from '../../rules/set/compiler.ts';
+import type { Store } from '../../store/store.ts';
+import { ruleCompilerOptions } from '../settings.ts';
+import type { Frame } from './frame.ts';
+
+/** What decides on the routing table. */
+export interface Control {
+  readonly table: RoutingTableHolder;
+  readonly operator: Operator;
+  readonly routingRules: RoutingRules;
+  /** Reads the rules file and begins to follow the resources. */
+  start(): Promise<void>;
+}
+
+/** Makes the operator with its rule compiler and, where one is configured, the rules file; `start` it later. */
+export async function openControl(frame: Frame, store: Store): Promise<Control> {
+  const { config, current, names, metrics, clock, random, logger, undo } = frame;
+  const table = new RoutingTableHolder();
+  const compiler = createRuleCompiler({
+    ...ruleCompilerOptions(config),
+    live: () => ruleCompilerOptions(current()),
+    names,
+    onRuleFailure: (failure) => {
+      logger.warn(failure, 'a rule failed');
+      if (failure.origin === 'resource') operator.controller.reportRuleFailure(failure.rule, failure.message);
+    },
+    countFailure: ruleFailureCounter(metrics),
+    monotonic: () => clock.monotonic(),
+  });
+  const ruleContext = { names, analyzeRequest: config.requestAnalyzerConfig.analyzeRequest };
+  const { rulesType, rulesConfigPath, rulesEngineEnabled } = config.routingRules;
+  const rulesFile =
+    rulesType === 'EXTERNAL' || rulesConfigPath === null
+      ? null
+      : new RulesFileWatch({
+          path: rulesConfigPath,
+          refreshPeriod: () => current().routingRules.rulesRefreshPeriod,
+          check: (file) => checkRulesFile(file, ruleContext).problems,
+          onChange: () => operator.controller.rulesFileChanged(),
+          clock,
+          logger,
+        });
+  undo(() => rulesFile?.stop());
+  // Before the operator, so that the first rule set has the file's rules; its listener is there by the first change.
+  const operator: Operator = await createOperator({
+    resources: config.resources,
+    apiWrites: () => current().resources.apiWrites,
+    allowedServiceNamespaces: () => current().resources.allowedServiceNamespaces,
+    defaultRoutingGroup: config.routing.defaultRoutingGroup,
+    store,
+    table,
+    compiler,
+    rulesFile: () => rulesFile?.current ?? null,
+    instance: `${hostname()}-${randomUUID()}`,
+    clock,
+    random,
+    logger,
+    metrics,
+  });
+  undo(() => operator.stop());
+  frame.onChange(() => operator.controller.rulesFileChanged());
+  const routingRules = new RoutingRules({
+    source: operator.source,
+    controller: operator.controller,
+    file: rulesFile,
+    rulesType,
+    rulesEngineEnabled: rulesEngineEnabled ?? undefined,
+    context: ruleContext,
+    apiWrites: () => current().resources.apiWrites,
+  });
+  return {
+    table,
+    operator,
+    routingRules,
+    async start() {
+      await rulesFile?.start();
+      await operator.start();
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
+import { openAuthentication } from '../../api/auth/openAuthentication.ts';
+import { requestExplanation } from '../../gateway/explainRequest.ts';
+import { localUsers } from '../../gateway/localUsers.ts';
+import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
+import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
+import { gatewayReadiness } from '../readiness.ts';
+import type { Control } from './control.ts';
+import type { Frame } from './frame.ts';
+import type { Storage } from './storage.ts';
+
+/** Makes the REST API: registry, rules, resource groups, web application, health, metrics, login. */
+export async function openApi(frame: Frame, storage: Storage, control: Control, analyze: AnalyzeRequest): Promise<Api> {
+  const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, undo } = frame;
+  const { store, history, resourceGroups } = storage;
+  const { table, operator } = control;
+  const readiness = gatewayReadiness({
+    table,
+    store,
+    source: operator.source,
+    leadership: operator.leadership,
+    history,
+    config,
+    clock,
+    stopping,
+  });
+  const authentication = await openAuthentication(config, {
+    names,
+    trustPeer,
+    environment,
+    kubernetes: async () => {
+      const { loadKubeConfig, watchedNamespace } = await import('../../operator/kubernetes/kubeConfig.ts');
+      const kubeConfig = loadKubeConfig(config.resources.kubeconfig);
+      return { kubeConfig, namespace: watchedNamespace(config.resources.namespace, kubeConfig) };
+    },
+    revocations: store.endedSessions,
+    clock,
+    logger,
+  });
+  const webapp = {
+    history: store.history,
+    queryCounts: store.queryCounts,
+    exactMatchSelectors: store.exactMatchSelectors,
+    clock,
+    startedAt: frame.startedAt,
+    disablePages: () => current().uiConfiguration.disablePages,
+  };
+  const rules = ruleDependencies(frame, storage, control, analyze);
+  const api = await createApi(
+    { registry: operator.registry, table, readiness, metrics, logger, authentication, resourceGroups, webapp, rules },
+    { names, version, bodyLimit: config.server.maxApiBodySize },
+  );
+  undo(() => api.close());
+  return api;
+}
+
+function ruleDependencies(
+  { config, current, names, clock, logger }: Frame,
+  { store, history }: Storage,
+  { table, routingRules }: Control,
+  analyze: AnalyzeRequest,
+): RuleDependencies {
+  return {
+    routingRules,
+    explain: requestExplanation(
+      table,
+      {
+        names,
+        statementPaths: [STATEMENT_PATH, ...config.additionalStatementPaths],
+        analyzeRequest: config.requestAnalyzerConfig.analyzeRequest,
+        analyze,
+        userOf: localUsers(config.requestAnalyzerConfig, { names, clock, logger }),
+      },
+      () => current().routing.defaultRoutingGroup,
+    ),
+    history: store.history,
+    buffered: (queryId: string) => history.buffered(queryId),
+  };
+}

@@ -1,0 +1,47 @@
+import { createHistoryWriter } from '../../store/historyWriter.ts';
+import type { SchemaStores } from '../../store/schemaStores.ts';
+import type { HistoryWriter } from '../../store/store.ts';
+import { type GatewayStore, openStoreWaiting } from '../../store/waitingStore.ts';
+import { historySettings } from '../settings.ts';
+import type { Frame } from './frame.ts';
+
+/** Time for the last batch of history at a clean stop; what is left then lies on disk for the next start. */
+const FLUSH_TIMEOUT_MS = 10_000;
+
+/** Databases named by `useSchema` whose connections are kept at once. */
+const OPEN_SCHEMAS = 8;
+
+/** What lies in the database. */
+export interface Storage {
+  readonly store: GatewayStore;
+  readonly history: HistoryWriter;
+  /** Null: switched off by `resourceGroups.enabled`. */
+  readonly resourceGroups: SchemaStores | null;
+}
+
+/** Opens the database, or begins to wait for it, and the way of history into it. */
+export async function openStorage(frame: Frame): Promise<Storage> {
+  const { config, current, logger, metrics, clock, undo } = frame;
+  const store = await openStoreWaiting({
+    jdbcUrl: config.dataStore.jdbcUrl,
+    user: config.dataStore.user ?? undefined,
+    password: config.dataStore.password ?? undefined,
+    runMigrations: config.dataStore.runMigrationsEnabled,
+    logger,
+  });
+  undo(() => store.close());
+  const history = createHistoryWriter({
+    repository: store.history,
+    settings: () => historySettings(current()),
+    spillDirectory: config.queryHistory.spillDirectory,
+    logger,
+    registry: metrics,
+    clock,
+  });
+  undo(() => history.close(FLUSH_TIMEOUT_MS));
+  const resourceGroups = config.resourceGroups.enabled
+    ? store.resourceGroups({ allowed: config.resourceGroups.allowedSchemas, maxOpen: OPEN_SCHEMAS })
+    : null;
+  undo(() => resourceGroups?.close());
+  return { store, history, resourceGroups };
+}
