@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
-import type { Kind, Resource, ResourceKey } from '../model/resource.ts';
+import { type Kind, keyText, type Resource, type ResourceKey } from '../model/resource.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { Store } from '../store/store.ts';
@@ -31,7 +31,8 @@ export interface ControllerOptions {
   readonly leadership: Leadership;
   readonly services?: ServiceLookup;
   readonly allowedServiceNamespaces: () => readonly string[];
-  readonly defaultRoutingGroup: string;
+  /** `routing.defaultRoutingGroup`, as it is now; `rulesFileChanged` says when it changed. */
+  readonly defaultRoutingGroup: () => string;
   /** `resources.unmanagedRows`. */
   readonly unmanagedRows: 'serve' | 'ignore';
   readonly clock: Clock;
@@ -130,7 +131,11 @@ export class Controller {
     await this.#rows.start(timeoutMs);
     this.#refresh();
     this.#stops.push(
-      source.watch(() => this.scheduleRefresh()),
+      source.watch((key, part) => {
+        // A status that another wrote, such as a leader that was paused and comes late, is put right.
+        if (part === 'status') this.#enqueue(keyText(key));
+        else this.scheduleRefresh();
+      }),
       source.onState(() => this.scheduleRefresh()),
       leadership.onChange(() => this.#enqueueAll()),
       (services ?? noServices).onChange(() => this.scheduleRefresh()),
@@ -220,7 +225,7 @@ export class Controller {
    * when the database is away or too slow; the leader catches up then.
    */
   async projectNow(key: ResourceKey, timeoutMs: number): Promise<ProjectionOutcome> {
-    const text = `${key.kind}/${key.namespace}/${key.name}`;
+    const text = keyText(key);
     const { store, source } = this.#options;
     const outcome = this.#state.outcomes.get(text);
     const work =
@@ -324,6 +329,10 @@ export class Controller {
       }
     }
     if (leadership.isLeader) for (const key of differs) this.#queue.add(key);
+  }
+
+  #enqueue(key: string): void {
+    if (this.#options.leadership.isLeader && this.#state.outcomes.has(key)) this.#queue.add(key);
   }
 
   #enqueueAll(): void {

@@ -24,7 +24,7 @@ export interface RoutingStateOptions {
   readonly rulesFile: () => RulesFile | null;
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: () => readonly string[];
-  readonly defaultRoutingGroup: string;
+  readonly defaultRoutingGroup: () => string;
 }
 
 /** Resources of both kinds. */
@@ -103,7 +103,7 @@ export class RoutingState {
     const ruleUids = new Set(rules.map((rule) => rule.metadata.uid));
     for (const uid of this.#ruleVersions.keys()) if (!ruleUids.has(uid)) this.#ruleVersions.delete(uid);
     const targets = {
-      groups: new Set([defaultRoutingGroup, ...routable.map((cluster) => cluster.routingGroup)]),
+      groups: new Set([defaultRoutingGroup(), ...routable.map((cluster) => cluster.routingGroup)]),
       clusters: new Set(routable.map((cluster) => cluster.name)),
     };
     const unchanged = compiled === this.#compiled && isDeepStrictEqual(targets, this.#targets);

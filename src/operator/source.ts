@@ -39,6 +39,9 @@ export interface ResourceChange {
   readonly annotations: Readonly<Record<string, string | null>>;
 }
 
+/** Told of a key that was added, changed or is gone; `status`: nothing but its status changed, by another's hand. Must not throw. */
+export type ChangeListener = (key: ResourceKey, part: 'resource' | 'status') => void;
+
 /** How a change is made. */
 export interface ApplyOptions {
   /** Takes fields over from other managers, where the source knows managers (Kubernetes). */
@@ -82,8 +85,8 @@ export interface ResourceSource {
   /** All resources, in no particular order. */
   list(kind: Kind): readonly Resource[];
   get(key: ResourceKey): Resource | null;
-  /** Registers a listener for changed keys (added, changed or gone); the answer removes it. Must not throw. */
-  watch(listener: (key: ResourceKey) => void): () => void;
+  /** Registers a listener for changed keys; the answer removes it. */
+  watch(listener: ChangeListener): () => void;
   /** Registers a listener for changes of state or problems; the answer removes it. Must not throw. */
   onState(listener: () => void): () => void;
   create(resource: NewResource): Promise<Resource>;

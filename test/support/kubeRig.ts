@@ -106,7 +106,7 @@ export async function kubeRig(plane: ControlPlane): Promise<KubeRig> {
         },
         apiWrites: () => 'enabled',
         allowedServiceNamespaces: () => [],
-        defaultRoutingGroup: 'adhoc',
+        defaultRoutingGroup: () => 'adhoc',
         store,
         table,
         compiler: defaultRuleCompiler(),

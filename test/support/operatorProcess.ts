@@ -28,7 +28,7 @@ const operator = await createOperator({
   },
   apiWrites: () => 'enabled',
   allowedServiceNamespaces: () => [],
-  defaultRoutingGroup: 'adhoc',
+  defaultRoutingGroup: () => 'adhoc',
   store,
   table,
   compiler: defaultRuleCompiler(),

@@ -80,7 +80,7 @@ export async function startOperator(
     rulesFile: () => null,
     leadership,
     allowedServiceNamespaces: () => [],
-    defaultRoutingGroup: 'adhoc',
+    defaultRoutingGroup: () => 'adhoc',
     unmanagedRows: 'serve',
     clock: systemClock,
     random: Math.random,

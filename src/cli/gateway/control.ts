@@ -54,7 +54,7 @@ export async function openControl(frame: Frame, store: Store): Promise<Control> 
     resources: config.resources,
     apiWrites: () => current().resources.apiWrites,
     allowedServiceNamespaces: () => current().resources.allowedServiceNamespaces,
-    defaultRoutingGroup: config.routing.defaultRoutingGroup,
+    defaultRoutingGroup: () => current().routing.defaultRoutingGroup,
     store,
     table,
     compiler,

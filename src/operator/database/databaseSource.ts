@@ -21,10 +21,10 @@ import {
   type ResourceChange,
   type ResourceSource,
   type SourceProblem,
-  type SourceState,
   VersionConflict,
 } from '../source.ts';
 import { resourceOfStored, storedOfResource } from '../storedResource.ts';
+import { PolledSource } from '../watchedSource.ts';
 
 /** Options of a database source. */
 export interface DatabaseSourceOptions {
@@ -40,7 +40,7 @@ export interface DatabaseSourceOptions {
 }
 
 /** Resources as rows of `eg_resources`, which are the truth; other replicas' changes are seen by a change mark. */
-export class DatabaseSource implements ResourceSource {
+export class DatabaseSource extends PolledSource implements ResourceSource {
   readonly name = 'database';
   readonly writeNamespace: string;
   readonly #options: DatabaseSourceOptions;
@@ -49,15 +49,12 @@ export class DatabaseSource implements ResourceSource {
   #mark: string | null = null;
   /** Counts own writes. */
   #writes = 0;
-  readonly #listeners = new Set<(key: ResourceKey) => void>();
-  readonly #stateListeners = new Set<() => void>();
-  #state: SourceState = { synced: false, available: false, reason: 'not read yet', lastEventAt: null };
   #timer: NodeJS.Timeout | undefined;
   #turn: Promise<void> = Promise.resolve();
   #running = false;
-  readonly #onSynced: (() => void)[] = [];
 
   constructor(options: DatabaseSourceOptions) {
+    super();
     this.#options = options;
     this.writeNamespace = options.namespace;
     this.#pollMs = options.pollMs ?? 500;
@@ -69,25 +66,14 @@ export class DatabaseSource implements ResourceSource {
 
   async start(syncTimeoutMs: number): Promise<void> {
     this.#running = true;
-    const synced = new Promise<void>((resolve) => {
-      const timeout = setTimeout(resolve, syncTimeoutMs);
-      this.#onSynced.push(() => {
-        clearTimeout(timeout);
-        resolve();
-      });
-    });
     void this.#poll();
-    await synced;
+    await this.whenSynced(syncTimeoutMs);
   }
 
   async stop(): Promise<void> {
     this.#running = false;
     clearTimeout(this.#timer);
     await this.#turn;
-  }
-
-  state(): SourceState {
-    return this.#state;
   }
 
   problems(): readonly SourceProblem[] {
@@ -103,16 +89,6 @@ export class DatabaseSource implements ResourceSource {
 
   get(key: ResourceKey): Resource | null {
     return this.#resources.get(keyText(key)) ?? null;
-  }
-
-  watch(listener: (key: ResourceKey) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  onState(listener: () => void): () => void {
-    this.#stateListeners.add(listener);
-    return () => this.#stateListeners.delete(listener);
   }
 
   async create(fresh: NewResource): Promise<Resource> {
@@ -214,8 +190,7 @@ export class DatabaseSource implements ResourceSource {
     for (const key of new Set([...before.keys(), ...next.keys()])) {
       const a = before.get(key);
       const b = next.get(key);
-      if (a === b) continue;
-      for (const listener of this.#listeners) listener(keyOf((b ?? a) as Resource));
+      if (a !== b) this.tellChange(keyOf((b ?? a) as Resource));
     }
   }
 
@@ -226,9 +201,12 @@ export class DatabaseSource implements ResourceSource {
         await this.#read();
         this.#mark = mark;
       }
-      this.#setState({ available: true, synced: true, reason: null, lastEventAt: this.#options.clock.monotonic() });
+      this.setState({ available: true, synced: true, reason: null, lastEventAt: this.#options.clock.monotonic() });
     } catch (error) {
-      this.#setState({ available: false, reason: (error as Error).message });
+      const reason = (error as Error).message;
+      if (this.setState({ available: false, reason })) {
+        this.#options.logger.warn({ reason }, 'the database that holds the resources is unavailable');
+      }
     }
     if (this.#running) this.#timer = setTimeout(() => void this.#poll(), this.#pollMs);
   }
@@ -252,16 +230,5 @@ export class DatabaseSource implements ResourceSource {
     });
     this.#turn = result.catch(() => undefined);
     await result;
-  }
-
-  #setState(change: Partial<SourceState>): void {
-    const before = this.#state;
-    this.#state = { ...before, ...change };
-    if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
-    if (before.available === this.#state.available && before.synced === this.#state.synced) return;
-    if (!this.#state.available) {
-      this.#options.logger.warn({ reason: this.#state.reason }, 'the database that holds the resources is unavailable');
-    }
-    for (const listener of this.#stateListeners) listener();
   }
 }

@@ -11,9 +11,9 @@ import {
   type ResourceChange,
   type ResourceSource,
   type SourceProblem,
-  type SourceState,
   VersionConflict,
 } from '../source.ts';
+import { PolledSource } from '../watchedSource.ts';
 import { type ManifestDocument, readManifests } from './manifestDocuments.ts';
 import { editDocument, newDocument } from './manifestEdit.ts';
 import { type FileStamp, fileStamp, listManifestFiles, readManifestFile } from './manifestFiles.ts';
@@ -41,27 +41,24 @@ export interface DirectorySourceOptions {
  * Resources as YAML or JSON manifests in a directory: any number of documents in any number of files, watched. See
  * docs/resources.md for what is written where.
  */
-export class DirectorySource implements ResourceSource {
+export class DirectorySource extends PolledSource implements ResourceSource {
   readonly name = 'directory';
   readonly writeNamespace: string;
   readonly #options: DirectorySourceOptions;
   readonly #settleMs: number;
   readonly #pollMs: number;
   readonly #index: ManifestIndex;
-  readonly #listeners = new Set<(key: ResourceKey) => void>();
-  readonly #stateListeners = new Set<() => void>();
   /** Files that look changed and wait until they are quiet. */
   readonly #unsettled = new Map<string, { readonly signature: string; readonly since: number }>();
   readonly #watchers = new Map<string, FSWatcher>();
-  #state: SourceState = { synced: false, available: false, reason: 'not read yet', lastEventAt: null };
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
   /** Looks and writes follow each other, never overlap. */
   #turn: Promise<void> = Promise.resolve();
   #running = false;
-  #onSynced: (() => void)[] = [];
 
   constructor(options: DirectorySourceOptions) {
+    super();
     this.#options = options;
     this.writeNamespace = options.namespace;
     this.#settleMs = options.settleMs ?? 60;
@@ -79,14 +76,7 @@ export class DirectorySource implements ResourceSource {
   async start(syncTimeoutMs: number): Promise<void> {
     this.#running = true;
     await this.#look();
-    if (this.#state.synced) return;
-    await new Promise<void>((resolve) => {
-      const timeout = setTimeout(resolve, syncTimeoutMs);
-      this.#onSynced.push(() => {
-        clearTimeout(timeout);
-        resolve();
-      });
-    });
+    await this.whenSynced(syncTimeoutMs);
   }
 
   async stop(): Promise<void> {
@@ -95,10 +85,6 @@ export class DirectorySource implements ResourceSource {
     for (const watcher of this.#watchers.values()) watcher.close();
     this.#watchers.clear();
     await this.#turn;
-  }
-
-  state(): SourceState {
-    return this.#state;
   }
 
   problems(): readonly SourceProblem[] {
@@ -111,16 +97,6 @@ export class DirectorySource implements ResourceSource {
 
   get(key: ResourceKey): Resource | null {
     return this.#index.get(key);
-  }
-
-  watch(listener: (key: ResourceKey) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  onState(listener: () => void): () => void {
-    this.#stateListeners.add(listener);
-    return () => this.#stateListeners.delete(listener);
   }
 
   async create(resource: NewResource): Promise<Resource> {
@@ -212,10 +188,10 @@ export class DirectorySource implements ResourceSource {
   }
 
   #mustBeAvailable(): void {
-    if (this.#state.available) return;
+    if (this.state().available) return;
     throw new GatewayError(
       'EG_SOURCE_UNAVAILABLE',
-      `the directory ${this.#options.directory} cannot be read: ${this.#state.reason ?? 'not read yet'}`,
+      `the directory ${this.#options.directory} cannot be read: ${this.state().reason ?? 'not read yet'}`,
       { retryAfterSeconds: 5 },
     );
   }
@@ -263,7 +239,11 @@ export class DirectorySource implements ResourceSource {
       try {
         listing = await listManifestFiles(this.#options.directory);
       } catch (error) {
-        this.#setState({ available: false, reason: (error as Error).message });
+        const reason = (error as Error).message;
+        if (this.setState({ available: false, reason })) {
+          const { directory } = this.#options;
+          this.#options.logger.warn({ directory, reason }, 'manifests directory unavailable');
+        }
         return;
       }
       this.#watchAll(listing.directories);
@@ -288,10 +268,10 @@ export class DirectorySource implements ResourceSource {
       }
       const changed = this.#index.update(updates, monotonic);
       if (!isDeepStrictEqual(problemsBefore, this.#index.problems)) this.#reportProblems();
-      this.#setState({
+      this.setState({
         available: true,
         reason: null,
-        synced: this.#state.synced || this.#unsettled.size === 0,
+        synced: this.state().synced || this.#unsettled.size === 0,
         lastEventAt: this.#options.clock.monotonic(),
       });
       this.#notify(changed);
@@ -306,7 +286,7 @@ export class DirectorySource implements ResourceSource {
     if (seen?.signature !== stamp.signature) {
       // At the start most files are old, and waiting for them would be for nothing.
       const age = this.#options.clock.now() - Number(stamp.changedAtMicros / 1_000n);
-      if (!this.#state.synced && age > this.#settleMs) return true;
+      if (!this.state().synced && age > this.#settleMs) return true;
       this.#unsettled.set(path, { signature: stamp.signature, since: monotonic });
       return false;
     }
@@ -352,27 +332,13 @@ export class DirectorySource implements ResourceSource {
     }
   }
 
-  #setState(change: Partial<SourceState>): void {
-    const before = this.#state;
-    this.#state = { ...before, ...change };
-    if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
-    if (before.available === this.#state.available && before.synced === this.#state.synced) return;
-    if (!this.#state.available) {
-      this.#options.logger.warn(
-        { directory: this.#options.directory, reason: this.#state.reason },
-        'manifests directory unavailable',
-      );
-    }
-    for (const listener of this.#stateListeners) listener();
-  }
-
   #reportProblems(): void {
     for (const problem of this.#index.problems) this.#options.logger.warn(problem, 'manifest problem');
-    for (const listener of this.#stateListeners) listener();
+    this.tellState();
   }
 
   #notify(keys: readonly ResourceKey[]): void {
-    for (const key of keys) for (const listener of this.#listeners) listener(key);
+    for (const key of keys) this.tellChange(key);
   }
 
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -20,6 +20,7 @@ import {
   type SourceState,
   VersionConflict,
 } from '../source.ts';
+import { WatchedSource } from '../watchedSource.ts';
 import { specOwnership } from './fieldOwnership.ts';
 import { Informer, type InformerOptions } from './informer.ts';
 import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
@@ -54,21 +55,22 @@ export interface KubernetesSourceOptions {
  * Resources as custom resources on a Kubernetes API server. Writes by REST are server-side apply with the field manager
  * `engine-gateway-api`; statuses have the manager `engine-gateway`.
  */
-export class KubernetesSource implements ResourceSource {
+export class KubernetesSource extends WatchedSource implements ResourceSource {
   readonly name = 'kubernetes';
   readonly writeNamespace: string;
   readonly #api: KubeApi;
   readonly #informers: ReadonlyMap<Kind, Informer>;
-  readonly #listeners = new Set<(key: ResourceKey) => void>();
-  readonly #stateListeners = new Set<() => void>();
   /** Objects as resources, made once each. */
   readonly #resources = new WeakMap<KubeObject, Resource>();
   /** By kind and name: the resource at its last change of anything but status. */
   readonly #significant = new Map<string, Resource>();
+  /** While the answer to a status of our own is taken over, which is no news. */
+  #takingOwnStatus = false;
   /** Statuses of a large sync must not flood the API server. */
   readonly #statusSlots = new Slots(16);
 
   constructor(options: KubernetesSourceOptions) {
+    super();
     this.#api = options.api;
     this.writeNamespace = options.writeNamespace;
     const { api, namespace, clock, random, logger, informer } = options;
@@ -84,9 +86,7 @@ export class KubernetesSource implements ResourceSource {
           random,
           logger,
           onChange: (name) => this.#changed(kind, name),
-          onState: () => {
-            for (const listener of this.#stateListeners) listener();
-          },
+          onState: () => this.tellState(),
           ...informer,
         }),
       ]),
@@ -142,16 +142,6 @@ export class KubernetesSource implements ResourceSource {
   get(key: ResourceKey): Resource | null {
     const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
     return object === null ? null : this.#resource(key.kind, object);
-  }
-
-  watch(listener: (key: ResourceKey) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  onState(listener: () => void): () => void {
-    this.#stateListeners.add(listener);
-    return () => this.#stateListeners.delete(listener);
   }
 
   async create(fresh: NewResource): Promise<Resource> {
@@ -221,7 +211,7 @@ export class KubernetesSource implements ResourceSource {
       const metadata = { name, namespace, uid, resourceVersion };
       const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
       try {
-        this.#remember(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
+        this.#takeOwnStatus(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
       } catch (error) {
         // Gone, or changed: what the watch brings is looked at anew.
         if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
@@ -311,18 +301,31 @@ export class KubernetesSource implements ResourceSource {
     return this.#resource(kind, object);
   }
 
+  #takeOwnStatus(kind: Kind, object: KubeObject): void {
+    this.#takingOwnStatus = true;
+    try {
+      this.#remember(kind, object);
+    } finally {
+      this.#takingOwnStatus = false;
+    }
+  }
+
   #changed(kind: Kind, name: string): void {
     const object = this.#informer(kind).get(name);
     const text = significantKey(kind, name);
     const before = this.#significant.get(text);
+    const [namespace = '', local = ''] = name.split('/');
+    const key = { kind, namespace, name: local };
     if (object === null) this.#significant.delete(text);
     else {
       const resource = this.#resource(kind, object);
-      if (before !== undefined && onlyStatusDiffers(before, resource)) return;
+      if (before !== undefined && onlyStatusDiffers(before, resource)) {
+        if (!this.#takingOwnStatus) this.tellChange(key, 'status');
+        return;
+      }
       this.#significant.set(text, resource);
     }
-    const [namespace = '', local = ''] = name.split('/');
-    for (const listener of this.#listeners) listener({ kind, namespace, name: local });
+    this.tellChange(key);
   }
 
   #resource(kind: Kind, object: KubeObject): Resource {

@@ -163,8 +163,8 @@ test('with the database away the table follows, REST answers pending, and all is
   await write('b.yaml', manifest('b'));
   await until(() => expect(rig.registry.get('b')).not.toBeNull());
   const cluster = { name: 'c', proxyTo: 'http://c:1', active: true, routingGroup: 'x', externalUrl: 'http://c:1' };
-  expect(await rig.registry.add(cluster, by)).toEqual({ cluster, pending: true });
-  expect(await rig.registry.delete('a', by)).toEqual({ pending: true });
+  expect(await rig.registry.add(cluster, by)).toMatchObject({ cluster, pending: true });
+  expect(await rig.registry.delete('a', by)).toMatchObject({ pending: true });
   expect(rig.registry.all().map((entry) => entry.name)).toEqual(['b', 'c']);
   await until(() => expect(rig.controller.databaseAway).toBe(true));
   expect(await rowNames()).toEqual(['a']);
@@ -339,6 +339,18 @@ test('a rule that is paused says so and stays in force as it was', async () => {
   await write('r.yaml', ruleManifest('r', 'other'));
   await until(() => expect(rig.controller.compiledRules?.ruleSet).not.toBe(ruleSet));
   await until(() => expect(rule().status?.conditions?.some((each) => each.type === 'Paused')).toBe(false));
+});
+
+test('a rule may route to the default group without clusters, also when that changes at run time', async () => {
+  let defaultGroup = 'first';
+  await write('r.yaml', ruleManifest('r', 'second'));
+  const rig = await start({ controller: { defaultRoutingGroup: () => defaultGroup } });
+  const references = () =>
+    rig.source.list('RoutingRule')[0]?.status?.conditions?.find((each) => each.type === 'ResolvedRefs')?.status;
+  await until(() => expect(references()).toBe('False'));
+  defaultGroup = 'second';
+  rig.controller.rulesFileChanged();
+  await until(() => expect(references()).toBe('True'));
 });
 
 describe('a cluster that is paused', () => {
