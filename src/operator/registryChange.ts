@@ -1,7 +1,7 @@
 import type { RegistryCluster } from '../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../model/resource.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
-import { specActive } from './activeOverride.ts';
+import { effectiveActive, overrideOf, specActive } from './activeOverride.ts';
 import { withoutSlash } from './reconcile/dereference.ts';
 import type { ResourceChange } from './source.ts';
 
@@ -20,8 +20,8 @@ export function newClusterSpec(cluster: RegistryCluster, resourceName: string): 
 }
 
 /**
- * What an update by REST changes of a resource: only what differs, so that equal values are not taken over from who
- * owns them. It always carries `active`, and so ends an override. Pure.
+ * What an update by REST changes of a resource: only what differs from what is listed, so that equal values are not taken
+ * over from who owns them. Another `active` than the effective one goes into the spec and ends an override. Pure.
  * @param routed the cluster as it is routed now; null when it is not
  */
 export function clusterChange(
@@ -41,7 +41,10 @@ export function clusterChange(
   const external = typeof spec.externalUrl === 'string' ? withoutSlash(spec.externalUrl) : wanted.proxyTo;
   if (wanted.externalUrl !== external) set.externalUrl = wanted.externalUrl;
   if (wanted.routingGroup !== spec.routingGroup) set.routingGroup = wanted.routingGroup;
-  if (wanted.active !== specActive(resource)) set.active = wanted.active;
-  const overridden = resource.metadata.annotations?.[ACTIVE_ANNOTATION] !== undefined;
-  return { set, remove, annotations: overridden ? { [ACTIVE_ANNOTATION]: null } : {} };
+  // An override that says what is wanted stays: the spec may be another's, and would not be what it is listed as.
+  const { kind } = overrideOf(resource);
+  const asListed = wanted.active === effectiveActive(resource);
+  if (!asListed && wanted.active !== specActive(resource)) set.active = wanted.active;
+  const keepsAnnotation = kind === 'none' || (kind === 'inForce' && asListed);
+  return { set, remove, annotations: keepsAnnotation ? {} : { [ACTIVE_ANNOTATION]: null } };
 }
