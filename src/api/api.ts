@@ -8,6 +8,7 @@ import type { ExplainRequest } from '../gateway/explainRequest.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
+import type { AppliedChange } from '../operator/appliedChange.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { RoutingRules } from '../operator/routingRules.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
@@ -51,6 +52,8 @@ export interface ApiDependencies {
   readonly logger: Logger;
   /** Who may call. */
   readonly authentication: Authentication;
+  /** Told of every change that a call made, for events; absent: there is no place for them. */
+  readonly onChange?: (change: AppliedChange) => void;
   /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
   readonly resourceGroups?: SchemaStores | null;
   /** Absent: rules are neither listed nor explained. */
@@ -130,7 +133,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   registerMetrics({ metrics, table, version });
   measureCalls(app, metrics);
 
-  guardRoutes(app, authentication, logger);
+  guardRoutes(app, authentication, logger, dependencies.onChange ?? (() => undefined));
   await collectOpenapi(app, names.product, version);
   await app.register(loginRoutes, { authentication, logger });
   await app.register(registryRoutes, { registry, names });

@@ -16,10 +16,10 @@ import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
 import { recordChange } from './auth/audit.ts';
 import { auditedGroups } from './auth/auditedGroups.ts';
-import { writerOf } from './auth/guard.ts';
+import { isForced, writerOf } from './auth/guard.ts';
 import { malformed, requireLoadable } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
-import { answer, emptyAnswer, errorAnswers, reference, withoutNulls } from './schemas.ts';
+import { answer, emptyAnswer, errorAnswers, Force, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
 
 /** Needs of the entity routes. */
@@ -93,7 +93,7 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
         summary: 'Stores an entity',
         description:
           'GATEWAY_BACKEND: replaced, or added. RESOURCE_GROUP: overwritten where it has an id, created where not. SELECTOR: the first one of its group is overwritten, or one is created. Content-Type is ignored.',
-        querystring: Type.Object({ entityType: EntityTypeName, ...UseSchema }),
+        querystring: Type.Object({ entityType: EntityTypeName, ...UseSchema, ...Force.properties }),
         body: Type.Union([
           reference(RegistryClusterInput),
           reference(ResourceGroupCreate),
@@ -110,8 +110,8 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
         const sentCluster = valid(parseRegistryCluster(body));
         const before = registry.get(sentCluster.name);
         const by = writerOf(request, 'entity');
-        const { pending, cluster } = await registry.update(sentCluster, { by, force: false });
-        recordChange(request, { object: `cluster ${cluster.name}`, before, after: cluster });
+        const { pending, cluster, resource } = await registry.update(sentCluster, { by, force: isForced(request) });
+        recordChange(request, { object: `cluster ${cluster.name}`, regarding: resource, before, after: cluster });
         if (pending) reply.header(pendingHeader, 'database');
         return reply.send();
       }

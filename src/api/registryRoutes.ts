@@ -5,11 +5,11 @@ import type { ProductNames } from '../model/names.ts';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import type { ClusterRegistry, WriteContext } from '../operator/clusterRegistry.ts';
 import { recordChange } from './auth/audit.ts';
-import { writerOf } from './auth/guard.ts';
+import { isForced, writerOf } from './auth/guard.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { malformed } from './errors.ts';
 import { jsonBody, utf8 } from './jsonBody.ts';
-import { answer, ErrorBody, emptyAnswer, errorAnswers, reference } from './schemas.ts';
+import { answer, ErrorBody, emptyAnswer, errorAnswers, Force, reference } from './schemas.ts';
 
 /** Needs of the registry's routes. */
 export interface RegistryRoutes {
@@ -19,13 +19,6 @@ export interface RegistryRoutes {
 
 const tags = ['cluster registry'];
 const clusters = Type.Array(reference(RegistryCluster));
-const Force = Type.Object({
-  force: Type.Optional(
-    Type.Union([Type.Literal('true'), Type.Literal('false'), Type.Literal('')], {
-      description: 'Takes over fields that another manager (kubectl, a GitOps controller) owns.',
-    }),
-  ),
-});
 
 /** 404 of a path without a name is the usual one, as everywhere. */
 const unknownCluster = {
@@ -105,8 +98,9 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
         if (!checked.ok) throw malformed(checked.problems);
         const before = registry.get(checked.value.name);
         const written = await registry[operation](checked.value, contextOf(request));
-        recordChange(request, { object: `cluster ${written.cluster.name}`, before, after: written.cluster });
-        return send(reply, written.pending, written.cluster);
+        const { cluster, pending, resource } = written;
+        recordChange(request, { object: `cluster ${cluster.name}`, regarding: resource, before, after: cluster });
+        return send(reply, pending, cluster);
       },
     );
   }
@@ -134,8 +128,9 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
     async (request, reply) => {
       const name = nameToDelete(request.body as Buffer | undefined, registry);
       const before = registry.get(name);
-      const { pending } = await registry.delete(name, contextOf(request));
-      if (before !== null) recordChange(request, { object: `cluster ${name}`, before, after: null });
+      const { pending, resource } = await registry.delete(name, contextOf(request));
+      if (before !== null)
+        recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: null });
       return send(reply, pending);
     },
   );
@@ -162,8 +157,8 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
         const name = clusterInPath(request);
         try {
           const before = registry.get(name);
-          const { pending, cluster } = await registry.setActive(name, active, contextOf(request));
-          recordChange(request, { object: `cluster ${name}`, before, after: cluster });
+          const { pending, cluster, resource } = await registry.setActive(name, active, contextOf(request));
+          recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: cluster });
           return send(reply, pending);
         } catch (error) {
           if (!(error instanceof GatewayError) || error.code !== 'EG_NOT_FOUND') throw error;
@@ -177,8 +172,7 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
 
 /** Who asks; `api` where callers are not told apart. */
 function contextOf(request: FastifyRequest): WriteContext {
-  const { force } = request.query as { force?: string };
-  return { by: writerOf(request, 'api'), force: force === 'true' || force === '' };
+  return { by: writerOf(request, 'api'), force: isForced(request) };
 }
 
 /** The name as text, or of `{"name": "…"}`, which clients in the field send. One line end after it is not part of it. */

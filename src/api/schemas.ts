@@ -15,6 +15,15 @@ export const ErrorBody = Type.Object(
   { $id: 'Error', description: 'An error.' },
 );
 
+/** Query of a write that may take fields over (design.md, fixed point 5); needs ADMIN. */
+export const Force = Type.Object({
+  force: Type.Optional(
+    Type.Union([Type.Literal('true'), Type.Literal('false'), Type.Literal('')], {
+      description: 'Takes over fields that another manager (kubectl, a GitOps controller) owns.',
+    }),
+  ),
+});
+
 /** Schemas that the OpenAPI document holds once under their `$id`. */
 export function reference(schema: TSchema & { $id?: string }): TSchema {
   if (schema.$id === undefined) throw new TypeError('a shared schema needs an $id');

@@ -1,9 +1,17 @@
 import type { RegistryCluster } from '../model/registryCluster.ts';
+import type { ResourceReference } from './appliedChange.ts';
 
-/** Answer of a registry write: the stored cluster; `pending` when the database is away and catches up later. */
-export interface RegistryWrite {
-  readonly cluster: RegistryCluster;
+/** Answer of a registry write. */
+export interface RegistryDeletion {
+  /** True when the database is away and catches up later. */
   readonly pending: boolean;
+  /** The resource that was written; null where there is none. */
+  readonly resource: ResourceReference | null;
+}
+
+/** Answer of a registry write that leaves a cluster: as it is stored now. */
+export interface RegistryWrite extends RegistryDeletion {
+  readonly cluster: RegistryCluster;
 }
 
 /** Who asks for a change, and whether fields of other managers may be taken over. */
@@ -26,6 +34,6 @@ export interface ClusterRegistry {
   add(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
   update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite>;
   /** Deleting an unknown name is no error. */
-  delete(name: string, context: WriteContext): Promise<{ readonly pending: boolean }>;
+  delete(name: string, context: WriteContext): Promise<RegistryDeletion>;
   setActive(name: string, active: boolean, context: WriteContext): Promise<RegistryWrite>;
 }

@@ -5,6 +5,7 @@ import type { Resource } from '../model/resource.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { SourceName, Store } from '../store/store.ts';
+import type { AppliedChange } from './appliedChange.ts';
 import { Controller } from './controller.ts';
 import { DatabaseSource } from './database/databaseSource.ts';
 import { standaloneRow } from './database/standaloneRow.ts';
@@ -33,7 +34,7 @@ export interface OperatorOptions {
   /** Settings that may change while running. */
   readonly apiWrites: () => ApiWrites;
   readonly allowedServiceNamespaces: () => readonly string[];
-  readonly defaultRoutingGroup: string;
+  readonly defaultRoutingGroup: () => string;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
   readonly table: RoutingTableHolder;
   readonly compiler: RuleCompiler;
@@ -55,6 +56,8 @@ export interface Operator {
   readonly registry: ResourceClusterRegistry;
   /** Credentials of a cluster's health checks by registry name; null when it names none. */
   healthCredentials(cluster: string): Promise<HealthCredentials | null>;
+  /** Tells a change that was made by REST where the source has a place for it: an event in Kubernetes. Never throws. */
+  recordChange(change: AppliedChange): void;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -89,7 +92,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     logger,
     metrics: operatorMetrics(options.metrics),
     ...(services === undefined ? {} : { services }),
-    ...(events === undefined ? {} : { onTransition: (transition) => events.record(transition) }),
+    ...(events === undefined ? {} : { onTransition: (transition) => events.recordTransition(transition) }),
   });
   const registry = new ResourceClusterRegistry({ source, controller, table, apiWrites: options.apiWrites, clock });
   return {
@@ -101,6 +104,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
       const resource = resourceOfCluster(controller, cluster);
       return resource === null ? null : await credentialsOf(resource, credentials);
     },
+    recordChange: (change) => events?.recordChange(change),
     start: () => controller.start(),
     stop: async () => {
       await controller.stop();

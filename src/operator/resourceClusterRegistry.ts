@@ -1,11 +1,12 @@
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { RegistryCluster } from '../model/registryCluster.ts';
-import { ACTIVE_ANNOTATION, keyOf, type Resource, type ResourceKey } from '../model/resource.ts';
+import { ACTIVE_ANNOTATION, keyOf, keyText, type Resource, type ResourceKey } from '../model/resource.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { effectiveActive, overrideAnnotation, overrideOf, specActive } from './activeOverride.ts';
-import type { ClusterRegistry, RegistryWrite, WriteContext } from './clusterRegistry.ts';
+import { referenceTo } from './appliedChange.ts';
+import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
 import type { Controller } from './controller.ts';
 import type { ClusterOutcome } from './reconcile/clusterOutcome.ts';
 import { clusterChange, newClusterSpec } from './registryChange.ts';
@@ -73,21 +74,21 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     });
   }
 
-  async delete(name: string, _context: WriteContext): Promise<{ readonly pending: boolean }> {
+  async delete(name: string, _context: WriteContext): Promise<RegistryDeletion> {
     this.#mayWrite('delete a cluster', false);
     return await this.#decideAnew(async () => {
       const holder = this.#holder(name);
       if (holder !== null) {
         this.#mustNotBePaused(holder);
-        return await this.#deleteResource(keyOf(holder.resource));
+        return await this.#deleteResource(holder.resource);
       }
       const row = this.get(name);
-      if (row === null) return { pending: false };
+      if (row === null) return { pending: false, resource: null };
       // A row that was here before is removed as what it becomes: a resource that is deleted.
       const { resource } = await this.#createResource(row);
       this.#options.controller.refreshNow();
       await this.#options.controller.projectNow(keyOf(resource), this.#timeoutMs);
-      return await this.#deleteResource(keyOf(resource));
+      return await this.#deleteResource(resource);
     });
   }
 
@@ -140,24 +141,26 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     throw new Error('names never end');
   }
 
-  async #deleteResource(key: ResourceKey): Promise<{ readonly pending: boolean }> {
+  async #deleteResource(resource: Resource): Promise<RegistryDeletion> {
+    const key = keyOf(resource);
     await this.#options.source.delete(key, null);
     this.#options.controller.refreshNow();
     const outcome = await this.#options.controller.projectNow(key, this.#timeoutMs);
-    return { pending: outcome === 'pending' };
+    return { pending: outcome === 'pending', resource: referenceTo(resource) };
   }
 
   /** Has own table and database follow a written resource; answers the cluster as it is listed now. */
   async #settle(key: ResourceKey, name: string): Promise<RegistryWrite> {
-    const { controller } = this.#options;
+    const { controller, source } = this.#options;
     controller.refreshNow();
-    const outcome = controller.outcomes.get(`${key.kind}/${key.namespace}/${key.name}`);
+    const outcome = controller.outcomes.get(keyText(key));
     if (outcome?.kind === 'EngineCluster' && outcome.cluster.acceptance.reason === 'NameConflict') {
       throw new GatewayError('EG_CONFLICT', outcome.cluster.acceptance.message, { field: 'name' });
     }
     const pending = (await controller.projectNow(key, this.#timeoutMs)) === 'pending';
     const cluster = this.get(name);
-    if (cluster !== null) return { cluster, pending };
+    const resource = source.get(key);
+    if (cluster !== null) return { cluster, pending, resource: resource === null ? null : referenceTo(resource) };
     const why = outcome?.kind === 'EngineCluster' ? outcome.cluster.acceptance.message : 'it was deleted meanwhile';
     throw new GatewayError('EG_CONFLICT', `the cluster ${name} is stored but not routed: ${why}`);
   }

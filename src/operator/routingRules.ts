@@ -7,6 +7,7 @@ import type { CompileContext } from '../rules/language/scope.ts';
 import { compileRule } from '../rules/set/compiledRule.ts';
 import { plainRule } from '../rules/set/definition.ts';
 import { parseRulesFile } from '../rules/set/rulesFile.ts';
+import { type ResourceReference, referenceTo } from './appliedChange.ts';
 import type { WriteContext } from './clusterRegistry.ts';
 import type { Controller } from './controller.ts';
 import { changeManifestFile } from './directory/manifestWriter.ts';
@@ -42,6 +43,16 @@ export interface RoutingRulesOptions {
   readonly context: CompileContext;
   readonly apiWrites: () => ApiWrites;
   readonly projectionTimeoutMs?: number;
+}
+
+/** Answer of a change of a rule. */
+export interface RuleWrite {
+  /** All rules after it. */
+  readonly rules: readonly ListedRule[];
+  /** True when the database is away and catches up later. */
+  readonly pending: boolean;
+  /** The resource that was written; null when it was a file. */
+  readonly resource: ResourceReference | null;
 }
 
 const ATTEMPTS = 5;
@@ -96,10 +107,7 @@ export class RoutingRules {
    * @throws GatewayError EG_NOT_FOUND (no such rule), EG_MALFORMED (it does not compile), EG_CONFLICT (an external
    * service decides, or two rules have the name), EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_FIELD_OWNED, EG_IMPOSSIBLE
    */
-  async update(
-    rule: RuleFields,
-    context: WriteContext,
-  ): Promise<{ readonly rules: readonly ListedRule[]; readonly pending: boolean }> {
+  async update(rule: RuleFields, context: WriteContext): Promise<RuleWrite> {
     const { rulesType, file, apiWrites } = this.#options;
     if (apiWrites() !== 'enabled') {
       throw new GatewayError(
@@ -129,7 +137,7 @@ export class RoutingRules {
       throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
     }
     await this.#updateFile(file, rule);
-    return { rules: this.list() ?? [], pending: false };
+    return { rules: this.list() ?? [], pending: false, resource: null };
   }
 
   #mustCompile(rule: RuleFields): void {
@@ -178,10 +186,7 @@ export class RoutingRules {
     this.#options.controller.refreshNow();
   }
 
-  async #updateResource(
-    rule: RuleFields,
-    context: WriteContext,
-  ): Promise<{ readonly rules: readonly ListedRule[]; readonly pending: boolean }> {
+  async #updateResource(rule: RuleFields, context: WriteContext): Promise<RuleWrite> {
     const { source, controller, projectionTimeoutMs } = this.#options;
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const resource = this.#resourceOf(rule.name);
@@ -205,7 +210,8 @@ export class RoutingRules {
       }
       controller.refreshNow();
       const pending = (await controller.projectNow(keyOf(resource), projectionTimeoutMs ?? 5_000)) === 'pending';
-      return { rules: this.list() ?? [], pending };
+      const written = source.get(keyOf(resource));
+      return { rules: this.list() ?? [], pending, resource: written === null ? null : referenceTo(written) };
     }
     throw new GatewayError('EG_CONFLICT', `the rule ${rule.name} is being changed by something else; try again`);
   }

@@ -12,6 +12,7 @@ import {
 import type { Readiness } from '../../src/api/readiness.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
+import type { AppliedChange } from '../../src/operator/appliedChange.ts';
 import type { ClusterRegistry } from '../../src/operator/clusterRegistry.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { SchemaStores } from '../../src/store/schemaStores.ts';
@@ -42,6 +43,8 @@ export interface ApiServer<R extends ClusterRegistry = TableRegistry> {
   readonly metrics: Registry;
   /** Lines that were logged. */
   readonly logged: readonly string[];
+  /** Changes that were told for events. */
+  readonly changes: readonly AppliedChange[];
   readiness: Readiness;
   /** Calls `path` exactly as it is written; every answer must be one that the OpenAPI document describes. */
   call(method: string, path: string, call?: Call): Promise<Answer>;
@@ -72,6 +75,7 @@ export async function startApiOver<R extends ClusterRegistry>(
 ): Promise<ApiServer<R>> {
   const metrics = new Registry();
   const logged: string[] = [];
+  const changes: AppliedChange[] = [];
   const logger = options.logger ?? pino({ level: 'trace' }, { write: (line: string) => logged.push(line) });
   const server: { readiness: Readiness } = {
     readiness: { notReadyBecause: () => null, components: async () => [] },
@@ -102,6 +106,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       readiness,
       metrics,
       logger,
+      onChange: (change) => changes.push(change),
       resourceGroups: options.resourceGroups ?? null,
       webapp: options.webapp ?? null,
     },
@@ -118,6 +123,7 @@ export async function startApiOver<R extends ClusterRegistry>(
     registry,
     metrics,
     logged,
+    changes,
     call: async (method: string, path: string, call: Call = {}) => {
       const answer = await send(url, method, path, call);
       documented(method, path, answer);

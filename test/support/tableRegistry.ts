@@ -1,5 +1,6 @@
 import { GatewayError } from '../../src/model/errors.ts';
 import type { RegistryCluster } from '../../src/model/registryCluster.ts';
+import type { ResourceReference } from '../../src/operator/appliedChange.ts';
 import type { ClusterRegistry, WriteContext } from '../../src/operator/clusterRegistry.ts';
 import type { RoutableCluster } from '../../src/routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
@@ -52,7 +53,7 @@ export class TableRegistry implements ClusterRegistry {
   async delete(name: string, context: WriteContext) {
     this.#note('delete', name, context);
     this.#table.setInputs({ clusters: this.#others(name) });
-    return { pending: this.pending };
+    return { pending: this.pending, resource: reference(name) };
   }
 
   async setActive(name: string, active: boolean, context: WriteContext) {
@@ -72,12 +73,17 @@ export class TableRegistry implements ClusterRegistry {
   #put(cluster: RegistryCluster) {
     const routable = { ...cluster, weight: 100, healthCheck: null, origin: 'resource' } as const;
     this.#table.setInputs({ clusters: [...this.#others(cluster.name), routable] });
-    return { cluster, pending: this.pending };
+    return { cluster, pending: this.pending, resource: reference(cluster.name) };
   }
 
   #others(name: string): readonly RoutableCluster[] {
     return [...this.#table.current.clusters.values()].filter((cluster) => cluster.name !== name);
   }
+}
+
+/** The resource that such a cluster would have. */
+function reference(name: string): ResourceReference {
+  return { kind: 'EngineCluster', namespace: 'default', name, uid: `uid-of-${name}`, resourceVersion: '1' };
 }
 
 function shown({ name, proxyTo, active, routingGroup, externalUrl }: RegistryCluster): RegistryCluster {

@@ -1,11 +1,14 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
+import type { AppliedChange, ChangedThing } from '../../operator/appliedChange.ts';
 import { pathOf } from '../errors.ts';
 
 /** A change that a call made. */
 export interface Change {
   /** What changed, e.g. `EngineCluster adhoc-1`. */
   readonly object: string;
+  /** What an event about it is about; null: it becomes none, as it is nothing that lasts (sessions). */
+  readonly regarding: ChangedThing | null;
   /** As it was; null: it was not there. */
   readonly before: unknown;
   /** As it is; null: it is gone. */
@@ -31,12 +34,14 @@ export function recordChange(request: FastifyRequest, change: Change): void {
  * Writes a line for every change (who, from where, by which call, what, before and after) and for every call that was
  * refused. A call whose route tells no change is written with what was sent. Never a credential: logins have no body here.
  * @param isWrite whether a route may change something
+ * @param onChange told of every change that is to become an event
  */
 export function auditCalls(
   app: FastifyInstance,
   logger: Logger,
   isWrite: (request: FastifyRequest) => boolean,
   addressOf: (request: FastifyRequest) => string,
+  onChange: (change: AppliedChange) => void,
 ): void {
   app.decorateRequest('changes');
   app.addHook('onRequest', async (request) => {
@@ -58,10 +63,22 @@ export function auditCalls(
       return;
     }
     if (statusCode >= 400) return;
-    for (const change of request.changes) logger.info({ audit: { ...call, ...change } }, 'changed');
+    const roles = request.changes.length === 0 ? [] : await rolesOf(request);
+    for (const { regarding, ...change } of request.changes) {
+      logger.info({ audit: { ...call, roles, ...change } }, 'changed');
+      const { user, recognisedBy } = who;
+      if (regarding === null || user === null || recognisedBy === null) continue;
+      onChange({ ...change, regarding, user, recognisedBy, roles });
+    }
     if (request.changes.length > 0 || !isWrite(request)) return;
     logger.info({ audit: { ...call, query: request.query, sent: sentBody(request) } }, 'changed');
   });
+}
+
+/** Roles for the audit; none where they cannot be asked for now: the change is made, and told without them. */
+async function rolesOf({ caller }: FastifyRequest): Promise<readonly string[]> {
+  const roles = await caller?.roles().catch(() => null);
+  return [...(roles ?? [])];
 }
 
 function sentBody(request: FastifyRequest): unknown {

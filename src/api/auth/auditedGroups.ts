@@ -6,7 +6,7 @@ import { recordChange } from './audit.ts';
 export function auditedGroups(store: ResourceGroupStore, request: FastifyRequest): ResourceGroupStore {
   const { groups, selectors, properties } = store;
   const told = <T>(result: T, object: string, before: unknown, after: unknown): T => {
-    recordChange(request, { object, before, after });
+    recordChange(request, { object, regarding: 'gateway', before, after });
     return result;
   };
   return {

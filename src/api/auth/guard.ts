@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { GatewayError } from '../../model/errors.ts';
+import type { AppliedChange } from '../../operator/appliedChange.ts';
 import { errorAnswers } from '../schemas.ts';
 import { failureAnswers } from '../webapp/envelope.ts';
 import { auditCalls } from './audit.ts';
@@ -22,8 +23,14 @@ const statusesOfRefusal = [401, 403, 429, 503] as const;
 /**
  * Makes every route that is registered afterwards ask who calls and whether they may (contract §8). A route whose role
  * nobody has declared makes this throw at start.
+ * @param onChange told of every change that is to become an event
  */
-export function guardRoutes(app: FastifyInstance, authentication: Authentication, logger: Logger): void {
+export function guardRoutes(
+  app: FastifyInstance,
+  authentication: Authentication,
+  logger: Logger,
+  onChange: (change: AppliedChange) => void,
+): void {
   const { names, webappReadRole, originOf } = authentication.parts;
   const table = endpointTable(names, webappReadRole);
   const byRoute = new Map<string, EndpointAccess>();
@@ -46,6 +53,7 @@ export function guardRoutes(app: FastifyInstance, authentication: Authentication
     logger,
     (request) => isWrite(accessOf(request), request.method),
     (request) => originOf(request.raw).address,
+    onChange,
   );
 
   app.addHook('onRequest', async (request, reply) => {
@@ -83,7 +91,8 @@ export async function visibleUser(request: FastifyRequest): Promise<string | nul
   return (await caller.roles()).has('ADMIN') ? null : caller.name;
 }
 
-function isForced(request: FastifyRequest): boolean {
+/** Whether a write asks to take over fields of other managers: `?force` or `?force=true`. */
+export function isForced(request: FastifyRequest): boolean {
   const { force } = (request.query ?? {}) as { force?: unknown };
   return !isSafeMethod(request.method) && force !== undefined && force !== 'false';
 }

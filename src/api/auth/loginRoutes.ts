@@ -60,7 +60,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
   const begin = async (request: FastifyRequest, reply: FastifyReply, user: string, origin: SessionOrigin) => {
     const { token, session } = await sessions.start(user, origin);
     setSession(request, reply, token, session);
-    recordChange(request, { object: `session of ${user}`, before: null, after: { by: origin.kind } });
+    recordChange(request, { object: `session of ${user}`, regarding: null, before: null, after: { by: origin.kind } });
     return token;
   };
 
@@ -135,7 +135,12 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         if (read !== null && 'session' in read) {
           await sessions.end(read.session);
           const { user, origin } = read.session;
-          recordChange(request, { object: `session of ${user}`, before: { by: origin.kind }, after: null });
+          recordChange(request, {
+            object: `session of ${user}`,
+            regarding: null,
+            before: { by: origin.kind },
+            after: null,
+          });
         }
       }
       for (const name of [cookies.session, cookies.csrf]) {

@@ -5,8 +5,8 @@ import { compileCheck } from '../../model/validation.ts';
 import type { ClusterRegistry, WriteContext } from '../../operator/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { recordChange } from '../auth/audit.ts';
-import { writerOf } from '../auth/guard.ts';
-import { reference } from '../schemas.ts';
+import { isForced, writerOf } from '../auth/guard.ts';
+import { Force, reference } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
 /** Needs of the cluster calls. */
@@ -67,6 +67,7 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
         schema: {
           tags,
           summary,
+          querystring: Force,
           body: reference(RegistryClusterInput),
           response: {
             200: successAnswer('The cluster as it is stored.', reference(RegistryCluster)),
@@ -78,7 +79,12 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
         const cluster = sent(request, parseRegistryCluster);
         const before = registry.get(cluster.name);
         const written = await registry[operation](cluster, contextOf(request));
-        recordChange(request, { object: `cluster ${cluster.name}`, before, after: written.cluster });
+        recordChange(request, {
+          object: `cluster ${cluster.name}`,
+          regarding: written.resource,
+          before,
+          after: written.cluster,
+        });
         if (written.pending) reply.header(pendingHeader, 'database');
         return succeed(reply, written.cluster);
       },
@@ -99,8 +105,9 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
     async (request, reply) => {
       const { name } = sent(request, checkByName);
       const before = registry.get(name);
-      const { pending } = await registry.delete(name, contextOf(request));
-      if (before !== null) recordChange(request, { object: `cluster ${name}`, before, after: null });
+      const { pending, resource } = await registry.delete(name, contextOf(request));
+      if (before !== null)
+        recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: null });
       if (pending) reply.header(pendingHeader, 'database');
       return succeed(reply, true);
     },
@@ -109,5 +116,5 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
 
 /** Who asks; `webapp` where callers are not told apart. */
 function contextOf(request: FastifyRequest): WriteContext {
-  return { by: writerOf(request, 'webapp'), force: false };
+  return { by: writerOf(request, 'webapp'), force: isForced(request) };
 }

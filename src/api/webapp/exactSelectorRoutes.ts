@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { Clock } from '../../model/clock.ts';
 import { ExactMatchSelector, parseExactMatchSelector } from '../../model/exactMatchSelector.ts';
 import type { ExactMatchSelectorRepository } from '../../store/exactMatchSelectors.ts';
+import { recordChange } from '../auth/audit.ts';
 import { reference } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
@@ -50,6 +51,8 @@ export async function exactSelectorRoutes(app: FastifyInstance, options: ExactSe
     async (request, reply) => {
       const selector = sent(request, (value) => parseExactMatchSelector(value, clock.now()));
       await exactMatchSelectors.create(selector);
+      const object = `exact-match selector of source ${selector.source}`;
+      recordChange(request, { object, regarding: 'gateway', before: null, after: selector });
       return succeed(reply, selector);
     },
   );

@@ -3,8 +3,8 @@ import { Type } from 'typebox';
 import { compileCheck } from '../../model/validation.ts';
 import type { RoutingRules } from '../../operator/routingRules.ts';
 import { recordChange } from '../auth/audit.ts';
-import { writerOf } from '../auth/guard.ts';
-import { emptyAnswer } from '../schemas.ts';
+import { isForced, writerOf } from '../auth/guard.ts';
+import { emptyAnswer, Force } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
 /** Needs of the calls of routing rules. */
@@ -83,6 +83,7 @@ export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRu
         summary: 'Replaces the rule of that name',
         description:
           'Where it lives: its resource, or its document of the rules file, every other document of which stays byte for byte.',
+        querystring: Force,
         body: SentRule,
         response: {
           200: successAnswer('All rules after the change, which is in force.', list),
@@ -94,8 +95,14 @@ export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRu
       const { name, condition, actions, description, priority } = sent(request, checkRule);
       const rule = { name, condition, actions, description: description ?? '', priority: priority ?? null };
       const before = rules.list()?.find((listed) => listed.name === name) ?? null;
-      const written = await rules.update(rule, { by: writerOf(request, 'webapp'), force: false });
-      recordChange(request, { object: `routing rule ${name}`, before, after: rule });
+      const written = await rules.update(rule, { by: writerOf(request, 'webapp'), force: isForced(request) });
+      const after = written.rules.find((listed) => listed.name === name) ?? rule;
+      recordChange(request, {
+        object: `routing rule ${name}`,
+        regarding: written.resource ?? 'gateway',
+        before,
+        after,
+      });
       if (written.pending) reply.header(pendingHeader, 'database');
       return succeed(reply, written.rules);
     },

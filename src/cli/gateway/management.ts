@@ -47,7 +47,18 @@ export async function openApi(frame: Frame, storage: Storage, control: Control, 
   };
   const rules = ruleDependencies(frame, storage, control, analyze);
   const api = await createApi(
-    { registry: operator.registry, table, readiness, metrics, logger, authentication, resourceGroups, webapp, rules },
+    {
+      registry: operator.registry,
+      table,
+      readiness,
+      metrics,
+      logger,
+      authentication,
+      onChange: (change) => operator.recordChange(change),
+      resourceGroups,
+      webapp,
+      rules,
+    },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
   undo(() => api.close());

@@ -6,7 +6,7 @@ import { KubeApi } from './kubeApi.ts';
 import { loadKubeConfig, ownNamespace, watchedNamespace } from './kubeConfig.ts';
 import { KubernetesServices } from './kubernetesServices.ts';
 import { KubernetesSource } from './kubernetesSource.ts';
-import { LeaseLeadership } from './leaseLeadership.ts';
+import { LEASE_NAME, LeaseLeadership } from './leaseLeadership.ts';
 
 /**
  * The parts of an operator whose resources are on a Kubernetes API server.
@@ -24,7 +24,13 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
     source: new KubernetesSource({ api, namespace, writeNamespace, clock, random, logger }),
     leadership: new LeaseLeadership({ api, namespace: leaseNamespace, holder, row, clock, logger }),
     services: new KubernetesServices({ api, clock, random, logger }),
-    events: new EventRecorder({ api, instance: holder, clock, logger }),
+    events: new EventRecorder({
+      api,
+      instance: holder,
+      lease: { namespace: leaseNamespace, name: LEASE_NAME },
+      clock,
+      logger,
+    }),
     credentials: new SecretCredentials(api, clock),
     stop: () => config.destroy(),
   };

@@ -340,12 +340,20 @@ test('the log tells every change with who, before and after, and no secret', asy
   await api.call('POST', '/gateway/backend/modify/delete', { headers: basic('uli', 'scrypt pass'), body: 'audited' });
   const lines = api.logged.slice(start).map((line) => JSON.parse(line));
   const stored = { ...cluster, name: 'audited', externalUrl: 'http://c1:8080' };
-  const at = { user: 'root', recognisedBy: 'session', address: '127.0.0.1', status: 200, object: 'cluster audited' };
+  const who = { user: 'root', recognisedBy: 'session', roles: ['ADMIN', 'USER', 'API'] };
+  const at = { ...who, address: '127.0.0.1', status: 200, object: 'cluster audited' };
   expect(lines.filter(({ audit }) => audit?.object === 'cluster audited').map(({ audit }) => audit)).toMatchObject([
     { ...at, path: '/gateway/backend/modify/add', before: null, after: stored },
     { ...at, path: '/gateway/backend/deactivate/audited', before: stored, after: { ...stored, active: false } },
     { ...at, path: '/gateway/backend/modify/delete', before: { ...stored, active: false }, after: null },
   ]);
+  expect(api.changes.filter(({ object }) => object === 'cluster audited')).toMatchObject([
+    { ...who, before: null, after: stored, regarding: { name: 'audited' } },
+    { ...who, before: stored, after: { active: false } },
+    { ...who, before: { active: false }, after: null },
+  ]);
+  // A session that begins or ends is in the log alone.
+  expect(api.changes.filter(({ object }) => object.startsWith('session'))).toEqual([]);
   expect(lines.find(({ msg }) => msg === 'call refused').audit).toMatchObject({ user: 'uli', status: 403 });
   const all = api.logged.join('\n');
   for (const secret of ['plain pass', 'scrypt pass', 'bcrypt pass', token]) expect(all).not.toContain(secret);

@@ -129,4 +129,14 @@ test('changes of resource groups are told with before and after', async () => {
     { user: 'ADMIN', object: 'cluster b', before: null, after: { name: 'b', active: true } },
   ]);
   expect(api.registry.calls.at(-1)?.by).toBe('ADMIN');
+  // The same becomes events, with who may do so; what was refused, or changed nothing, does not.
+  await post('/engine/resourcegroup/create', group, 'API');
+  expect(api.changes.map((change) => [change.user, change.roles, change.recognisedBy, change.object])).toEqual([
+    ...told.slice(0, 2).map(() => ['USER', ['USER'], 'basic', object]),
+    ['ADMIN', ['ADMIN'], 'basic', object],
+    ...told.slice(3, 6).map(() => ['USER', ['USER'], 'basic', 'global property cpu_quota_period']),
+    ['ADMIN', ['ADMIN'], 'basic', 'cluster b'],
+  ]);
+  expect(api.changes[0]?.regarding).toBe('gateway');
+  expect(api.changes.at(-1)?.regarding).toMatchObject({ kind: 'EngineCluster', name: 'b' });
 });
