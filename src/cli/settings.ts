@@ -1,8 +1,10 @@
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import type { DataPlaneSettings } from '../gateway/dataPlaneContext.ts';
+import type { HandshakeCookieOptions } from '../gateway/handshakeCookies.ts';
 import type { MonitorSettings } from '../gateway/healthMonitors.ts';
 import type { UpstreamOptions } from '../gateway/upstreams.ts';
+import type { ProductNames } from '../model/names.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
 
@@ -26,6 +28,17 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     logQueryText: config.logging.queryText,
     historyEnabled: config.dataStore.queryHistoryEnabled,
   };
+}
+
+/** How cookies of OAuth2 logins are made; null unless `gatewayCookieConfiguration` turns them on. */
+export function handshakeCookieOptions(
+  { gatewayCookieConfiguration, oauth2GatewayCookieConfiguration }: GatewayConfig,
+  { stickyCookiePrefix }: ProductNames,
+): HandshakeCookieOptions | null {
+  const { enabled, cookieSigningSecret } = gatewayCookieConfiguration;
+  if (!enabled || cookieSigningSecret === null) return null;
+  const { routingPaths, deletePaths, lifetime } = oauth2GatewayCookieConfiguration;
+  return { secret: cookieSigningSecret, prefix: stickyCookiePrefix, routingPaths, deletePaths, lifetime };
 }
 
 /** Limits of the connections to clusters. */

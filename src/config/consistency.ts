@@ -29,6 +29,7 @@ const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkVerification,
   checkMonitor,
   checkStatementPaths,
+  checkPrefix,
   checkCookies,
   checkAuthentication,
 ];
@@ -89,6 +90,12 @@ function checkStatementPaths({ additionalStatementPaths }: GatewayConfig, report
     else if (clash !== undefined) report(field, `must not lie under or above the statement path ${clash}`);
     seen.push(cut);
   }
+}
+
+function checkPrefix({ routing }: GatewayConfig, report: Report): void {
+  if (!routing.prefixSticky || routing.forwardedHeadersEnabled) return;
+  const message = 'must be true, as routing.prefixSticky is: clusters are told their prefix by a forwarded header';
+  report('routing.forwardedHeadersEnabled', message, 'routing.prefixSticky');
 }
 
 function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Report): void {

@@ -2,6 +2,7 @@ import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { classify } from './clusterError.ts';
+import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { Exchange, type ExchangeEnd } from './exchange.ts';
 import type { QueryOwner } from './stickiness.ts';
@@ -54,7 +55,9 @@ export class AskExchange extends Exchange {
       question.ask({
         path: question.upstream.basePath + this.#proxied.rawTarget,
         method: this.#proxied.method as Dispatcher.HttpMethod,
-        headers: lines,
+        headers: (this.#proxied.statementPath
+          ? tellingPrefix(this.#context, lines, question.cluster.name)
+          : lines) as string[],
         headersTimeout: settings().asyncTimeout,
       });
     }

@@ -4,8 +4,15 @@ import type { Registry } from 'prom-client';
 import type { Clock, Random } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
-import { decideGroup, type GroupDecision } from '../routing/groupDecision.ts';
-import { hasDotSegments, type PathPattern, ProxiedPaths, splitTarget } from '../routing/proxiedPaths.ts';
+import { splitClusterKey } from '../routing/clusterKey.ts';
+import { backTo, decideGroup, type GroupDecision } from '../routing/groupDecision.ts';
+import {
+  hasDotSegments,
+  type PathPattern,
+  ProxiedPaths,
+  type RequestTarget,
+  splitTarget,
+} from '../routing/proxiedPaths.ts';
 import { isAskable, isPlausible, recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS, type Refusal, renderRefusal } from '../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../routing/routingTable.ts';
@@ -14,11 +21,14 @@ import type { HistoryWriter, Store } from '../store/store.ts';
 import { AskExchange, unknownQuery } from './askExchange.ts';
 import { announcedLength, type BodyStart, emptyBody, hasBody, readStart } from './body.ts';
 import { codeOf } from './clusterError.ts';
+import { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneContext, DataPlaneSettings, ProxiedRequest } from './dataPlaneContext.ts';
 import { DataPlaneMetrics, type RequestKind } from './dataPlaneMetrics.ts';
 import { durationText } from './durationText.ts';
-import { ForwardExchange, tooLarge } from './forwardExchange.ts';
+import { ForwardExchange, type OtherReason, tooLarge } from './forwardExchange.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './forwardedCheck.ts';
+import { type Handshake, type HandshakeCookieOptions, HandshakeCookies } from './handshakeCookies.ts';
+import { PREFIXED_METHODS, routeByPrefix } from './prefixRouting.ts';
 import { type Analysis, headerOf, type RequestAnalyzer } from './requestAnalyzer.ts';
 import { RequestHeaders } from './requestHeaders.ts';
 import { defaultStickinessOptions, type QueryOwner, Stickiness, type StickinessOptions } from './stickiness.ts';
@@ -50,6 +60,10 @@ export interface DataPlaneOptions {
   readonly trustPeer: TrustPeer;
   /** Cookies of the gateway itself: never sent to a cluster. */
   readonly ownCookies: readonly string[];
+  /** `routing.prefixSticky`: follow-up URLs carry the key of their cluster; false by default. */
+  readonly prefixSticky?: boolean;
+  /** Cookies of OAuth2 logins; null, the default, for none. */
+  readonly handshakeCookies?: HandshakeCookieOptions | null;
   readonly upstream: UpstreamOptions;
   readonly stickiness?: Partial<StickinessOptions>;
   readonly settings: DataPlaneSettings;
@@ -94,6 +108,8 @@ class QueryDataPlane implements DataPlane {
     this.#groupHeader = names.headerKey('Routing-Group');
     const settings = () => this.#settings;
     const upstreams = new Upstreams(options.upstream, clock);
+    const keys = new ClusterKeys(table);
+    const cookies = options.handshakeCookies ?? null;
     this.#context = {
       names,
       table,
@@ -108,6 +124,8 @@ class QueryDataPlane implements DataPlane {
         },
         { ...defaultStickinessOptions, ...options.stickiness },
       ),
+      prefixes: options.prefixSticky === true ? keys : null,
+      handshakes: cookies === null ? null : new HandshakeCookies(cookies, keys, clock),
       upstreams,
       headers: new RequestHeaders({
         names,
@@ -142,25 +160,34 @@ class QueryDataPlane implements DataPlane {
   }
 
   handles(rawUrl: string): boolean {
+    const target = this.#targetOf(rawUrl)?.target;
+    return target !== undefined && this.#context.paths.kindOf(target.path) !== null;
+  }
+
+  /** The request target, with the key of a cluster taken off its path. */
+  #targetOf(rawUrl: string): { readonly key: string | null; readonly target: RequestTarget } | null {
     const target = splitTarget(rawUrl);
-    return target !== null && this.#context.paths.kindOf(target.path) !== null;
+    if (target === null) return null;
+    return (this.#context.prefixes === null ? null : splitClusterKey(target)) ?? { key: null, target };
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const target = splitTarget(request.url ?? '');
-    const pathKind = target === null ? null : this.#context.paths.kindOf(target.path);
-    if (target === null || pathKind === null) {
+    const asked = this.#targetOf(request.url ?? '');
+    const pathKind = asked === null ? null : this.#context.paths.kindOf(asked.target.path);
+    if (asked === null || pathKind === null) {
       answer(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');
       return;
     }
+    const { key, target } = asked;
     const method = request.method ?? '';
-    const isSubmission = method === 'POST' && this.#context.paths.isSubmissionPath(target.path);
+    const isSubmission = key === null && method === 'POST' && this.#context.paths.isSubmissionPath(target.path);
     const proxied: ProxiedRequest = {
       request,
       response,
       method,
       target,
       rawTarget: target.query === null ? target.path : `${target.path}?${target.query}`,
+      clusterKey: key,
       pathKind,
       statementPath: pathKind === 'statement' && this.#context.paths.statementPathOf(target.path) !== null,
       kind: kindOf(pathKind, isSubmission),
@@ -187,7 +214,7 @@ class QueryDataPlane implements DataPlane {
   }
 
   #route(proxied: ProxiedRequest, isSubmission: boolean): void {
-    const { method, request, response, target } = proxied;
+    const { method, request, response, target, clusterKey } = proxied;
     if (hasDotSegments(target.path)) {
       const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
       this.#refuse(proxied, { reason: 'dot_segments', message, queryId: null });
@@ -201,7 +228,7 @@ class QueryDataPlane implements DataPlane {
       case 'POST':
         break;
       case 'OPTIONS':
-        answer(response, 200, ['allow', ALLOWED_METHODS], '');
+        answer(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : PREFIXED_METHODS], '');
         return;
       default: {
         const message = `Method ${method} is not proxied; allowed are ${ALLOWED_METHODS}.`;
@@ -215,6 +242,7 @@ class QueryDataPlane implements DataPlane {
       return;
     }
     if (isSubmission) this.#submit(proxied);
+    else if (clusterKey !== null) this.#byPrefix(proxied, clusterKey);
     else {
       const id =
         method === 'POST' ? null : recognizeQueryId(this.#context.paths, proxied.pathKind, target.path, target.query);
@@ -289,9 +317,22 @@ class QueryDataPlane implements DataPlane {
 
   /** A proxied request that is neither a submission nor about a known query: routed like a new one. */
   #decideOther(proxied: ProxiedRequest): void {
+    const { handshakes } = this.#context;
+    const handshake = handshakes?.read(proxied.target.path, () => proxied.request.headers.cookie) ?? null;
+    if (handshake !== null && handshake.cluster !== null) {
+      const { cluster } = handshake;
+      this.#forwardTo(proxied, {
+        queryId: null,
+        decision: backTo(cluster, 'cookie'),
+        cluster,
+        fallback: false,
+        handshake,
+      });
+      return;
+    }
     const table = this.#context.table.current;
     if (table.rules === null) {
-      this.#forward(proxied, table, this.#groupOf(proxied, null));
+      this.#forward(proxied, table, this.#groupOf(proxied, null), handshake);
       return;
     }
     const needed = table.rules.needsAnalysis
@@ -299,12 +340,13 @@ class QueryDataPlane implements DataPlane {
       : { user: { user: null, userInfo: null }, queryProperties: null };
     this.#settle(proxied, needed, (analysis) => {
       const ruled = this.#askRules(proxied, table, analysis, null, table.rules?.needsAnalysis === true);
-      if (!this.#refuseRejected(proxied, ruled)) this.#forward(proxied, table, this.#groupOf(proxied, ruled));
+      if (!this.#refuseRejected(proxied, ruled))
+        this.#forward(proxied, table, this.#groupOf(proxied, ruled), handshake);
     });
   }
 
-  #forward(proxied: ProxiedRequest, table: RoutingTable, decision: GroupDecision): void {
-    const { random, upstreams } = this.#context;
+  #forward(proxied: ProxiedRequest, table: RoutingTable, decision: GroupDecision, handshake: Handshake | null): void {
+    const { random } = this.#context;
     const { defaultRoutingGroup } = this.#settings;
     const choice = chooseCluster(table, decision, defaultRoutingGroup, null, random);
     if (choice.cluster === null) {
@@ -316,9 +358,39 @@ class QueryDataPlane implements DataPlane {
       return;
     }
     const { cluster, fallback } = choice;
-    const upstream = upstreams.get(cluster.proxyTo);
+    this.#forwardTo(proxied, { queryId: null, decision, cluster, fallback, handshake });
+  }
+
+  #forwardTo(proxied: ProxiedRequest, reason: OtherReason): void {
+    const upstream = this.#context.upstreams.get(reason.cluster.proxyTo);
     if (upstream === null) this.#answerFailure(proxied, new Error('proxyTo is no HTTP URL'), false);
-    else new ForwardExchange(this.#context, proxied, { queryId: null, decision, cluster, fallback }).start(upstream);
+    else new ForwardExchange(this.#context, proxied, reason).start(upstream);
+  }
+
+  /** A request whose URL says which cluster it belongs to. */
+  #byPrefix(proxied: ProxiedRequest, key: string): void {
+    const { prefixes, metrics } = this.#context;
+    if (prefixes === null) return;
+    this.#settle(proxied, routeByPrefix(this.#context, prefixes, proxied, key), (route) => {
+      switch (route.to) {
+        case 'owner':
+          metrics.lookup('prefix');
+          this.#toOwner(proxied, route.queryId, route.owner);
+          break;
+        case 'cluster': {
+          const { cluster } = route;
+          const decision = backTo(cluster, 'prefix');
+          this.#forwardTo(proxied, { queryId: null, decision, cluster, fallback: false, handshake: null });
+          break;
+        }
+        case 'redirect':
+          this.#finishOwn(proxied);
+          answer(proxied.response, 307, ['location', route.location], '');
+          break;
+        default:
+          this.#refuse(proxied, route.refusal);
+      }
+    });
   }
 
   #followUp(proxied: ProxiedRequest, id: string): void {

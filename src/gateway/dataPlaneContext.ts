@@ -6,8 +6,10 @@ import type { PathKind, ProxiedPaths, RequestTarget } from '../routing/proxiedPa
 import type { Refusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { HistoryWriter } from '../store/store.ts';
+import type { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneMetrics, RequestKind } from './dataPlaneMetrics.ts';
 import type { ForwardedCheck } from './forwardedCheck.ts';
+import type { HandshakeCookies } from './handshakeCookies.ts';
 import type { RequestAnalyzer } from './requestAnalyzer.ts';
 import type { RequestHeaders } from './requestHeaders.ts';
 import type { Stickiness } from './stickiness.ts';
@@ -59,6 +61,8 @@ export interface ProxiedRequest {
   readonly target: RequestTarget;
   /** Path and query string for the cluster. */
   readonly rawTarget: string;
+  /** Key of a cluster that stood before the path (`routing.prefixSticky`); null for none. */
+  readonly clusterKey: string | null;
   readonly pathKind: PathKind;
   /** Below a statement path: refusals come in the engine's protocol. */
   readonly statementPath: boolean;
@@ -73,6 +77,10 @@ export interface DataPlaneContext {
   readonly table: { readonly current: RoutingTable };
   readonly paths: ProxiedPaths;
   readonly stickiness: Stickiness;
+  /** Tells clusters their keys as a path prefix; null unless `routing.prefixSticky`. */
+  readonly prefixes: ClusterKeys | null;
+  /** Cookies of OAuth2 logins; null unless they are used. */
+  readonly handshakes: HandshakeCookies | null;
   readonly upstreams: Upstreams;
   readonly headers: RequestHeaders;
   readonly metrics: DataPlaneMetrics;

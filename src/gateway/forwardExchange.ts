@@ -4,21 +4,26 @@ import type { GroupDecision } from '../routing/groupDecision.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { BodyRelay, hasBody } from './body.ts';
 import { classify, isOwnFault, isReset } from './clusterError.ts';
+import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
+import type { Handshake } from './handshakeCookies.ts';
 import type { QueryOwner } from './stickiness.ts';
 import type { Upstream } from './upstreams.ts';
 
 /** Why a request goes where it goes: the query it belongs to, or a decision like that of a submission. */
-export type ForwardReason =
-  | { readonly queryId: string; readonly owner: QueryOwner }
-  | {
-      readonly queryId: null;
-      readonly decision: GroupDecision;
-      readonly cluster: ClusterEntry;
-      readonly fallback: boolean;
-    };
+export type ForwardReason = { readonly queryId: string; readonly owner: QueryOwner } | OtherReason;
+
+/** A decision like that of a submission. */
+export interface OtherReason {
+  readonly queryId: null;
+  readonly decision: GroupDecision;
+  readonly cluster: ClusterEntry;
+  readonly fallback: boolean;
+  /** A step of an OAuth2 login, whose cookie the answer sets or ends; null for all other requests. */
+  readonly handshake: Handshake | null;
+}
 
 /** Any proxied request but a submission: streamed through to one cluster. */
 export class ForwardExchange extends Exchange {
@@ -58,7 +63,13 @@ export class ForwardExchange extends Exchange {
       this.#context.refuse(this.#proxied, overloaded(this.#clusterName()));
       return;
     }
-    this.send(upstream, this.#outgoing);
+    this.send(upstream, this.#outgoingTo());
+  }
+
+  /** Answers of statement paths hold URLs: only there the cluster is told its prefix. */
+  #outgoingTo(): OutgoingRequest {
+    if (!this.#proxied.statementPath || this.#context.prefixes === null) return this.#outgoing;
+    return { ...this.#outgoing, headers: tellingPrefix(this.#context, this.#outgoing.headers, this.#clusterName()) };
   }
 
   protected override failed(error: Error): void {
@@ -78,12 +89,12 @@ export class ForwardExchange extends Exchange {
     if (this.sent && !this.answered && isReset(error) && !this.#repeated && idempotent) {
       // An idle connection may be closed just as the request is written; these methods may be repeated (RFC 9110 §9.2.2).
       this.#repeated = true;
-      this.send(upstream, this.#outgoing);
+      this.send(upstream, this.#outgoingTo());
       return;
     }
     if (this.#reason.queryId !== null) this.#ownerFailed(this.#reason.queryId, upstream, error, reason);
     else if (this.sent || isOwnFault(error) || this.#outgoing.body !== null) this.#giveUp(error);
-    else this.#elsewhere(this.#reason.decision, this.#reason.cluster, reason);
+    else this.#elsewhere(this.#reason, reason);
   }
 
   protected override holds(status: number, _headers: IncomingHttpHeaders): boolean {
@@ -114,10 +125,18 @@ export class ForwardExchange extends Exchange {
   }
 
   protected override extraLines(): readonly string[] | null {
-    if (!this.#context.settings().explainHeader) return null;
-    return this.#reason.queryId === null
-      ? explainLine(this.#context.names, this.#reason.decision, this.#reason.cluster.name, this.#reason.fallback)
-      : explainLine(this.#context.names, null, this.#reason.owner.cluster, false);
+    const reason = this.#reason;
+    const handshake = reason.queryId === null ? reason.handshake : null;
+    const explained = this.#context.settings().explainHeader;
+    if (handshake === null && !explained) return null;
+    const cluster = this.#clusterName();
+    const lines = handshake === null ? [] : [...handshake.linesFor(cluster)];
+    if (explained) {
+      const { names } = this.#context;
+      if (reason.queryId === null) lines.push(...explainLine(names, reason.decision, cluster, reason.fallback));
+      else lines.push(...explainLine(names, null, cluster, false));
+    }
+    return lines;
   }
 
   protected override finished(end: ExchangeEnd): void {
@@ -141,7 +160,7 @@ export class ForwardExchange extends Exchange {
   }
 
   /** The next cluster of the group takes over, as nothing was sent yet. */
-  #elsewhere(decision: GroupDecision, failed: ClusterEntry, reason: string): void {
+  #elsewhere({ decision, cluster: failed, handshake }: OtherReason, reason: string): void {
     const { table, settings, random, upstreams } = this.#context;
     this.#excluded ??= new Map();
     this.#excluded.set(failed.name, reason);
@@ -157,7 +176,7 @@ export class ForwardExchange extends Exchange {
       });
       return;
     }
-    this.#reason = { queryId: null, decision, cluster: choice.cluster, fallback: choice.fallback };
+    this.#reason = { queryId: null, decision, cluster: choice.cluster, fallback: choice.fallback, handshake };
     this.start(upstream);
   }
 

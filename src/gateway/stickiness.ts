@@ -13,7 +13,7 @@ export interface QueryOwner {
 }
 
 /** Where an owner was found; label of the lookup metric. */
-export type LookupSource = 'memory' | 'coordinator' | 'query' | 'history' | 'asked' | 'missed' | 'unknown';
+export type LookupSource = 'prefix' | 'memory' | 'coordinator' | 'query' | 'history' | 'asked' | 'missed' | 'unknown';
 
 /** Times and bounds of stickiness (design.md, fixed point 7); times in milliseconds. */
 export interface StickinessOptions {
@@ -125,6 +125,15 @@ export class Stickiness {
       }
     }
     return this.#fullIds.get(id) ?? null;
+  }
+
+  /** The owner that was learned last among those that fulfil a condition. */
+  newestOwner(condition: (owner: QueryOwner) => boolean): QueryOwner | null {
+    let newest: Coordinator | null = null;
+    for (const known of this.#coordinators.values()) {
+      if ((newest === null || known.order > newest.order) && condition(known.owner)) newest = known;
+    }
+    return newest === null ? null : newest.owner;
   }
 
   /** Whether the id was unknown everywhere a moment ago. */

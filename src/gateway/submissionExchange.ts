@@ -8,6 +8,7 @@ import { storedTrace } from '../rules/decision.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { BodyRelay, type BodyStart } from './body.ts';
 import { classify, isOwnFault, isReset } from './clusterError.ts';
+import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
@@ -88,7 +89,12 @@ export class SubmissionExchange extends Exchange {
     this.#fallback = fallback;
     if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is no HTTP URL`));
     else if (upstream.overloaded) this.#refuse(overloaded(cluster.name));
-    else this.send(upstream, this.#outgoing);
+    else this.send(upstream, this.#outgoingTo(cluster));
+  }
+
+  #outgoingTo({ name }: ClusterEntry): OutgoingRequest {
+    if (this.#context.prefixes === null) return this.#outgoing;
+    return { ...this.#outgoing, headers: tellingPrefix(this.#context, this.#outgoing.headers, name) };
   }
 
   #refuse(refusal: Refusal): void {

@@ -7,12 +7,32 @@ export interface GroupDecision {
   readonly cluster: string | null;
   /** Rule that set group or cluster; null when none did. */
   readonly rule: string | null;
-  readonly decidedBy: 'rule' | 'header' | 'default';
+  /** `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake leads back to it. */
+  readonly decidedBy: 'rule' | 'header' | 'default' | 'prefix' | 'cookie';
   readonly onUnavailable: 'fallback' | 'reject';
   readonly trace: readonly RuleTrace[];
 }
 
 const noTrace: readonly RuleTrace[] = [];
+
+/**
+ * The decision of a request that belongs to one cluster, as its URL or a cookie says. The cluster of a URL alone can
+ * answer; the one of a cookie may be replaced by another of its group, where the handshake starts anew.
+ */
+export function backTo(
+  { name, routingGroup }: { readonly name: string; readonly routingGroup: string },
+  decidedBy: 'prefix' | 'cookie',
+): GroupDecision {
+  const only = decidedBy === 'prefix';
+  return {
+    group: routingGroup,
+    cluster: only ? name : null,
+    rule: null,
+    decidedBy,
+    onUnavailable: only ? 'reject' : 'fallback',
+    trace: noTrace,
+  };
+}
 
 /**
  * Decides the routing group (spec.md: Default routing, Common outcome rules; contract.md §4): what the rules set, else

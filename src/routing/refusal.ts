@@ -5,6 +5,7 @@ export type RefusalReason =
   | 'no_cluster'
   | 'pending'
   | 'unknown_query'
+  | 'unknown_prefix'
   | 'owner_gone'
   | 'too_many_lookups'
   | 'overloaded'
@@ -19,6 +20,8 @@ export interface Refusal {
   readonly message: string;
   /** The query that a follow-up named; null for submissions. */
   readonly queryId: string | null;
+  /** Methods that the path takes, for reason `method`; all that are proxied by default. */
+  readonly allow?: string;
 }
 
 /** An answer of the gateway itself. */
@@ -54,6 +57,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   no_cluster: { status: 503, engine: internalError(5, 'NO_NODES_AVAILABLE'), retryAfterSeconds: 5 },
   pending: { status: 503, engine: null, retryAfterSeconds: 1 },
   unknown_query: { status: 404, engine: userError(5, 'NOT_FOUND') },
+  unknown_prefix: { status: 404, engine: userError(5, 'NOT_FOUND') },
   owner_gone: { status: 404, engine: internalError(22, 'REMOTE_HOST_GONE') },
   too_many_lookups: { status: 503, engine: null, retryAfterSeconds: 1 },
   overloaded: { status: 503, engine: null, retryAfterSeconds: 1 },
@@ -93,7 +97,7 @@ export function renderRefusal(refusal: Refusal, style: RefusalStyle): PlainAnswe
   }
   const headers = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
   if (form.retryAfterSeconds !== undefined) headers.push('retry-after', String(form.retryAfterSeconds));
-  if (refusal.reason === 'method') headers.push('allow', ALLOWED_METHODS);
+  if (refusal.reason === 'method') headers.push('allow', refusal.allow ?? ALLOWED_METHODS);
   return { status: form.status, headers, body: `${refusal.message}\n` };
 }
 

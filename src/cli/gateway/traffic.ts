@@ -5,7 +5,7 @@ import type { HealthMonitors } from '../../gateway/healthMonitors.ts';
 import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
-import { dataPlaneSettings, upstreamOptions } from '../settings.ts';
+import { dataPlaneSettings, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
 import type { Control } from './control.ts';
 import type { Frame } from './frame.ts';
 import type { Storage } from './storage.ts';
@@ -41,6 +41,8 @@ export function openDataPlane(
       extraWhitelistPaths: config.extraWhitelistPaths.map((pattern) => RE2JS.compile(pattern)),
       trustPeer,
       ownCookies: ownCookies(names),
+      prefixSticky: config.routing.prefixSticky,
+      handshakeCookies: handshakeCookieOptions(config, names),
       upstream: upstreamOptions(config),
       settings: dataPlaneSettings(config),
     },

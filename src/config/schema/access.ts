@@ -179,7 +179,7 @@ export const gatewayCookieConfiguration = section(
       secret: true,
     }),
   },
-  { description: 'Sticky cookies of the OAuth2 handshake.', ...unlessBuilt('handshakeCookies') },
+  { description: 'Sticky cookies of the OAuth2 handshake.' },
 );
 
 /** `oauth2GatewayCookieConfiguration` (contract.md §3). */
@@ -195,5 +195,5 @@ export const oauth2GatewayCookieConfiguration = section(
     }),
     lifetime: duration({ description: 'Life of the cookie.', default: 600_000, minimum: 1000, maximum: 86_400_000 }),
   },
-  { description: 'The cookie of the OAuth2 handshake.', ...unlessBuilt('handshakeCookies') },
+  { description: 'The cookie of the OAuth2 handshake.' },
 );

@@ -5,10 +5,8 @@
 const pendingFeatures = {
   cancelOnDisconnect: 'this version leaves queries running when their client goes away',
   externalRules: 'this version does not ask external rules services',
-  handshakeCookies: 'sticky cookies of the OAuth2 handshake are not built into this version',
   leastLoaded: 'this version chooses at random by weight',
   monitorsWithLogin: 'this version checks health by INFO_API or NOOP',
-  prefixSticky: 'this version keeps queries on their cluster by their ids alone',
   tls: 'this version serves and connects by the address given; TLS for clients belongs to a proxy before it',
   tracing: 'traces are not built into this version',
   userInterface: 'this version has no user interface of its own',
@@ -18,10 +16,8 @@ const pendingFeatures = {
 export type Feature =
   | 'cancelOnDisconnect'
   | 'externalRules'
-  | 'handshakeCookies'
   | 'leastLoaded'
   | 'monitorsWithLogin'
-  | 'prefixSticky'
   | 'resourceGroups'
   | 'tls'
   | 'tracing'

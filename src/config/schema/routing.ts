@@ -43,9 +43,9 @@ export const routing = section(
       live: true,
     }),
     prefixSticky: flag({
-      description: 'Whether follow-up URLs carry their cluster by X-Forwarded-Prefix.',
+      description:
+        'Whether follow-up URLs carry a key of their cluster as first path segment, told to clusters by X-Forwarded-Prefix.',
       default: false,
-      ...unlessBuilt('prefixSticky'),
     }),
     cancelQueryOnDisconnect: flag({
       description: 'Whether a query is cancelled when its client goes away in the middle of an answer.',

@@ -1,0 +1,173 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Clock } from '../model/clock.ts';
+import type { ClusterEntry } from '../routing/routingTable.ts';
+import type { ClusterKeys } from './clusterKeys.ts';
+
+/** How cookies of the handshake are made (contract.md §3). */
+export interface HandshakeCookieOptions {
+  /** `gatewayCookieConfiguration.cookieSigningSecret`, the same on all replicas. */
+  readonly secret: string;
+  /** `ProductNames.stickyCookiePrefix`: all cookies whose names begin so are looked at. */
+  readonly prefix: string;
+  /** Paths at and below which the cookie is set, and which it steers. */
+  readonly routingPaths: readonly string[];
+  /** Paths that it steers as well and that end it. */
+  readonly deletePaths: readonly string[];
+  /** Milliseconds. */
+  readonly lifetime: number;
+}
+
+/** What the cookies of a request on a steered path say. */
+export interface Handshake {
+  /** The cluster that the handshake began on; null where no cookie counts. */
+  readonly cluster: ClusterEntry | null;
+  /** Lines of the answer: they set the cookie where it is missing or names another cluster, or end it. */
+  linesFor(answering: string): readonly string[];
+}
+
+/** Content of a cookie; keys in this order are what is signed. */
+interface Content {
+  /** Key of the cluster, which tells its address to nobody. */
+  readonly backend: string;
+  readonly deletePaths: readonly string[];
+  /** Name of the cookie: the value of another one does not count. */
+  readonly name: string;
+  /** Of several cookies that steer a path the lowest wins, then the oldest. */
+  readonly priority: number;
+  readonly routingPaths: readonly string[];
+  /** When it was made, milliseconds. */
+  readonly ts: number;
+  /** Milliseconds. */
+  readonly ttl: number;
+}
+
+const COOKIE = 'OAUTH2';
+/** There is one kind of cookie so far. */
+const PRIORITY = 0;
+/** Ours are about 300 characters; longer ones are not worth a signature. */
+const MAX_VALUE = 4096;
+/** Cookies of the prefix that are looked at. */
+const MAX_COOKIES = 16;
+
+/**
+ * Cookies that lead the steps of an OAuth2 login back to the cluster it began on: engines keep its state in memory, and
+ * its requests carry no query id. Signed: what a client makes up, and what is expired, does not count, but is no error.
+ */
+export class HandshakeCookies {
+  readonly #options: HandshakeCookieOptions;
+  readonly #keys: ClusterKeys;
+  readonly #clock: Clock;
+  readonly #name: string;
+  readonly #steered: readonly string[];
+
+  constructor(options: HandshakeCookieOptions, keys: ClusterKeys, clock: Clock) {
+    this.#options = options;
+    this.#keys = keys;
+    this.#clock = clock;
+    this.#name = `${options.prefix}${COOKIE}`;
+    this.#steered = [...options.routingPaths, ...options.deletePaths];
+  }
+
+  /**
+   * What the cookies say of a request.
+   * @param header all lines of `Cookie`, joined by "; "; asked for where the path is steered
+   * @returns null for all other paths
+   */
+  read(path: string, header: () => string | undefined): Handshake | null {
+    if (!isUnder(path, this.#steered)) return null;
+    const cookies = this.#cookies(header() ?? '');
+    const now = this.#clock.now();
+    const counting = cookies
+      .flatMap(({ name, value }) => this.#open(name, value) ?? [])
+      .filter((content) => now < content.ts + content.ttl && isUnder(path, steeredBy(content)))
+      .map((content) => ({ content, cluster: this.#keys.clusterOf(content.backend) }))
+      .filter(({ cluster }) => cluster !== null)
+      .sort((a, b) => a.content.priority - b.content.priority || a.content.ts - b.content.ts);
+    const cluster = counting[0]?.cluster ?? null;
+    const ends = this.#options.deletePaths.includes(path);
+    const sent = cookies.some(({ name }) => name === this.#name);
+    const begins = !ends && isUnder(path, this.#options.routingPaths);
+    return {
+      cluster,
+      linesFor: (answering) => {
+        if (ends) return sent ? this.#line('delete', 0) : [];
+        return begins && cluster?.name !== answering ? this.#line(this.#make(answering), this.#options.lifetime) : [];
+      },
+    };
+  }
+
+  #line(value: string, lifetime: number): readonly string[] {
+    const attributes = `Max-Age=${Math.floor(lifetime / 1000)}; Path=/; Secure; HttpOnly; SameSite=Lax`;
+    return ['Set-Cookie', `${this.#name}=${value}; ${attributes}`];
+  }
+
+  #make(cluster: string): string {
+    const { routingPaths, deletePaths, lifetime } = this.#options;
+    const content: Content = {
+      backend: this.#keys.keyOf(cluster),
+      deletePaths,
+      name: this.#name,
+      priority: PRIORITY,
+      routingPaths,
+      ts: this.#clock.now(),
+      ttl: lifetime,
+    };
+    return Buffer.from(JSON.stringify({ ...content, signature: this.#sign(content) })).toString('base64url');
+  }
+
+  #sign({ backend, deletePaths, name, priority, routingPaths, ts, ttl }: Content): string {
+    const text = JSON.stringify({ backend, deletePaths, name, priority, routingPaths, ts, ttl });
+    return createHmac('sha256', this.#options.secret).update(text).digest('hex');
+  }
+
+  /** Content of a cookie that this gateway, or another replica, has made under that name; null for any other. */
+  #open(name: string, value: string): Content | null {
+    const parsed = parseContent(value);
+    if (parsed === null || parsed.content.name !== name) return null;
+    const expected = Buffer.from(this.#sign(parsed.content));
+    const given = Buffer.from(parsed.signature);
+    return given.length === expected.length && timingSafeEqual(given, expected) ? parsed.content : null;
+  }
+
+  #cookies(header: string): readonly { readonly name: string; readonly value: string }[] {
+    const found: { name: string; value: string }[] = [];
+    for (const pair of header.split(';')) {
+      const equals = pair.indexOf('=');
+      const name = pair.slice(0, Math.max(equals, 0)).trim();
+      if (!name.startsWith(this.#options.prefix)) continue;
+      const value = pair.slice(equals + 1).trim();
+      if (value.length <= MAX_VALUE) found.push({ name, value });
+      if (found.length === MAX_COOKIES) break;
+    }
+    return found;
+  }
+}
+
+/** Whether a path is one of the paths, or below one. */
+function isUnder(path: string, bases: readonly string[]): boolean {
+  return bases.some((base) => {
+    const cut = base.replace(/\/+$/, '');
+    return path === cut || (path.startsWith(cut) && path.charCodeAt(cut.length) === 47);
+  });
+}
+
+function steeredBy({ routingPaths, deletePaths }: Content): readonly string[] {
+  return [...routingPaths, ...deletePaths];
+}
+
+function parseContent(value: string): { readonly content: Content; readonly signature: string } | null {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(Buffer.from(value, 'base64url').toString('utf8'));
+  } catch {
+    return null;
+  }
+  if (typeof parsed !== 'object' || parsed === null) return null;
+  const { signature, backend, deletePaths, name, priority, routingPaths, ts, ttl } = parsed as Record<string, unknown>;
+  const texts = (list: unknown): list is readonly string[] =>
+    Array.isArray(list) && list.every((one) => typeof one === 'string');
+  if (typeof signature !== 'string' || typeof backend !== 'string' || typeof name !== 'string') return null;
+  if (typeof priority !== 'number' || typeof ts !== 'number' || typeof ttl !== 'number') return null;
+  if (!texts(routingPaths) || !texts(deletePaths)) return null;
+  return { content: { backend, deletePaths, name, priority, routingPaths, ts, ttl }, signature };
+}

@@ -1,0 +1,114 @@
+import { isPlausible, recognizeQueryId } from '../routing/queryId.ts';
+import type { Refusal } from '../routing/refusal.ts';
+import { type ClusterEntry, neverChecked } from '../routing/routingTable.ts';
+import { unknownQuery } from './askExchange.ts';
+import type { ClusterKeys } from './clusterKeys.ts';
+import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
+import type { QueryOwner } from './stickiness.ts';
+
+/** Where a request goes whose path began with a cluster's key. */
+export type PrefixRoute =
+  | { readonly to: 'owner'; readonly queryId: string; readonly owner: QueryOwner }
+  | { readonly to: 'cluster'; readonly cluster: ClusterEntry }
+  | { readonly to: 'refusal'; readonly refusal: Refusal }
+  /** The same path without the key. */
+  | { readonly to: 'redirect'; readonly location: string };
+
+/** Methods of the URLs that carry a key: clients poll, cancel, download and acknowledge with these. */
+export const PREFIXED_METHODS = 'GET, HEAD, DELETE, OPTIONS';
+
+/**
+ * Routes by the key in front of the path (`routing.prefixSticky`). Only what belongs to a query goes to the key's
+ * cluster: paths that hold a query id, and spooled segments. With anything else, whoever makes up a key could choose
+ * the cluster that serves him, also one that takes no queries at the moment.
+ */
+export function routeByPrefix(
+  context: Pick<DataPlaneContext, 'paths' | 'stickiness'>,
+  keys: ClusterKeys,
+  proxied: Pick<ProxiedRequest, 'method' | 'pathKind' | 'target' | 'rawTarget'>,
+  key: string,
+): PrefixRoute | Promise<PrefixRoute> {
+  const { method, pathKind, target } = proxied;
+  if (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE') {
+    const message = `A URL of a query takes ${PREFIXED_METHODS}; submit queries without its first path segment.`;
+    return refused({ reason: 'method', message, queryId: null, allow: PREFIXED_METHODS });
+  }
+  if (pathKind === 'other') {
+    if (isBelow(target.path, '/v1/spooled')) return routeSegment(context, keys, key);
+    return isBelow(target.path, '/oauth2') ? { to: 'redirect', location: proxied.rawTarget } : notOfAQuery();
+  }
+  // Only pages of the web interface name their query in the query string.
+  const id = recognizeQueryId(context.paths, pathKind, target.path, pathKind === 'ui' ? target.query : null);
+  if (id === null) {
+    // Pages load scripts and styles relative to themselves.
+    return pathKind === 'ui' && method !== 'DELETE' ? { to: 'redirect', location: proxied.rawTarget } : notOfAQuery();
+  }
+  return isPlausible(id) ? routeQuery(context, keys, key, id) : refused(unknownQuery(id));
+}
+
+function routeQuery(
+  { stickiness }: Pick<DataPlaneContext, 'stickiness'>,
+  keys: ClusterKeys,
+  key: string,
+  queryId: string,
+): PrefixRoute | Promise<PrefixRoute> {
+  // Memory first: it knows the address that the query was submitted to, also when the cluster has moved since.
+  const known = stickiness.ownerNow(queryId);
+  if (known !== null && keys.keyOf(known.cluster) === key) return { to: 'owner', queryId, owner: known };
+  const cluster = keys.clusterOf(key);
+  if (cluster !== null) {
+    return { to: 'owner', queryId, owner: { cluster: cluster.name, baseUrl: cluster.proxyTo } };
+  }
+  // Deleted from the registry: the database may know whose query it is.
+  return stickiness
+    .find(queryId)
+    .then((found) =>
+      found !== null && keys.keyOf(found.owner.cluster) === key
+        ? { to: 'owner', queryId, owner: found.owner }
+        : unknownKey(queryId),
+    );
+}
+
+function routeSegment(
+  { stickiness }: Pick<DataPlaneContext, 'stickiness'>,
+  keys: ClusterKeys,
+  key: string,
+): PrefixRoute {
+  const cluster = keys.clusterOf(key);
+  if (cluster !== null) return { to: 'cluster', cluster };
+  const owner = stickiness.newestOwner(({ cluster: name }) => name !== '' && keys.keyOf(name) === key);
+  return owner === null ? unknownKey(null) : { to: 'cluster', cluster: deletedCluster(owner) };
+}
+
+/** A cluster that is no longer registered, but still serves what is left of its queries. */
+function deletedCluster({ cluster, baseUrl }: QueryOwner): ClusterEntry {
+  return {
+    name: cluster,
+    proxyTo: baseUrl,
+    externalUrl: '',
+    routingGroup: '',
+    active: false,
+    weight: 0,
+    healthCheck: null,
+    origin: 'resource',
+    health: neverChecked,
+  };
+}
+
+function isBelow(path: string, base: string): boolean {
+  return path.startsWith(base) && path.charCodeAt(base.length) === 47;
+}
+
+function refused(refusal: Refusal): PrefixRoute {
+  return { to: 'refusal', refusal };
+}
+
+function unknownKey(queryId: string | null): PrefixRoute {
+  const message = 'The first segment of the URL names no cluster behind this gateway. Run the query again.';
+  return refused({ reason: 'unknown_prefix', message, queryId });
+}
+
+function notOfAQuery(): PrefixRoute {
+  const message = 'Only the URLs of a query begin with the key of a cluster; ask without the first path segment.';
+  return refused({ reason: 'unknown_prefix', message, queryId: null });
+}

@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto';
+import type { RequestTarget } from './proxiedPaths.ts';
+
+/** `k` and this many hexadecimal digits. */
+const DIGITS = 16;
+const SEGMENT_END = DIGITS + 2;
+const keyForm = new RegExp(`^k[0-9a-f]{${DIGITS}}$`);
+
+/**
+ * Opaque key of a cluster: in the URLs of `routing.prefixSticky` and in cookies of the OAuth2 handshake. It follows from
+ * the registry name alone, so that every replica makes the same one and none has to be told. It names nothing to those
+ * who do not know the name, but it is no secret.
+ */
+export function clusterKey(name: string): string {
+  return `k${createHash('sha256').update(`cluster ${name}`).digest('hex').slice(0, DIGITS)}`;
+}
+
+/** A request target whose path begins with a cluster's key. */
+export interface PrefixedTarget {
+  readonly key: string;
+  /** The target without the key: what the cluster is asked. */
+  readonly target: RequestTarget;
+}
+
+/** Splits a target into the key and the rest; null where its first segment is not of a key's form. */
+export function splitClusterKey(target: RequestTarget): PrefixedTarget | null {
+  const { path, query } = target;
+  // "k" and the slash after the segment: no other path costs more than two comparisons.
+  if (path.charCodeAt(1) !== 107 || path.charCodeAt(SEGMENT_END) !== 47) return null;
+  const key = path.slice(1, SEGMENT_END);
+  return keyForm.test(key) ? { key, target: { path: path.slice(SEGMENT_END), query } } : null;
+}

@@ -1,0 +1,195 @@
+import { createHmac } from 'node:crypto';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { HandshakeCookieOptions } from '../../../src/gateway/handshakeCookies.ts';
+import { clusterKey } from '../../../src/routing/clusterKey.ts';
+import {
+  closeAll,
+  clusterAt,
+  freePort,
+  startGateway,
+  startServer,
+  type TestGatewayOptions,
+} from '../../support/gateway.ts';
+import { type RawResponse, send } from '../../support/rawHttp.ts';
+
+afterEach(closeAll);
+
+const secret = 'of all replicas';
+const options: HandshakeCookieOptions = {
+  secret,
+  prefix: 'EG.',
+  routingPaths: ['/oauth2'],
+  deletePaths: ['/logout', '/oauth2/logout'],
+  lifetime: 600_000,
+};
+
+/** Clusters that tell their names. */
+const clustersOf = (...names: string[]) =>
+  Promise.all(
+    names.map(async (name) => {
+      const { url } = await startServer((request, response) => {
+        request.resume();
+        response.writeHead(200, { 'x-name': name, 'set-cookie': '__Secure-Engine-OAuth2-Nonce=n' });
+        response.end(request.headers.cookie ?? '');
+      });
+      return clusterAt(name, url);
+    }),
+  );
+const replica = (more: TestGatewayOptions, cookies: Partial<HandshakeCookieOptions> = {}) =>
+  startGateway({ ...more, dataPlane: { handshakeCookies: { ...options, ...cookies }, ...more.dataPlane } });
+const ours = (answer: RawResponse) =>
+  [answer.headers['set-cookie'] ?? []].flat().filter((line) => line.startsWith('EG.OAUTH2='));
+const ask = (url: string, path: string, cookie?: string, method = 'GET') =>
+  send(url, path, { method, headers: cookie === undefined ? [] : ['Cookie', cookie] });
+const pairOf = (line: string) => line.slice(0, line.indexOf(';'));
+
+/** A cookie as the gateway makes it, with parts of its content changed. */
+function cookie(change: Record<string, unknown> = {}, key = secret, cookieName = 'EG.OAUTH2'): string {
+  const content = {
+    backend: clusterKey('b'),
+    deletePaths: options.deletePaths,
+    name: 'EG.OAUTH2',
+    priority: 0,
+    routingPaths: options.routingPaths,
+    ts: Date.now(),
+    ttl: 600_000,
+    ...change,
+  };
+  const signature = createHmac('sha256', key).update(JSON.stringify(content)).digest('hex');
+  return `${cookieName}=${Buffer.from(JSON.stringify({ ...content, signature })).toString('base64url')}`;
+}
+
+describe('a login', () => {
+  test('stays on the cluster it began on, on every replica, with the cookie that is set once', async () => {
+    const clusters = await clustersOf('a', 'b', 'c');
+    for (let count = 0; count < 6; count++) {
+      const [one, other] = [await replica({ clusters }), await replica({ clusters })];
+      const begun = await ask(one.url, '/oauth2/token/initiate/x');
+      const [line, ...more] = ours(begun);
+      expect(more).toEqual([]);
+      expect(line).toMatch(/^EG\.OAUTH2=[\w-]+; Max-Age=600; Path=\/; Secure; HttpOnly; SameSite=Lax$/);
+      expect(Buffer.from(pairOf(line!), 'base64url').toString()).not.toContain('127.0.0.1');
+      for (const path of ['/oauth2/callback?code=1&state=2', '/oauth2/token/x', '/oauth2']) {
+        for (const { url } of [other, one]) {
+          const answer = await ask(url, path, `theme=dark; ${pairOf(line!)}`);
+          expect(answer.headers['x-name']).toBe(begun.headers['x-name']);
+          expect(ours(answer)).toEqual([]);
+        }
+      }
+    }
+  });
+
+  test('cookies of the engine and of the gateway pass the other way untouched', async () => {
+    const one = await replica({ clusters: await clustersOf('b') });
+    const sent = `x=1; ${cookie()}`;
+    const answer = await ask(one.url, '/oauth2/callback', sent);
+    expect(answer.text).toBe(sent);
+    expect(answer.headers['set-cookie']).toEqual(['__Secure-Engine-OAuth2-Nonce=n']);
+  });
+
+  test('ends at a delete path, steered there', async () => {
+    const clusters = await clustersOf('a', 'b');
+    const one = await replica({ clusters, random: () => 0 });
+    const answer = await ask(one.url, '/oauth2/logout', cookie());
+    expect([answer.headers['x-name'], ours(answer)]).toEqual([
+      'b',
+      ['EG.OAUTH2=delete; Max-Age=0; Path=/; Secure; HttpOnly; SameSite=Lax'],
+    ]);
+    expect(ours(await ask(one.url, '/oauth2/logout'))).toEqual([]);
+    expect(ours(await ask(one.url, '/oauth2/logout/x', cookie()))).toEqual([]);
+  });
+
+  test('reaches a cluster that takes no queries at the moment; of one that is gone it begins anew', async () => {
+    const [a, b] = (await clustersOf('a', 'b')) as [ReturnType<typeof clusterAt>, ReturnType<typeof clusterAt>];
+    const inactive = await replica({ clusters: [a, { ...b, active: false }] });
+    expect((await ask(inactive.url, '/oauth2/x', cookie())).headers['x-name']).toBe('b');
+    const gone = clusterAt('b', `http://127.0.0.1:${await freePort()}`);
+    for (const clusters of [[a], [a, gone]]) {
+      const one = await replica({ clusters });
+      const answer = await ask(one.url, '/oauth2/x', cookie());
+      expect(answer.headers['x-name']).toBe('a');
+      const [line] = ours(answer);
+      expect((await ask(inactive.url, '/oauth2/x', pairOf(line!))).headers['x-name']).toBe('a');
+    }
+  });
+
+  test('of several cookies the lowest priority wins, then the oldest', async () => {
+    const one = await replica({ clusters: await clustersOf('a', 'b', 'c'), random: () => 0.99 });
+    const now = Date.now();
+    const named = (name: string, cluster: string, priority: number, ts: number) =>
+      cookie({ name, backend: clusterKey(cluster), priority, ts }, secret, name);
+    const send = async (...cookies: string[]) =>
+      (await ask(one.url, '/oauth2/x', cookies.join('; '))).headers['x-name'];
+    expect(await send(named('EG.X', 'a', 2, now - 9), named('EG.Y', 'b', 1, now))).toBe('b');
+    expect(await send(named('EG.X', 'a', 1, now), named('EG.Y', 'b', 1, now - 9))).toBe('b');
+    expect(await send(named('EG.X', 'a', -1, now), named('EG.Y', 'b', 1, now - 9))).toBe('a');
+  });
+});
+
+describe('a cookie that does not count is no error: the request goes the usual way, a new cookie is set', () => {
+  test.each([
+    ['forged with another secret', cookie({}, 'guessed')],
+    ['expired', cookie({ ts: Date.now() - 600_001 })],
+    ['of another name', cookie({}, secret, 'EG.OTHER')],
+    ['foreign: not ours at all', 'TG.OAUTH2=eyJ0cyI6MX0'],
+    ['for another path', cookie({ routingPaths: ['/oauth2/elsewhere'], deletePaths: [] })],
+    ['of a cluster that is not registered', cookie({ backend: clusterKey('x') })],
+    ['with an address in place of a key', cookie({ backend: 'http://169.254.169.254' })],
+    ['no base64', 'EG.OAUTH2=%%%'],
+    ['no JSON', `EG.OAUTH2=${Buffer.from('{').toString('base64url')}`],
+    ['JSON that is no object', `EG.OAUTH2=${Buffer.from('null').toString('base64url')}`],
+    ['fields of other types', cookie({ ts: 'now' })],
+    ['paths that are no list', cookie({ routingPaths: '/oauth2' })],
+    ['deleted', 'EG.OAUTH2=delete'],
+    ['empty', 'EG.OAUTH2='],
+    ['without a value', 'EG.OAUTH2'],
+    ['too long', `EG.OAUTH2=${'x'.repeat(5000)}`],
+    ['a name of the language', 'EG.__proto__=1; EG.=2'],
+  ])('%s', async (_, sent) => {
+    const one = await replica({ clusters: await clustersOf('a', 'b'), random: () => 0 });
+    const answer = await ask(one.url, '/oauth2/callback', sent);
+    expect([answer.status, answer.headers['x-name'], ours(answer).length]).toEqual([200, 'a', 1]);
+  });
+
+  test('a changed signature of a real one', async () => {
+    const one = await replica({ clusters: await clustersOf('a', 'b'), random: () => 0 });
+    const text = Buffer.from(cookie().slice('EG.OAUTH2='.length), 'base64url').toString();
+    const change = (from: RegExp | string, to: string) =>
+      `EG.OAUTH2=${Buffer.from(text.replace(from, to)).toString('base64url')}`;
+    for (const changed of [
+      change(/"signature":"..../, '"signature":"0000'),
+      change(/,"signature":"\w+"/, ''),
+      change(clusterKey('b'), clusterKey('a')),
+      change('"priority":0', '"priority":1'),
+    ]) {
+      expect((await ask(one.url, '/oauth2/x', changed)).headers['x-name']).toBe('a');
+    }
+  });
+});
+
+test.each([
+  ['GET', '/ui/api/stats'],
+  ['GET', '/oauth2X'],
+  ['GET', '/v1/info'],
+  ['POST', '/v1/statement'],
+])('%s %s is not steered', async (method, path) => {
+  const one = await replica({ clusters: await clustersOf('a', 'b'), random: () => 0 });
+  const answer = await ask(one.url, path, cookie(), method);
+  expect([answer.headers['x-name'], ours(answer)]).toEqual(['a', []]);
+});
+
+test('paths and lifetime are those of the configuration', async () => {
+  const clusters = await clustersOf('a', 'b');
+  const one = await replica({ clusters }, { routingPaths: ['/ui/'], deletePaths: ['/ui/logout'], lifetime: 90_500 });
+  const begun = await ask(one.url, '/ui/api/stats');
+  expect(ours(begun)[0]).toContain('; Max-Age=90; ');
+  const later = await ask(one.url, '/ui/logout', pairOf(ours(begun)[0]!));
+  expect([later.headers['x-name'], ours(later).length]).toEqual([begun.headers['x-name'], 1]);
+  expect(ours(await ask(one.url, '/oauth2/x'))).toEqual([]);
+});
+
+test('without the feature cookies mean nothing', async () => {
+  const one = await startGateway({ clusters: await clustersOf('a', 'b'), random: () => 0 });
+  const answer = await ask(one.url, '/oauth2/callback', cookie());
+  expect([answer.headers['x-name'], ours(answer)]).toEqual(['a', []]);
+});
