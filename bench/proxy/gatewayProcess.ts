@@ -83,6 +83,7 @@ table.setInputs({
       active: true,
       weight: 100,
       healthCheck: null,
+      tls: null,
       origin: 'resource',
     },
   ],

@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startRetention } from '../store/retention.ts';
 import { openControl } from './gateway/control.ts';
@@ -6,6 +7,7 @@ import { type GatewayOptions, type OpenFrame, openFrame } from './gateway/frame.
 import { openApi } from './gateway/management.ts';
 import { openMonitors } from './gateway/monitoring.ts';
 import { openStorage } from './gateway/storage.ts';
+import { openOutgoingTls } from './gateway/tls.ts';
 import { openDataPlane } from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
 
@@ -40,14 +42,15 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
   const { config, current, version, names, logger, clock, undo } = frame;
   const storage = await openStorage(frame);
   const control = await openControl(frame, storage.store);
-  const monitors = openMonitors(frame, control);
+  const tls = await openOutgoingTls(frame, control.table, new TlsMetrics(frame.metrics));
+  const monitors = openMonitors(frame, control, tls.healthChecks);
   const analyze = requestAnalysis({
     names,
     maxBodySize: () => current().requestAnalyzerConfig.maxBodySize,
     clientsUseV2Format: config.requestAnalyzerConfig.isClientsUseV2Format,
     cacheBytes: DEFAULT_CACHE_BYTES,
   });
-  const dataPlane = openDataPlane(frame, storage, control, monitors, analyze);
+  const dataPlane = openDataPlane(frame, storage, control, monitors, analyze, tls.clusters);
   const api = await openApi(frame, storage, control, analyze);
   const stopRetention = startRetention({
     store: storage.store,

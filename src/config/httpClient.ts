@@ -10,6 +10,11 @@ export interface HttpClientSettings {
   readonly maxConnectionsPerServer: number;
   readonly maxRequestsQueuedPerDestination: number;
   readonly maxResponseContentLength: number;
+  /** Whether a certificate must name the host. */
+  readonly verifyHostname: boolean;
+  readonly keyStorePath: string | null;
+  readonly keyStorePassword: string | null;
+  readonly trustStorePath: string | null;
 }
 
 /** The settings under a client's prefix in `serverConfig` (contract.md §6). */
@@ -21,5 +26,9 @@ export function httpClientSettings({ serverConfig }: GatewayConfig, client: Http
     maxConnectionsPerServer: serverConfig[`${client}.http-client.max-connections-per-server`],
     maxRequestsQueuedPerDestination: serverConfig[`${client}.http-client.max-requests-queued-per-destination`],
     maxResponseContentLength: serverConfig[`${client}.http-client.max-response-content-length`],
+    verifyHostname: serverConfig[`${client}.http-client.https.hostname-verification`],
+    keyStorePath: serverConfig[`${client}.http-client.key-store-path`],
+    keyStorePassword: serverConfig[`${client}.http-client.key-store-password`],
+    trustStorePath: serverConfig[`${client}.http-client.trust-store-path`],
   };
 }

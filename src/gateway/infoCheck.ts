@@ -1,7 +1,7 @@
 import { Agent, request } from 'undici';
 import { classify } from './clusterError.ts';
 import type { CheckResult, CheckTarget, HealthCheckKind } from './healthCheck.ts';
-import type { UpstreamOptions } from './upstreams.ts';
+import type { ClusterTls } from './tls/clusterTls.ts';
 
 /** Longest answer that is read. */
 const MAX_ANSWER_BYTES = 65_536;
@@ -12,7 +12,8 @@ export interface InfoCheckOptions {
   /** `monitor.retries`: how often a check answered 502, 503 or 504 is repeated at once. */
   readonly retries: () => number;
   readonly connectTimeout: number;
-  readonly tls?: UpstreamOptions['tls'];
+  /** TLS toward clusters; left out, certificates are verified as Node.js does. */
+  readonly tls?: ClusterTls;
 }
 
 /** INFO_API: GET `/v1/info` without credentials; 200 with `starting` false is HEALTHY, true PENDING (contract.md §5). */
@@ -26,7 +27,7 @@ export class InfoCheck implements HealthCheckKind {
     this.#agent = new Agent({
       connections: 1,
       allowH2: false,
-      connect: { ...options.tls, timeout: options.connectTimeout },
+      connect: options.tls?.connector(options.connectTimeout) ?? { timeout: options.connectTimeout },
       keepAliveTimeout: 1_000,
     });
   }

@@ -90,6 +90,7 @@ function deletedCluster({ cluster, baseUrl }: QueryOwner): ClusterEntry {
     active: false,
     weight: 0,
     healthCheck: null,
+    tls: null,
     origin: 'resource',
     health: neverChecked,
   };

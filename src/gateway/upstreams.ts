@@ -1,5 +1,6 @@
-import { type buildConnector, Pool } from 'undici';
+import { Pool } from 'undici';
 import type { Clock } from '../model/clock.ts';
+import type { ClusterTls } from './tls/clusterTls.ts';
 
 /** Limits of the connections to a cluster; times in milliseconds. */
 export interface UpstreamOptions {
@@ -14,8 +15,8 @@ export interface UpstreamOptions {
   readonly idleTimeout: number;
   /** Largest head of an answer in bytes. */
   readonly maxHeaderSize: number;
-  /** TLS toward clusters. */
-  readonly tls?: Partial<buildConnector.BuildOptions>;
+  /** TLS toward clusters; left out, certificates are verified as Node.js does. */
+  readonly tls?: ClusterTls;
 }
 
 /** Pools that served nothing for this long are closed; a deleted cluster's running queries are polled far more often. */
@@ -48,7 +49,7 @@ export class Upstream {
       connections: options.connections,
       pipelining: 1,
       allowH2: false,
-      connect: { ...options.tls, timeout: options.connectTimeout, allowH2: false },
+      connect: options.tls?.connector(options.connectTimeout) ?? { timeout: options.connectTimeout, allowH2: false },
       bodyTimeout: options.bodyTimeout,
       keepAliveTimeout: options.idleTimeout,
       maxHeaderSize: options.maxHeaderSize,

@@ -76,6 +76,34 @@ export const ServiceRef = Type.Object(
 );
 export type ServiceRef = Static<typeof ServiceRef>;
 
+/** `spec.tls`: how the certificate of an https cluster is verified, where that differs from the configuration. */
+export const ClusterTlsSpec = Type.Object(
+  {
+    serverName: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$',
+        maxLength: 253,
+        description: "Name asked for (SNI) and looked for in the certificate, instead of the URL's host.",
+      }),
+    ),
+    caBundle: Type.Optional(
+      Type.String({
+        pattern: '-----BEGIN CERTIFICATE-----',
+        maxLength: 131_072,
+        description: 'PEM of the certificate authorities trusted for this cluster, instead of the configured ones.',
+      }),
+    ),
+    insecureSkipVerify: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: 'Takes any certificate. Whoever can answer in place of the cluster reads queries and passwords.',
+      }),
+    ),
+  },
+  { additionalProperties: false, description: 'Verification of the certificate of an https cluster.' },
+);
+export type ClusterTlsSpec = Static<typeof ClusterTlsSpec>;
+
 /** `spec` of an EngineCluster (spec.md: Cluster (backend), and what only resources have). */
 export const EngineClusterSpec = Type.Object(
   {
@@ -107,6 +135,7 @@ export const EngineClusterSpec = Type.Object(
       }),
     ),
     healthCheck: Type.Optional(HealthCheck),
+    tls: Type.Optional(ClusterTlsSpec),
   },
   {
     additionalProperties: false,

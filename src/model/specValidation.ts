@@ -1,3 +1,4 @@
+import { certificatesProblem } from './certificates.ts';
 import { clusterUrlProblem } from './clusterUrl.ts';
 import { EngineClusterSpec } from './engineCluster.ts';
 import type { Problem } from './errors.ts';
@@ -43,6 +44,10 @@ function clusterProblems(spec: unknown): readonly Problem[] {
     const already = problems.findIndex((candidate) => candidate.field === path);
     if (already >= 0) problems.splice(already, 1);
     problems.push({ field: path, message: problem });
+  }
+  if (checked.ok && isRecord(spec.tls) && typeof spec.tls.caBundle === 'string') {
+    const message = certificatesProblem(spec.tls.caBundle);
+    if (message !== null) problems.push({ field: 'spec.tls.caBundle', message });
   }
   return problems;
 }

@@ -1,4 +1,4 @@
-import type { HealthCheck } from '../model/engineCluster.ts';
+import type { ClusterTlsSpec, HealthCheck } from '../model/engineCluster.ts';
 import type { ClusterHealth } from '../model/registryCluster.ts';
 import type { RuleSet } from '../rules/decision.ts';
 
@@ -40,6 +40,8 @@ export interface RoutableCluster {
   readonly active: boolean;
   readonly weight: number;
   readonly healthCheck: HealthCheck | null;
+  /** How its certificate is verified; null as the configuration says. */
+  readonly tls: ClusterTlsSpec | null;
   /** `resource`: has a resource; `row`: a row of a gateway that ran before (unmanaged). */
   readonly origin: 'resource' | 'row';
 }

@@ -41,6 +41,7 @@ export function clusterAt(name: string, url: string, more: Partial<RoutableClust
     active: true,
     weight: 100,
     healthCheck: null,
+    tls: null,
     origin: 'resource',
     ...more,
   };

@@ -71,7 +71,7 @@ export class TableRegistry implements ClusterRegistry {
   }
 
   #put(cluster: RegistryCluster) {
-    const routable = { ...cluster, weight: 100, healthCheck: null, origin: 'resource' } as const;
+    const routable = { ...cluster, weight: 100, healthCheck: null, tls: null, origin: 'resource' } as const;
     this.#table.setInputs({ clusters: [...this.#others(cluster.name), routable] });
     return { cluster, pending: this.pending, resource: reference(cluster.name) };
   }

@@ -2,6 +2,7 @@ import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
 import type { HealthMonitors } from '../../gateway/healthMonitors.ts';
+import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
@@ -17,6 +18,7 @@ export function openDataPlane(
   { table, operator }: Control,
   monitors: HealthMonitors,
   analyze: AnalyzeRequest,
+  tls: ClusterTls,
 ): DataPlane {
   const { config, names, trustPeer, logger, metrics, clock, random, undo } = frame;
   const users = new UserExtractor(config.requestAnalyzerConfig, { names, clock, logger, registry: metrics });
@@ -43,7 +45,7 @@ export function openDataPlane(
       ownCookies: ownCookies(names),
       prefixSticky: config.routing.prefixSticky,
       handshakeCookies: handshakeCookieOptions(config, names),
-      upstream: upstreamOptions(config),
+      upstream: { ...upstreamOptions(config), tls },
       settings: dataPlaneSettings(config),
     },
   );

@@ -53,15 +53,33 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       ...(client === 'proxy' ? { withoutEffect: 'responses are streamed, of any size' } : built),
     }),
     'https.hostname-verification': flag({
-      description: `Whether the certificate must name the host ${toward}.`,
+      description: `Whether a certificate must name its host (connections ${toward}).`,
       default: true,
-      ...unlessBuilt('tls'),
+      ...built,
     }),
-    'trust-store-path': text({
-      description: `PEM file of certificate authorities trusted ${toward}.`,
+    'key-store-path': text({
+      description: `Client certificate (connections ${toward}): chain and private key in one PEM file, or PKCS#12.`,
       default: null,
       format: 'path',
-      ...unlessBuilt('tls'),
+      ...built,
+    }),
+    'key-store-password': text({
+      description: 'Password of that file.',
+      default: null,
+      secret: true,
+      ...built,
+    }),
+    'trust-store-path': text({
+      description: `PEM file of trusted certificate authorities (connections ${toward}), instead of those that Node.js knows.`,
+      default: null,
+      format: 'path',
+      ...built,
+    }),
+    'trust-store-password': text({
+      description: 'Password of the trust store.',
+      default: null,
+      secret: true,
+      withoutEffect: 'a PEM file of certificate authorities has no password',
     }),
     'http-proxy': text({
       description: `HTTP proxy used ${toward}, as host:port.`,
@@ -136,7 +154,6 @@ const serverProperties = [
   'http-server.admin.threads.max',
   'http-server.https.ssl-session-timeout',
   'http-server.https.ssl-session-cache-size',
-  'http-server.https.ssl-context.refresh-time',
   'http-server.https.secure-random-algorithm',
   'http-server.https.included-cipher',
   'http-server.https.excluded-cipher',
@@ -247,6 +264,12 @@ export const serverConfig = section(
       secret: true,
       ...unlessBuilt('tls'),
     }),
+    'http-server.https.ssl-context.refresh-time': duration({
+      description: 'Time between two looks at certificate files, toward clients and toward clusters.',
+      default: 10_000,
+      minimum: 100,
+      maximum: 86_400_000,
+    }),
     'http-server.process-forwarded': flag({
       description:
         'Whether every peer is believed when it sends X-Forwarded-* and Forwarded; otherwise only server.trustedProxies are.',
@@ -279,15 +302,6 @@ export const serverConfig = section(
     ...clientKeys('proxy', 'to a cluster'),
     ...clientKeys('monitor', 'of a health check'),
     ...clientKeys('router', 'to the external rules service'),
-    'proxy.http-client.key-store-path': storePath('client certificate toward clusters'),
-    'proxy.http-client.key-store-password': storePassword(),
-    'proxy.http-client.trust-store-password': storePassword(),
-    'monitor.http-client.key-store-path': storePath('client certificate of health checks'),
-    'monitor.http-client.key-store-password': storePassword(),
-    'monitor.http-client.trust-store-password': storePassword(),
-    'router.http-client.key-store-path': storePath('client certificate toward the external rules service'),
-    'router.http-client.key-store-password': storePassword(),
-    'router.http-client.trust-store-password': storePassword(),
   },
   {
     description: 'Server properties under their dotted names, each one key of this map.',
@@ -302,11 +316,3 @@ export const serverConfig = section(
     },
   },
 );
-
-function storePath(what: string) {
-  return text({ description: `PEM file of the ${what}.`, default: null, format: 'path', ...unlessBuilt('tls') });
-}
-
-function storePassword() {
-  return text({ description: 'Password of that file.', default: null, secret: true, ...unlessBuilt('tls') });
-}

@@ -97,6 +97,7 @@ function routableCluster(resource: Resource, spec: EngineClusterSpec, url: strin
     active: effectiveActive(resource),
     weight: spec.weight ?? 100,
     healthCheck: spec.healthCheck ?? null,
+    tls: spec.tls ?? null,
     origin: 'resource',
   };
 }
@@ -123,6 +124,7 @@ export function rowCluster(row: BackendRow): RoutableCluster {
     active: row.active,
     weight: 100,
     healthCheck: null,
+    tls: null,
     origin: 'row',
   };
 }

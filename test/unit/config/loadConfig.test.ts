@@ -92,6 +92,10 @@ describe("an existing gateway's file", () => {
       maxConnectionsPerServer: 100,
       maxRequestsQueuedPerDestination: 2048,
       maxResponseContentLength: 64 * 1024 ** 2,
+      verifyHostname: false,
+      keyStorePath: null,
+      keyStorePassword: null,
+      trustStorePath: 'ca.pem',
     });
   });
 

@@ -49,6 +49,7 @@ describe('the cluster', () => {
     active: true,
     weight: 100,
     healthCheck: null,
+    tls: null,
     origin: 'resource',
     ...more,
   });

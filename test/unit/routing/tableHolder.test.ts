@@ -10,6 +10,7 @@ const cluster = (name: string, more: Partial<RoutableCluster> = {}): RoutableClu
   active: true,
   weight: 100,
   healthCheck: null,
+  tls: null,
   origin: 'resource',
   ...more,
 });

@@ -1,0 +1,53 @@
+import { httpClientSettings } from '../../config/httpClient.ts';
+import type { HttpClient } from '../../config/schema/serverConfig.ts';
+import { ClusterTls, type ClusterTlsOptions, clusterAtOrigin } from '../../gateway/tls/clusterTls.ts';
+import { type TlsMetrics, type TlsUse, watchTls } from '../../gateway/tls/tlsWatch.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { Frame } from './frame.ts';
+
+/** TLS of the gateway's clients: each with the certificate files of its own prefix in `serverConfig`. */
+export interface OutgoingTls {
+  readonly clusters: ClusterTls;
+  readonly healthChecks: ClusterTls;
+  readonly rulesService: ClusterTls;
+}
+
+/**
+ * Loads and follows the certificate files toward clusters and the external rules service.
+ * @throws GatewayError for files that cannot be used
+ */
+export async function openOutgoingTls(
+  frame: Frame,
+  table: { readonly current: RoutingTable },
+  metrics: TlsMetrics,
+): Promise<OutgoingTls> {
+  const open = async (use: TlsUse, client: HttpClient, serverAt: ClusterTlsOptions['serverAt']) => {
+    const { config, logger, undo } = frame;
+    const { verifyHostname, keyStorePath, keyStorePassword, trustStorePath } = httpClientSettings(config, client);
+    const prefix = `serverConfig.${client}.http-client`;
+    const watch = await watchTls({
+      use,
+      files: {
+        keyStore:
+          keyStorePath === null
+            ? null
+            : { path: keyStorePath, password: keyStorePassword, key: `${prefix}.key-store-path` },
+        trustStore: trustStorePath === null ? null : { path: trustStorePath, key: `${prefix}.trust-store-path` },
+      },
+      refreshTime: config.serverConfig['http-server.https.ssl-context.refresh-time'],
+      logger,
+      metrics,
+    });
+    undo(() => watch.stop());
+    if (!verifyHostname) {
+      logger.warn({ use, key: `${prefix}.https.hostname-verification` }, 'certificates need not name their host');
+    }
+    return new ClusterTls({ material: () => watch.current, verifyHostname, serverAt, logger });
+  };
+  const clusters = clusterAtOrigin(table);
+  return {
+    clusters: await open('clusters', 'proxy', clusters),
+    healthChecks: await open('healthChecks', 'monitor', clusters),
+    rulesService: await open('rulesService', 'router', () => null),
+  };
+}

@@ -1,0 +1,146 @@
+import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls';
+import type { Logger } from 'pino';
+import { buildConnector } from 'undici';
+import type { ClusterTlsSpec } from '../../model/engineCluster.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { TlsMaterial } from './tlsFiles.ts';
+
+/** What differs between TLS connections to different servers. */
+export type TlsConnection = Pick<
+  ConnectionOptions,
+  'secureContext' | 'servername' | 'rejectUnauthorized' | 'checkServerIdentity'
+>;
+
+/** TLS settings of a server that connections go to. */
+export interface ServerTls {
+  /** Name of the cluster, for the warning about a certificate that is not verified. */
+  readonly name: string;
+  readonly tls: ClusterTlsSpec | null;
+}
+
+/** What TLS connections to clusters are made with. */
+export interface ClusterTlsOptions {
+  /** Certificate files in use (`proxy.http-client.key-store-path` and others of a client). */
+  readonly material: () => TlsMaterial;
+  /** `https.hostname-verification`: whether the certificate must name the host. */
+  readonly verifyHostname: boolean;
+  /** The server at an origin such as `https://a:8443`; null for none that is known. */
+  readonly serverAt: (origin: string) => ServerTls | null;
+  readonly logger: Logger;
+}
+
+/**
+ * TLS toward clusters (or another server), for every client that speaks to them: certificates are verified against the
+ * configured authorities, or the cluster's own, with its own server name, and only a cluster that says so itself
+ * (`spec.tls.insecureSkipVerify`) goes unverified. Changed files and resources count for the next connection.
+ */
+export class ClusterTls {
+  readonly #options: ClusterTlsOptions;
+  /** By origin: a deleted cluster's running queries still go there. */
+  readonly #known = new Map<string, ServerTls>();
+  readonly #warned = new Set<string>();
+  readonly #made = new Map<
+    string,
+    { readonly of: string; readonly material: TlsMaterial; readonly options: TlsConnection }
+  >();
+  readonly #contexts = new Map<string, { readonly material: TlsMaterial; readonly context: SecureContext }>();
+
+  constructor(options: ClusterTlsOptions) {
+    this.#options = options;
+  }
+
+  /** A connector for undici's clients (`connect`), HTTP/1.1 only; the timeout in milliseconds. */
+  connector(timeout: number): buildConnector.connector {
+    const plain = buildConnector({ timeout, allowH2: false });
+    const made = new Map<string, { readonly options: TlsConnection; readonly connect: buildConnector.connector }>();
+    return (target, callback) => {
+      if (target.protocol !== 'https:') {
+        plain(target, callback);
+        return;
+      }
+      const origin = originOf(target.hostname, target.port);
+      let options: TlsConnection;
+      try {
+        options = this.optionsFor(origin);
+      } catch (error) {
+        queueMicrotask(() => callback(error instanceof Error ? error : new Error(String(error)), null));
+        return;
+      }
+      let known = made.get(origin);
+      if (known?.options !== options) {
+        // A connector of its own for each set of options: it keeps sessions, which must not outlive what verified them.
+        known = { options, connect: buildConnector({ ...options, timeout, allowH2: false }) };
+        made.set(origin, known);
+      }
+      known.connect(target, callback);
+    };
+  }
+
+  /**
+   * Options of `tls.connect` for an origin; the same object as long as nothing changed. Throws where files and resource
+   * give no usable context.
+   */
+  optionsFor(origin: string): TlsConnection {
+    const { serverAt, material, verifyHostname } = this.#options;
+    const found = serverAt(origin);
+    if (found !== null) this.#known.set(origin, found);
+    const server = found ?? this.#known.get(origin) ?? null;
+    const tls = server?.tls ?? null;
+    const of = JSON.stringify(tls);
+    const files = material();
+    const known = this.#made.get(origin);
+    if (known !== undefined && known.of === of && known.material === files) return known.options;
+    this.#warnUnverified(origin, server);
+    const options: TlsConnection = {
+      secureContext: this.#context(tls?.caBundle ?? null, files),
+      ...(tls?.serverName === undefined ? {} : { servername: tls.serverName }),
+      ...(tls?.insecureSkipVerify === true ? { rejectUnauthorized: false } : {}),
+      ...(verifyHostname ? {} : { checkServerIdentity: () => undefined }),
+    };
+    this.#made.set(origin, { of, material: files, options });
+    return options;
+  }
+
+  /** One context for all clusters with the same authorities: making one parses them. */
+  #context(caBundle: string | null, material: TlsMaterial): SecureContext {
+    const key = caBundle ?? '';
+    const known = this.#contexts.get(key);
+    if (known?.material === material) return known.context;
+    const context = createSecureContext({ ...material.context, ...(caBundle === null ? {} : { ca: caBundle }) });
+    this.#contexts.set(key, { material, context });
+    return context;
+  }
+
+  #warnUnverified(origin: string, server: ServerTls | null): void {
+    if (server?.tls?.insecureSkipVerify !== true || this.#warned.has(origin)) return;
+    this.#warned.add(origin);
+    this.#options.logger.warn(
+      { cluster: server.name, origin },
+      "the cluster's certificate is not verified (spec.tls.insecureSkipVerify): whoever answers there reads queries and passwords",
+    );
+  }
+}
+
+/** Finds the cluster at an origin; of several at one address, the first that says something of TLS. */
+export function clusterAtOrigin(table: { readonly current: RoutingTable }): ClusterTlsOptions['serverAt'] {
+  return (origin) => {
+    let found: ServerTls | null = null;
+    for (const cluster of table.current.clusters.values()) {
+      if (!cluster.proxyTo.startsWith('https:') || originOfUrl(cluster.proxyTo) !== origin) continue;
+      if (cluster.tls !== null) return cluster;
+      found ??= cluster;
+    }
+    return found;
+  };
+}
+
+function originOf(hostname: string, port: string): string {
+  const host = hostname.includes(':') && !hostname.startsWith('[') ? `[${hostname}]` : hostname;
+  return `https://${host}:${port === '' ? '443' : port}`;
+}
+
+function originOfUrl(text: string): string | null {
+  if (!URL.canParse(text)) return null;
+  const { hostname, port } = new URL(text);
+  return originOf(hostname, port);
+}

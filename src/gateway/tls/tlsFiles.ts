@@ -1,0 +1,103 @@
+import type { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import { certificatesIn, certificatesProblem } from '../../model/certificates.ts';
+
+/** A file that the configuration names. */
+export interface TlsFile {
+  readonly path: string;
+  /** The key of the configuration that names it, for messages. */
+  readonly key: string;
+}
+
+/** Certificate files of one side of TLS connections. */
+export interface TlsFiles {
+  /** Own certificate chain with its private key: PEM, or PKCS#12 as Java's key stores; null for none. */
+  readonly keyStore: (TlsFile & { readonly password: string | null }) | null;
+  /** PEM of the authorities that the other side's certificate must come from; null for those that Node.js knows. */
+  readonly trustStore: TlsFile | null;
+}
+
+/** What certificate files hold, checked. */
+export interface TlsMaterial {
+  /** For `tls.createSecureContext`. */
+  readonly context: SecureContextOptions;
+  /** The own chain, leaf first; empty where it is unknown (PKCS#12) or there is none. */
+  readonly chain: readonly X509Certificate[];
+}
+
+/** A file that cannot be used; the message names it and the mend. */
+export class TlsFileError extends Error {
+  readonly file: TlsFile;
+  constructor(file: TlsFile, message: string, cause?: unknown) {
+    super(`${file.path}: ${message}`, cause === undefined ? undefined : { cause });
+    this.file = file;
+  }
+}
+
+/** No files at all: no certificate of one's own, the authorities that Node.js knows. */
+export const noTlsMaterial: TlsMaterial = { context: {}, chain: [] };
+
+/** The contents of files, to see whether they changed. */
+export interface TlsContents {
+  readonly keyStore: Buffer | null;
+  readonly trustStore: Buffer | null;
+}
+
+/** Reads the files. Rejects with TlsFileError for one that cannot be read. */
+export async function readTlsFiles(files: TlsFiles): Promise<TlsContents> {
+  const [keyStore, trustStore] = await Promise.all([readOne(files.keyStore), readOne(files.trustStore)]);
+  return { keyStore, trustStore };
+}
+
+/** Checks what was read: a key that fits its certificate, the right password, authorities in PEM. Throws TlsFileError. */
+export function tlsMaterial(files: TlsFiles, contents: TlsContents): TlsMaterial {
+  const authorities =
+    files.trustStore === null || contents.trustStore === null
+      ? {}
+      : authoritiesOf(files.trustStore, contents.trustStore);
+  if (files.keyStore === null || contents.keyStore === null) return { context: authorities, chain: [] };
+  const own = identityOf(files.keyStore, contents.keyStore);
+  return { context: { ...own.context, ...authorities }, chain: own.chain };
+}
+
+async function readOne(file: TlsFile | null): Promise<Buffer | null> {
+  if (file === null) return null;
+  try {
+    return await readFile(file.path);
+  } catch (error) {
+    throw new TlsFileError(file, `cannot be read (${(error as NodeJS.ErrnoException).code})`, error);
+  }
+}
+
+function authoritiesOf(file: TlsFile, bytes: Buffer): SecureContextOptions {
+  const problem = certificatesProblem(bytes.toString('latin1'));
+  if (problem !== null) throw new TlsFileError(file, `${problem} (a Java key store: keytool -exportcert -rfc)`);
+  return { ca: bytes };
+}
+
+function identityOf(file: TlsFile & { readonly password: string | null }, bytes: Buffer): TlsMaterial {
+  const passphrase = file.password === null ? {} : { passphrase: file.password };
+  const text = bytes.toString('latin1');
+  const isPem = text.includes('-----BEGIN ');
+  if (isPem && !/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) {
+    throw new TlsFileError(file, 'holds no private key; the certificate chain and its key belong into one file');
+  }
+  const context = isPem ? { cert: bytes, key: bytes, ...passphrase } : { pfx: bytes, ...passphrase };
+  try {
+    createSecureContext(context);
+    return { context, chain: isPem ? certificatesIn(text) : [] };
+  } catch (error) {
+    throw new TlsFileError(file, why(error, isPem), error);
+  }
+}
+
+function why(error: unknown, isPem: boolean): string {
+  const message = error instanceof Error ? error.message : String(error);
+  if (/mac verify|bad decrypt|interrupted or cancelled|bad password/i.test(message)) {
+    return `the password does not open it (${message})`;
+  }
+  if (/key values mismatch/i.test(message)) return 'the private key is not that of the first certificate';
+  if (isPem) return `not a certificate chain with its private key (${message})`;
+  return `neither PEM nor PKCS#12 that can be opened (${message}); a JKS file: keytool -importkeystore -deststoretype PKCS12`;
+}

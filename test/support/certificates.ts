@@ -1,0 +1,88 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { requireComponent } from './components.ts';
+
+/** Whether openssl is there, which makes the certificates of tests. */
+export const hasOpenssl = requireComponent(
+  'openssl',
+  spawnSync('openssl', ['version']).status === 0,
+  'install the package openssl',
+);
+
+/** A certificate with its key, as text and as files. */
+export interface TestCertificate {
+  readonly cert: string;
+  readonly key: string;
+  /** PEM file of chain and key. */
+  readonly file: string;
+  /** The same as PKCS#12; the password is `changeit`. */
+  readonly pkcs12: () => string;
+}
+
+/** An authority that issues certificates, in a folder of its own. */
+export interface TestAuthority {
+  readonly cert: string;
+  /** PEM file of the authority's certificate. */
+  readonly file: string;
+  /** @param names subject alternative names, e.g. `DNS:localhost`; the first is the subject too */
+  issue(names: readonly string[], days?: number): TestCertificate;
+}
+
+/** A folder with authorities; `dispose` removes it. */
+export function certificateFolder(): { path: string; authority(name: string): TestAuthority; dispose(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'eg-certificates-'));
+  return {
+    path,
+    authority: (name) => makeAuthority(path, name),
+    dispose: () => rmSync(path, { recursive: true, force: true }),
+  };
+}
+
+const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+
+function openssl(...args: string[]): void {
+  execFileSync('openssl', args, { stdio: ['ignore', 'ignore', 'pipe'] });
+}
+
+function makeAuthority(folder: string, name: string): TestAuthority {
+  const file = join(folder, `${name}.crt`);
+  const keyFile = join(folder, `${name}.key`);
+  openssl('req', '-x509', ...newKey, '-keyout', keyFile, '-out', file, '-days', '30', '-subj', `/CN=${name}`);
+  let count = 0;
+  return {
+    cert: readFileSync(file, 'utf8'),
+    file,
+    issue(names, days = 30) {
+      const base = join(folder, `${name}-${++count}`);
+      const subject = (names[0] ?? name).replace(/^[A-Za-z]+:/, '');
+      const [request, certFile, ownKey, extensions] = ['csr', 'crt', 'key', 'ext'].map((end) => `${base}.${end}`) as [
+        string,
+        string,
+        string,
+        string,
+      ];
+      writeFileSync(extensions, `subjectAltName=${names.join(',')}\n`);
+      openssl('req', '-new', ...newKey, '-keyout', ownKey, '-out', request, '-subj', `/CN=${subject}`);
+      openssl(
+        ...['x509', '-req', '-in', request, '-CA', file, '-CAkey', keyFile, '-CAcreateserial'],
+        ...['-days', String(days), '-extfile', extensions, '-out', certFile],
+      );
+      const cert = readFileSync(certFile, 'utf8');
+      const key = readFileSync(ownKey, 'utf8');
+      const both = `${base}.pem`;
+      writeFileSync(both, cert + key);
+      return {
+        cert,
+        key,
+        file: both,
+        pkcs12() {
+          const out = `${base}.p12`;
+          openssl('pkcs12', '-export', '-in', both, '-out', out, '-passout', 'pass:changeit');
+          return out;
+        },
+      };
+    },
+  };
+}
