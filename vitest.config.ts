@@ -16,6 +16,7 @@ export default defineConfig({
     projects: [
       suite('unit', 10),
       suite('integration', 30),
+      suite('contract', 180, true),
       suite('operator', 120, true),
       suite('engine', 600, true),
       suite('packaging', 60, true),
