@@ -27,6 +27,7 @@ import { indexPage } from './indexPage.ts';
 import { answerUnserved } from './methods.ts';
 import { measureCalls, metricsRoutes, registerMetrics } from './metricsRoutes.ts';
 import { collectOpenapi, openapiRoute } from './openapi.ts';
+import { overviewRoutes } from './overview/overviewRoutes.ts';
 import { publicRoutes } from './publicRoutes.ts';
 import type { Readiness } from './readiness.ts';
 import { registryRoutes } from './registryRoutes.ts';
@@ -138,7 +139,8 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   await app.register(loginRoutes, { authentication, logger });
   await app.register(registryRoutes, { registry, names });
   await app.register(publicRoutes, { registry, table, names });
-  await app.register(healthRoutes, { readiness: withAuthentication(readiness, authentication), table, names });
+  const allReadiness = withAuthentication(readiness, authentication);
+  await app.register(healthRoutes, { readiness: allReadiness, table, names });
   await app.register(metricsRoutes, { metrics, table, version });
   if (resourceGroups) {
     await app.register(resourceGroupRoutes, { stores: resourceGroups, names });
@@ -149,6 +151,8 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     const pendingHeader = names.header('Gateway-Pending');
     await app.register(backendRoutes, { logger, registry, table, pendingHeader });
     await app.register(historyRoutes, { logger, history, counts: queryCounts, table, clock, startedAt });
+    const overview = { metrics, table, readiness: allReadiness, counts: queryCounts, clock, startedAt, version };
+    await app.register(overviewRoutes, overview);
     await app.register(configurationRoutes, { logger, disablePages });
     await app.register(viewRoutes, { registry, history, table, names });
     if (resourceGroups) {

@@ -58,6 +58,8 @@ export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'US
   const gateway = names.gatewayPath;
   const api = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['API'], resources });
   const user = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['USER'], resources });
+  // Pages of the web application that are no part of the specification's ADMIN family.
+  const pages = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['USER', 'ADMIN'], resources });
   const admin = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['ADMIN'], resources });
   // Opening the reads to USER keeps them open to ADMIN.
   const read = (...resources: readonly ResourceAccess[]): Access => ({
@@ -83,6 +85,8 @@ export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'US
     [/^\/webapp\//, admin(updateCluster)],
     [/^\/entity(\/|$)/, admin(createCluster, updateCluster)],
     [/^\/api\/public\//, 'public'],
+    [/^\/api\/overview(\/|$)/, pages(listClusters)],
+    [/^\/api\/clusters$/, pages(listClusters)],
     [/^\/api\/explain/, admin(listRules)],
     [new RegExp(`^${gateway}/api/`), user(listClusters)],
     [new RegExp(`^(${gateway})?/(livez|readyz)$`), 'public'],

@@ -207,25 +207,21 @@ function clusterCounts(table: RoutingTable) {
 
 /** Charts of the counts; a cluster that is gone goes by its URL. */
 function figures(points: readonly QueryCount[], hours: number, names: ReadonlyMap<string, string>) {
-  const nameOf = (url: string) => names.get(url) ?? url;
-  const totals = new Map<string, number>();
+  const shares = new Map<string, { backendUrl: string; queryCount: number; name: string }>();
   const lineChart: Record<string, object[]> = Object.create(null);
-  for (const { start, backendUrl, count } of points) {
-    totals.set(backendUrl, (totals.get(backendUrl) ?? 0) + count);
-    const name = nameOf(backendUrl);
+  for (const { start, cluster, backendUrl, count } of points) {
+    const name = cluster ?? names.get(backendUrl) ?? backendUrl;
+    const key = JSON.stringify([name, backendUrl]);
+    shares.set(key, { backendUrl, queryCount: (shares.get(key)?.queryCount ?? 0) + count, name });
     lineChart[name] ??= [];
     lineChart[name].push({ epochMillis: start, backendUrl, queryCount: count, name });
   }
-  const total = [...totals.values()].reduce((sum, count) => sum + count, 0);
+  const total = [...shares.values()].reduce((sum, { queryCount }) => sum + queryCount, 0);
   return {
     totalQueryCount: total,
     averageQueryCountMinute: hours === 0 ? 0 : total / (hours * 60),
     averageQueryCountSecond: hours === 0 ? 0 : total / (hours * 3600),
-    distributionChart: [...totals].map(([backendUrl, queryCount]) => ({
-      backendUrl,
-      queryCount,
-      name: nameOf(backendUrl),
-    })),
+    distributionChart: [...shares.values()],
     lineChart,
   };
 }

@@ -158,7 +158,7 @@ for (const family of databases) {
       expect((await post('findQueryHistory', '{')).status).toBe(400);
     });
 
-    it('counts clusters and queries, deleted clusters by their URL', async () => {
+    it('counts clusters and queries by name, by URL where no name was kept', async () => {
       await data('saveBackend', backend);
       await data('saveBackend', { ...backend, name: 'b', proxyTo: 'http://b:1', active: false });
       api.table.setHealth('a', 'http://a:1', { ...neverChecked, status: 'HEALTHY' });
@@ -166,7 +166,7 @@ for (const family of databases) {
         record('1', now),
         record('2', now - 10_000),
         record('3', now - 31_000),
-        record('4', now - 59 * minute, { backendUrl: 'http://gone:1' }),
+        record('4', now - 59 * minute, { backendUrl: 'http://gone:1', cluster: '' }),
         record('5', now - 61 * minute),
         record('6', now - 100 * 24 * 60 * minute),
       ]);

@@ -1,0 +1,209 @@
+import type { FastifyInstance } from 'fastify';
+import type { Registry } from 'prom-client';
+import { type Static, type TProperties, Type } from 'typebox';
+import type { Clock } from '../../model/clock.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { QueryCounts } from '../../store/queryCounts.ts';
+import type { Readiness } from '../readiness.ts';
+import { notModified, revalidated } from '../revalidation.ts';
+import { answer, errorAnswers } from '../schemas.ts';
+import { namesByUrl } from '../webapp/historyRoutes.ts';
+import { type MetricValue, metricTotal, metricValues } from './metricValues.ts';
+import { MAX_INTERVALS, querySeries } from './querySeries.ts';
+
+/** Needs of the overview. */
+export interface OverviewRoutes {
+  /** All metrics of the process: what the overview counts is read from there. */
+  readonly metrics: Registry;
+  readonly table: RoutingTableHolder;
+  readonly readiness: Readiness;
+  readonly counts: QueryCounts;
+  readonly clock: Clock;
+  /** Milliseconds since 1970 at which the process started. */
+  readonly startedAt: number;
+  readonly version: string;
+}
+
+const tags = ['overview'];
+/** Longest range of the chart: the history that is kept by default, and some. */
+const MAX_MINUTES = 31 * 24 * 60;
+
+const count = (description: string) => Type.Integer({ minimum: 0, description });
+const counted = (labels: TProperties) =>
+  Type.Array(Type.Object({ ...labels, count: count('Since the process started.') }));
+
+const Overview = Type.Object(
+  {
+    version: Type.String(),
+    startedAt: Type.String({ description: 'Start of the process that answers, RFC 3339. It counts since then.' }),
+    notReadyBecause: Type.Union([Type.String(), Type.Null()], { description: 'Null: it takes requests.' }),
+    components: Type.Array(
+      Type.Object({
+        name: Type.String({ description: 'e.g. database, resource source, leader, history buffer.' }),
+        ok: Type.Boolean(),
+        message: Type.String(),
+      }),
+      { description: 'The lines of /readyz?verbose.' },
+    ),
+    leader: Type.Boolean({ description: 'This process writes statuses and projections.' }),
+    source: Type.Object({
+      available: Type.Boolean({ description: 'The resource source (API server, directory, database) can be read.' }),
+      lastEventAgeSeconds: Type.Union([Type.Integer(), Type.Null()], {
+        description: 'Whole seconds since its last sign of life, in steps of ten; null before the first.',
+      }),
+      problems: count('Documents that cannot be read.'),
+    }),
+    clusters: Type.Object({
+      total: count('Registered clusters.'),
+      active: count('Those that take new queries.'),
+      inactive: count('Those that are deactivated.'),
+      byStatus: Type.Record(Type.String(), Type.Integer(), {
+        description: 'Clusters by the status of their last health check.',
+      }),
+      queued: count('Queued queries, as far as health checks count them.'),
+      running: count('Running queries, as far as health checks count them.'),
+      inFlight: count('Requests on their way to a cluster.'),
+    }),
+    traffic: Type.Object({
+      submissions: count('Queries submitted since the process started.'),
+      requests: counted({ kind: Type.String(), status: Type.String({ description: 'Class of the status: 2xx.' }) }),
+      refusals: counted({ reason: Type.String() }),
+      clusterErrors: counted({ cluster: Type.String(), type: Type.String() }),
+      retries: counted({ cluster: Type.String() }),
+    }),
+    history: Type.Object({
+      memory: count('Queries that wait in memory.'),
+      disk: count('Queries that wait on disk.'),
+      written: count('Queries written since the process started.'),
+      lost: count('Queries that are in no history.'),
+    }),
+  },
+  { $id: 'Overview', description: 'The state of the gateway at a glance, of the process that answers.' },
+);
+
+const Range = Type.Object({
+  minutes: Type.Optional(
+    Type.String({
+      pattern: '^[1-9][0-9]{0,4}$',
+      description: `Minutes back from now, 1 to ${MAX_MINUTES}; 60 when absent.`,
+    }),
+  ),
+});
+
+const Series = Type.Object({
+  from: Type.Integer({ description: 'Start of the first interval, milliseconds since 1970.' }),
+  to: Type.Integer({ description: 'End of the last interval, milliseconds since 1970.' }),
+  intervalMs: Type.Integer({ description: 'Length of an interval in milliseconds, whole minutes.' }),
+  total: count('Queries in the range.'),
+  clusters: Type.Array(
+    Type.Object({
+      cluster: Type.String({ description: 'Registry name, or the URL of queries that no name is known of.' }),
+      total: Type.Integer(),
+      counts: Type.Array(Type.Integer(), { description: 'Queries by interval, in order; all lines are equally long.' }),
+    }),
+    { description: 'Most queries first.' },
+  ),
+});
+
+/** The dashboard's figures: the same as `/metrics`, and queries by cluster and time from the history (contract §10). */
+export async function overviewRoutes(app: FastifyInstance, options: OverviewRoutes): Promise<void> {
+  const { counts, table, clock } = options;
+  await revalidated(app);
+
+  app.get(
+    '/api/overview',
+    {
+      schema: {
+        tags,
+        summary: 'The state of the gateway at a glance',
+        description: 'Of the process that answers. Carries an ETag.',
+        response: { 200: answer('The state.', Overview), ...notModified },
+      },
+    },
+    async (_request, reply) => reply.send(await overview(options)),
+  );
+
+  app.get<{ Querystring: { minutes?: string } }>(
+    '/api/overview/queries',
+    {
+      schema: {
+        tags,
+        summary: 'Queries by cluster and time',
+        description: `Intervals are a minute long; beyond ${MAX_INTERVALS} minutes as long as keeps a line at ${MAX_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
+        querystring: Range,
+        response: { 200: answer('The queries.', Series), ...notModified, ...errorAnswers(400, 503) },
+      },
+    },
+    async (request, reply) => {
+      const minutes = Math.min(Number(request.query.minutes ?? 60), MAX_MINUTES);
+      return reply.send(await querySeries(counts, namesByUrl(table.current), { now: clock.now(), minutes }));
+    },
+  );
+}
+
+async function overview(options: OverviewRoutes): Promise<Static<typeof Overview>> {
+  const { metrics, table, readiness, startedAt, version } = options;
+  const value = (name: string): Promise<number> => metricTotal(metrics, `engine_gateway_${name}`);
+  const values = async <L extends string>(name: string, ...labels: readonly L[]) =>
+    sums(await metricValues(metrics, `engine_gateway_${name}`), labels);
+  const age = await value('resource_source_last_event_age_seconds');
+  const depth = await metricValues(metrics, 'engine_gateway_history_depth');
+  const waiting = (place: string): number => depth.find(({ labels }) => labels.place === place)?.value ?? 0;
+  return {
+    version,
+    startedAt: new Date(startedAt).toISOString(),
+    notReadyBecause: readiness.notReadyBecause(),
+    components: [...(await readiness.components())],
+    leader: (await value('leader')) === 1,
+    source: {
+      available: (await value('resource_source_available')) === 1,
+      lastEventAgeSeconds: age < 0 ? null : Math.floor(age / 10) * 10,
+      problems: await value('resource_source_problems'),
+    },
+    clusters: { ...clusterFigures(table.current), inFlight: await value('cluster_requests_in_flight') },
+    traffic: {
+      submissions: await value('statement_submissions_total'),
+      requests: await values('requests_total', 'kind', 'status'),
+      refusals: await values('refusals_total', 'reason'),
+      clusterErrors: await values('cluster_errors_total', 'cluster', 'type'),
+      retries: await values('submission_retries_total', 'cluster'),
+    },
+    history: {
+      memory: waiting('memory'),
+      disk: waiting('disk'),
+      written: await value('history_written_total'),
+      lost: await value('history_lost_total'),
+    },
+  };
+}
+
+type CountedLabels<L extends string> = Readonly<Record<L, string>> & { readonly count: number };
+
+/** Values added up by some of their labels, most first. */
+function sums<L extends string>(values: readonly MetricValue[], labels: readonly L[]): CountedLabels<L>[] {
+  const byLabels = new Map<string, CountedLabels<L>>();
+  for (const { labels: held, value } of values) {
+    const picked = Object.fromEntries(labels.map((label) => [label, held[label] ?? ''])) as Record<L, string>;
+    const key = JSON.stringify(picked);
+    byLabels.set(key, { ...picked, count: (byLabels.get(key)?.count ?? 0) + value });
+  }
+  return [...byLabels.values()].filter(({ count: sum }) => sum > 0).sort((a, b) => b.count - a.count);
+}
+
+/** What `engine_gateway_cluster_status`, `…_active` and `…_queries` say, added up. */
+function clusterFigures(table: RoutingTable) {
+  const clusters = [...table.clusters.values()];
+  const active = clusters.filter((cluster) => cluster.active).length;
+  const byStatus: Record<string, number> = {};
+  for (const { health } of clusters) byStatus[health.status] = (byStatus[health.status] ?? 0) + 1;
+  const sum = (field: 'queued' | 'running') => clusters.reduce((all, { health }) => all + (health[field] ?? 0), 0);
+  return {
+    total: clusters.length,
+    active,
+    inactive: clusters.length - active,
+    byStatus,
+    queued: sum('queued'),
+    running: sum('running'),
+  };
+}
