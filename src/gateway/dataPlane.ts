@@ -15,7 +15,7 @@ import {
 } from '../routing/proxiedPaths.ts';
 import { isAskable, isPlausible, recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS, type Refusal, renderRefusal } from '../routing/refusal.ts';
-import type { ClusterEntry, RoutingTable } from '../routing/routingTable.ts';
+import type { RoutingTable } from '../routing/routingTable.ts';
 import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import { AskExchange, unknownQuery } from './askExchange.ts';
@@ -28,6 +28,8 @@ import { durationText } from './durationText.ts';
 import { ForwardExchange, type OtherReason, tooLarge } from './forwardExchange.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './forwardedCheck.ts';
 import { type Handshake, type HandshakeCookieOptions, HandshakeCookies } from './handshakeCookies.ts';
+import { mayKillQuery } from './killQuery.ts';
+import { ownerCluster } from './ownerCluster.ts';
 import { PREFIXED_METHODS, routeByPrefix } from './prefixRouting.ts';
 import { type Analysis, headerOf, type RequestAnalyzer } from './requestAnalyzer.ts';
 import { RequestHeaders } from './requestHeaders.ts';
@@ -87,7 +89,6 @@ const MIN_BUFFERED_BODY = 1_048_576;
 /** Most questions to all clusters at once (design.md, fixed point 7). */
 const MAX_ASKINGS = 16;
 const SWEEP_INTERVAL_MS = 60_000;
-const killQuery = /kill_query/i;
 
 /** Makes the data plane; `start` it before its first request. */
 export function createDataPlane(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlane {
@@ -98,6 +99,7 @@ class QueryDataPlane implements DataPlane {
   readonly #context: DataPlaneContext;
   #settings: DataPlaneSettings;
   readonly #groupHeader: string;
+  readonly #preparedHeader: string;
   readonly #askings = new Map<string, Promise<QueryOwner | null>>();
   #refusals = 0;
   #sweeper: NodeJS.Timeout | null = null;
@@ -106,6 +108,7 @@ class QueryDataPlane implements DataPlane {
     const { names, table, clock, logger } = dependencies;
     this.#settings = options.settings;
     this.#groupHeader = names.headerKey('Routing-Group');
+    this.#preparedHeader = names.headerKey('Prepared-Statement');
     const settings = () => this.#settings;
     const upstreams = new Upstreams(options.upstream, clock);
     const keys = new ClusterKeys(table);
@@ -267,7 +270,9 @@ class QueryDataPlane implements DataPlane {
     const { analyzer, table } = this.#context;
     const known = table.current;
     const bytes = body.complete ? body.bytes : null;
-    const needsAll = known.rules?.needsAnalysis === true || (bytes !== null && killQuery.test(body.text));
+    const needsAll =
+      known.rules?.needsAnalysis === true ||
+      (bytes !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
     if (needsAll) {
       this.#settle(proxied, analyzer.analyze(proxied.request, bytes, true), (analysis) =>
         this.#decideSubmission(proxied, body, known, analysis, true),
@@ -310,7 +315,7 @@ class QueryDataPlane implements DataPlane {
     const known = this.#context.stickiness.ownerNow(id);
     const found = known === null ? this.#context.stickiness.find(id).then((row) => row?.owner ?? null) : known;
     this.#settle(proxied, found, (owner) => {
-      const about = owner === null ? null : ownerEntry(this.#context.table.current, owner);
+      const about = owner === null ? null : { queryId: id, cluster: ownerCluster(this.#context.table.current, owner) };
       new SubmissionExchange(this.#context, proxied, { ...submission, about }).start();
     });
   }
@@ -602,14 +607,6 @@ function answer(response: ServerResponse, status: number, headers: readonly stri
 function clusterAt(table: RoutingTable, baseUrl: string): string {
   for (const cluster of table.clusters.values()) if (cluster.proxyTo === baseUrl) return cluster.name;
   return '';
-}
-
-/** The owner as a cluster of the table; a deleted one, or one with another address by now, as it was. */
-function ownerEntry(table: RoutingTable, owner: QueryOwner): ClusterEntry | null {
-  const known = table.clusters.get(owner.cluster);
-  if (known !== undefined && known.proxyTo === owner.baseUrl) return known;
-  for (const cluster of table.clusters.values()) if (cluster.proxyTo === owner.baseUrl) return cluster;
-  return known === undefined ? null : { ...known, proxyTo: owner.baseUrl };
 }
 
 function delay(milliseconds: number): Promise<void> {

@@ -218,6 +218,15 @@ export function ownerGone(queryId: string, cluster: string, why: string) {
   };
 }
 
+/** The refusal of a statement about a query whose cluster cannot be connected to: no other one can take it. */
+export function unreachableOwner(queryId: string, cluster: string, why: string) {
+  return {
+    reason: 'owner_gone' as const,
+    message: `The cluster${cluster === '' ? '' : ` "${cluster}"`} of query ${queryId} cannot be reached: ${why}.`,
+    queryId: null,
+  };
+}
+
 /** The refusal of a request that would have to wait behind too many others. */
 export function overloaded(cluster: string) {
   return {

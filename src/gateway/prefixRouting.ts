@@ -1,9 +1,10 @@
 import { isPlausible, recognizeQueryId } from '../routing/queryId.ts';
 import type { Refusal } from '../routing/refusal.ts';
-import { type ClusterEntry, neverChecked } from '../routing/routingTable.ts';
+import type { ClusterEntry } from '../routing/routingTable.ts';
 import { unknownQuery } from './askExchange.ts';
 import type { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
+import { ownerCluster } from './ownerCluster.ts';
 import type { QueryOwner } from './stickiness.ts';
 
 /** Where a request goes whose path began with a cluster's key. */
@@ -23,7 +24,7 @@ export const PREFIXED_METHODS = 'GET, HEAD, DELETE, OPTIONS';
  * the cluster that serves him, also one that takes no queries at the moment.
  */
 export function routeByPrefix(
-  context: Pick<DataPlaneContext, 'paths' | 'stickiness'>,
+  context: Pick<DataPlaneContext, 'paths' | 'stickiness' | 'table'>,
   keys: ClusterKeys,
   proxied: Pick<ProxiedRequest, 'method' | 'pathKind' | 'target' | 'rawTarget'>,
   key: string,
@@ -70,30 +71,14 @@ function routeQuery(
 }
 
 function routeSegment(
-  { stickiness }: Pick<DataPlaneContext, 'stickiness'>,
+  { stickiness, table }: Pick<DataPlaneContext, 'stickiness' | 'table'>,
   keys: ClusterKeys,
   key: string,
 ): PrefixRoute {
   const cluster = keys.clusterOf(key);
   if (cluster !== null) return { to: 'cluster', cluster };
   const owner = stickiness.newestOwner(({ cluster: name }) => name !== '' && keys.keyOf(name) === key);
-  return owner === null ? unknownKey(null) : { to: 'cluster', cluster: deletedCluster(owner) };
-}
-
-/** A cluster that is no longer registered, but still serves what is left of its queries. */
-function deletedCluster({ cluster, baseUrl }: QueryOwner): ClusterEntry {
-  return {
-    name: cluster,
-    proxyTo: baseUrl,
-    externalUrl: '',
-    routingGroup: '',
-    active: false,
-    weight: 0,
-    healthCheck: null,
-    tls: null,
-    origin: 'resource',
-    health: neverChecked,
-  };
+  return owner === null ? unknownKey(null) : { to: 'cluster', cluster: ownerCluster(table.current, owner) };
 }
 
 function isBelow(path: string, base: string): boolean {

@@ -12,7 +12,7 @@ import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
-import { overloaded, tooLarge } from './forwardExchange.ts';
+import { overloaded, tooLarge, unreachableOwner } from './forwardExchange.ts';
 import { headerOf } from './requestAnalyzer.ts';
 import type { Upstream } from './upstreams.ts';
 
@@ -24,7 +24,7 @@ export interface Submission {
   /** Lines that rules set; null for none. */
   readonly setHeaders: Readonly<Record<string, string>> | null;
   /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
-  readonly about: ClusterEntry | null;
+  readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
 }
 
 interface Attempt {
@@ -73,7 +73,7 @@ export class SubmissionExchange extends Exchange {
   start(): void {
     const { about } = this.#submission;
     if (about === null) this.#next(null);
-    else this.#go(about, this.#context.upstreams.get(about.proxyTo), false);
+    else this.#go(about.cluster, this.#context.upstreams.get(about.cluster.proxyTo), false);
   }
 
   #next(excluded: ReadonlyMap<string, string> | null): void {
@@ -123,6 +123,11 @@ export class SubmissionExchange extends Exchange {
     this.#attempts ??= [];
     this.#attempts.push({ cluster: cluster.name, error: reason });
     if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster.name, cluster.proxyTo, reason);
+    const { about } = this.#submission;
+    if (about !== null && !this.sent && !isOwnFault(error)) {
+      this.#refuse(unreachableOwner(about.queryId, cluster.name, reason));
+      return;
+    }
     if (!this.#mayRepeat(error)) {
       this.#context.answerFailure(this.#proxied, error, this.answered);
       return;
