@@ -7,6 +7,14 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 
+FROM node:26-slim AS interface
+WORKDIR /app
+COPY package.json package-lock.json .npmrc tsconfig.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY scripts scripts
+COPY src/ui src/ui
+RUN node scripts/buildUi.ts
+
 FROM node:26-slim
 ARG VERSION=0.1.0
 ARG REVISION=unknown
@@ -20,6 +28,7 @@ COPY --from=dependencies /app/node_modules /app/node_modules
 COPY package.json LICENSE /app/
 COPY bin /app/bin
 COPY src /app/src
+COPY --from=interface /app/dist/ui /app/dist/ui
 # The embedded database and waiting history: data/ of the working directory, which is the root.
 RUN mkdir -p /data && chown 1000:1000 /data
 WORKDIR /

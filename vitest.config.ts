@@ -20,6 +20,7 @@ export default defineConfig({
       suite('operator', 120, true),
       suite('engine', 600, true),
       suite('packaging', 60, true),
+      suite('ui', 60, true),
     ],
   },
 });

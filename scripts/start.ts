@@ -1,4 +1,5 @@
 /** `npm start`: the gateway with its embedded database, and three simulated engine clusters to send queries to. */
+import { execFileSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { fleetNames, fleetPorts } from '../demo/fleet.ts';
@@ -82,6 +83,8 @@ async function waitUntilReady(base: string, gateway: ManagedProcess): Promise<vo
 async function run(): Promise<number> {
   const options = readOptions();
   await requirePorts(options.host, options.port, options.enginePorts);
+  // `npm ci` has built it; this is for sources that changed since.
+  execFileSync(process.execPath, ['scripts/buildUi.ts', '--if-stale'], { stdio: 'inherit' });
   const copied = await copyManifests('manifests/demo', manifests);
   const urls = new Map(fleetNames.map((name, i) => [name as string, `http://127.0.0.1:${options.enginePorts[i]}`]));
   await setAddresses(manifests, urls);
@@ -135,7 +138,7 @@ function announce(base: string, urls: ReadonlyMap<string, string>, copied: boole
   console.log(`
 Engine Gateway runs. Ctrl-C stops everything.
 
-  gateway    ${base}   SQL, REST API and a page of links
+  gateway    ${base}   SQL, REST API, and pages for a browser at /engine-gateway
 ${engineLines.join('\n')}
   resources  ${manifests}/*.yaml, ${copied ? 'just copied from manifests/demo' : 'copied from manifests/demo at the first start'}:
              edit them while it runs; REST calls write into them, too

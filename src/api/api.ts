@@ -32,6 +32,7 @@ import { publicRoutes } from './publicRoutes.ts';
 import type { Readiness } from './readiness.ts';
 import { registryRoutes } from './registryRoutes.ts';
 import { resourceGroupRoutes } from './resourceGroupRoutes.ts';
+import { type UserInterfaceRoutes, userInterfaceRoutes } from './userInterface/userInterfaceRoutes.ts';
 import { viewRoutes } from './viewRoutes.ts';
 import { backendRoutes } from './webapp/backendRoutes.ts';
 import { configurationRoutes } from './webapp/configurationRoutes.ts';
@@ -61,6 +62,8 @@ export interface ApiDependencies {
   readonly rules?: RuleDependencies | null;
   /** Absent: neither the web application's calls nor the JSON views are served. */
   readonly webapp?: WebappDependencies | null;
+  /** Absent: no user interface is served, and `/` is a plain page. */
+  readonly userInterface?: Omit<UserInterfaceRoutes, 'names'> | null;
 }
 
 /** What the calls about rules and routing speak for. */
@@ -103,7 +106,8 @@ export interface Api {
 
 /** Makes the API: one Fastify instance without a server of its own, every family of routes a plugin. */
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
-  const { registry, table, readiness, metrics, logger, resourceGroups, webapp, rules, authentication } = dependencies;
+  const { registry, table, readiness, metrics, logger, resourceGroups, webapp, rules, authentication, userInterface } =
+    dependencies;
   const { names, version, bodyLimit = DEFAULT_BODY_LIMIT } = options;
   const onError = errorHandler(logger);
   const app = Fastify({
@@ -169,7 +173,9 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     });
     await app.register(explainRoutes, { explain, history, buffered });
   }
-  await app.register(indexPage, { names, version });
+  if (userInterface) await app.register(userInterfaceRoutes, { ...userInterface, names });
+  const hasPages = () => userInterface?.built != null && userInterface.enabled();
+  await app.register(indexPage, { names, version, hasPages });
   await app.register(openapiRoute);
   await app.ready();
   return { handler: (request, response) => app.routing(request, response), close: () => app.close() };

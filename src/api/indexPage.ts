@@ -8,6 +8,8 @@ import { answer } from './schemas.ts';
 export interface IndexPage {
   readonly names: ProductNames;
   readonly version: string;
+  /** Whether there is a user interface to lead people to instead. */
+  readonly hasPages: () => boolean;
 }
 
 const style = `
@@ -17,8 +19,8 @@ h1 { font-size: 1.5rem; } dt { margin-top: 0.75rem; } dd { margin: 0; opacity: 0
 `;
 const styleHash = createHash('sha256').update(style).digest('base64');
 
-/** `/`: a plain page for people, without scripts or anything from elsewhere. */
-export async function indexPage(app: FastifyInstance, { names, version }: IndexPage): Promise<void> {
+/** `/`: leads people to the user interface (contract §1.7); without one a plain page of links, without scripts. */
+export async function indexPage(app: FastifyInstance, { names, version, hasPages }: IndexPage): Promise<void> {
   const links: readonly (readonly [string, string, string])[] = [
     ['/gateway/backend/all', 'Clusters', 'all registered clusters as JSON'],
     ['/readyz?verbose', 'Health', 'whether the gateway takes requests, and what is away'],
@@ -46,16 +48,22 @@ ${list}
       schema: {
         tags: ['pages'],
         summary: 'Index page',
-        response: { 200: answer('HTML page.', Type.String(), 'text/html') },
+        description: 'Leads to the user interface where there is one.',
+        response: {
+          200: answer('HTML page.', Type.String(), 'text/html'),
+          303: { description: 'To the user interface.', type: 'null' },
+        },
       },
     },
-    (_request, reply) =>
-      reply
+    (_request, reply) => {
+      if (hasPages()) return reply.redirect(names.gatewayPath, 303);
+      return reply
         .header(
           'Content-Security-Policy',
           `default-src 'none'; style-src 'sha256-${styleHash}'; frame-ancestors 'none'`,
         )
         .type('text/html; charset=utf-8')
-        .send(page),
+        .send(page);
+    },
   );
 }

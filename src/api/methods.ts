@@ -31,10 +31,12 @@ export function answerUnserved(app: FastifyInstance): void {
   });
 }
 
-/** Paths that a route's URL serves; `:name` is one segment, a slash at the end makes no difference. */
+/** Paths that a route's URL serves; `:name` is one segment, `*` the rest, a slash at the end makes no difference. */
 function patternOf(url: string): RegExp {
   const segments = url
     .split('/')
-    .map((segment) => (segment.startsWith(':') ? '[^/]+' : segment.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')));
+    .map((segment) =>
+      segment === '*' ? '.*' : segment.startsWith(':') ? '[^/]+' : segment.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'),
+    );
   return new RegExp(`^${segments.join('/').replace(/\/$/, '')}/?$`);
 }

@@ -20,7 +20,7 @@ const only = (name: string): Instruction => {
 
 describe('the Dockerfile', () => {
   test('has stages on the slim image, and the last one starts from it anew', () => {
-    expect(stages.map((stage) => stage.base)).toEqual(['node:26-slim', 'node:26-slim']);
+    expect(stages.map((stage) => stage.base)).toEqual(['node:26-slim', 'node:26-slim', 'node:26-slim']);
   });
 
   test('runs as an ordinary user, by number, so that Kubernetes can check it', () => {
@@ -85,7 +85,7 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
 
   test('the image holds production dependencies and the program, and no file its user may write', async () => {
     const app = await readdir(join(image, 'app'));
-    expect(app.sort()).toEqual(['LICENSE', 'bin', 'node_modules', 'package.json', 'src']);
+    expect(app.sort()).toEqual(['LICENSE', 'bin', 'dist', 'node_modules', 'package.json', 'src']);
     const { devDependencies, dependencies } = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as {
       devDependencies: Record<string, string>;
       dependencies: Record<string, string>;
@@ -132,6 +132,8 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
       .toBe('healthy');
     const answer = await fetch(`http://127.0.0.1:${port}/gateway/backend/all`);
     expect([answer.status, await answer.json()]).toEqual([200, []]);
+    const page = await fetch(`http://127.0.0.1:${port}/engine-gateway/clusters`);
+    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
     expect(await readdir(join(image, 'data'))).toContain('gateway.db');
     const newer = await run('find', [image, '-newer', config, '-not', '-path', join(image, 'data*')]);
     expect(

@@ -3,7 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
-import { type Api, type ApiOptions, createApi, type WebappDependencies } from '../../src/api/api.ts';
+import {
+  type Api,
+  type ApiDependencies,
+  type ApiOptions,
+  createApi,
+  type WebappDependencies,
+} from '../../src/api/api.ts';
 import {
   type AuthenticationDependencies,
   type AuthenticationSettings,
@@ -57,6 +63,7 @@ export type ServerOptions = Partial<ApiOptions> & {
   readonly logger?: Logger;
   readonly resourceGroups?: SchemaStores;
   readonly webapp?: WebappDependencies;
+  readonly userInterface?: NonNullable<ApiDependencies['userInterface']>;
   /** Who may call; everybody where it is left out. */
   readonly access?: Partial<AuthenticationSettings>;
   readonly accessDependencies?: Partial<AuthenticationDependencies>;
@@ -109,6 +116,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       onChange: (change) => changes.push(change),
       resourceGroups: options.resourceGroups ?? null,
       webapp: options.webapp ?? null,
+      userInterface: options.userInterface ?? null,
     },
     { names, version: '1.2.3', ...options },
   );

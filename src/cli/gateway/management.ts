@@ -1,5 +1,7 @@
+import { resolve } from 'node:path';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
+import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
 import { requestExplanation } from '../../gateway/explainRequest.ts';
 import { localUsers } from '../../gateway/localUsers.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
@@ -8,6 +10,9 @@ import { gatewayReadiness } from '../readiness.ts';
 import type { Control } from './control.ts';
 import type { Frame } from './frame.ts';
 import type { Storage } from './storage.ts';
+
+/** Where `npm run build:ui` puts the user interface. */
+const BUILT_FILES = resolve(import.meta.dirname, '../../../dist/ui');
 
 /** Makes the REST API: registry, rules, resource groups, web application, health, metrics, login. */
 export async function openApi(frame: Frame, storage: Storage, control: Control, analyze: AnalyzeRequest): Promise<Api> {
@@ -45,6 +50,10 @@ export async function openApi(frame: Frame, storage: Storage, control: Control, 
     startedAt: frame.startedAt,
     disablePages: () => current().uiConfiguration.disablePages,
   };
+  const userInterface = {
+    built: await readBuiltFiles(BUILT_FILES, names),
+    enabled: () => current().uiConfiguration.enabled,
+  };
   const rules = ruleDependencies(frame, storage, control, analyze);
   const api = await createApi(
     {
@@ -58,6 +67,7 @@ export async function openApi(frame: Frame, storage: Storage, control: Control, 
       resourceGroups,
       webapp,
       rules,
+      userInterface,
     },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );

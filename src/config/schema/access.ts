@@ -159,6 +159,7 @@ export const pagePermissions = mapOf(text({ description: 'Pages joined by `_`; u
 /** `uiConfiguration` (contract.md §6). */
 export const uiConfiguration = section(
   {
+    enabled: flag({ description: 'Whether the user interface is served.', default: true }),
     disablePages: listOf(
       choice(['dashboard', 'cluster', 'resource-group', 'selector', 'history', 'routing-rules'], {
         description: 'Page.',

@@ -9,7 +9,6 @@ const pendingFeatures = {
   monitorsWithLogin: 'this version checks health by INFO_API or NOOP',
   tls: 'this version serves and connects by the address given; TLS for clients belongs to a proxy before it',
   tracing: 'traces are not built into this version',
-  userInterface: 'this version has no user interface of its own',
 } satisfies Record<string, string>;
 
 /** A feature that may be missing. */

@@ -1,0 +1,76 @@
+import { Burger, Group, NavLink, Text } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
+import { type ReactNode, useEffect, useRef } from 'react';
+import { Link, useLocation } from 'react-router';
+import { product } from './gateway.ts';
+import type { Page } from './pages.ts';
+import { Settings } from './Settings.tsx';
+import classes from './Shell.module.css';
+
+interface ShellProps {
+  readonly pages: readonly Page[];
+  readonly children: ReactNode;
+}
+
+/** Head, menu and the place of the page. */
+export function Shell({ pages, children }: ShellProps) {
+  const [opened, { toggle, close }] = useDisclosure(false);
+  const { pathname } = useLocation();
+  const main = useRef<HTMLElement>(null);
+  const shown = useRef(pathname);
+  useEffect(() => {
+    if (shown.current === pathname) return;
+    shown.current = pathname;
+    // Who hears the page, or uses the keyboard, goes on at the new page's beginning.
+    close();
+    main.current?.focus();
+    window.scrollTo(0, 0);
+  }, [pathname, close]);
+
+  return (
+    <div className={classes.shell}>
+      <button type="button" className={classes.skip} onClick={() => main.current?.focus()}>
+        Skip to the page
+      </button>
+      <header className={classes.header}>
+        <Group gap="xs" wrap="nowrap">
+          <Burger
+            className={classes.burger}
+            opened={opened}
+            onClick={toggle}
+            size="sm"
+            aria-label={opened ? 'Close the menu' : 'Open the menu'}
+            aria-expanded={opened}
+            aria-controls="menu"
+          />
+          <img src="logo.svg" alt="" width={24} height={24} />
+          <Text className={classes.product} fw={600} size="lg">
+            {product} Gateway
+          </Text>
+        </Group>
+        <Settings />
+      </header>
+      <nav id="menu" aria-label="Pages" className={classes.nav} data-opened={opened || undefined}>
+        {pages.map((page) => {
+          const current = pathname.replace(/^\/|\/$/g, '') === page.path;
+          return (
+            <NavLink
+              key={page.id}
+              component={Link}
+              to={`/${page.path}`}
+              label={page.title}
+              leftSection={<page.icon size={18} stroke={1.75} aria-hidden />}
+              active={current}
+              aria-current={current ? 'page' : undefined}
+              variant="light"
+              onClick={close}
+            />
+          );
+        })}
+      </nav>
+      <main ref={main} id="main" tabIndex={-1} className={classes.main}>
+        {children}
+      </main>
+    </div>
+  );
+}

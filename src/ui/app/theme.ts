@@ -1,0 +1,74 @@
+import {
+  ActionIcon,
+  convertCssVariables,
+  createTheme,
+  DEFAULT_THEME,
+  Drawer,
+  defaultCssVariablesResolver,
+  Menu,
+  Modal,
+  mergeMantineTheme,
+  Popover,
+  Select,
+  Tooltip,
+} from '@mantine/core';
+
+/** Mantine's theme with colours whose contrast holds for small text in both schemes (WCAG 2.2, 1.4.3). */
+export const theme = createTheme({
+  primaryColor: 'blue',
+  primaryShade: { light: 8, dark: 8 },
+  defaultRadius: 'sm',
+  cursorType: 'pointer',
+  respectReducedMotion: true,
+  headings: { fontWeight: '600', sizes: { h1: { fontSize: '1.375rem' }, h2: { fontSize: '1.0625rem' } } },
+  components: {
+    // The library locks scrolling by a style element, which the content security policy forbids; app.css does it.
+    Modal: Modal.extend({
+      defaultProps: {
+        lockScroll: false,
+        closeButtonProps: { 'aria-label': 'Close' },
+        transitionProps: { duration: 0 },
+      },
+    }),
+    Drawer: Drawer.extend({
+      defaultProps: {
+        lockScroll: false,
+        closeButtonProps: { 'aria-label': 'Close' },
+        transitionProps: { duration: 0 },
+      },
+    }),
+    Menu: Menu.extend({ defaultProps: { transitionProps: { duration: 0 } } }),
+    Popover: Popover.extend({ defaultProps: { transitionProps: { duration: 0 } } }),
+    Tooltip: Tooltip.extend({ defaultProps: { events: { hover: true, focus: true, touch: true }, multiline: true } }),
+    Select: Select.extend({ defaultProps: { comboboxProps: { transitionProps: { duration: 0 } } } }),
+    ActionIcon: ActionIcon.extend({ defaultProps: { variant: 'subtle', color: 'gray' } }),
+  },
+});
+
+/** Text on the light tint of a colour in the light scheme: the library's own shades are too pale for small text. */
+const textOnTint: Readonly<Record<string, string>> = {
+  blue: '#1657a0',
+  gray: '#343a40',
+  green: '#1b6b2f',
+  orange: '#9a3a00',
+  red: '#b02525',
+  yellow: '#7a4a00',
+};
+
+/** Puts the theme's variables into the page: by a style sheet object, as style elements are forbidden by the policy. */
+export function applyTheme(): void {
+  const variables = defaultCssVariablesResolver(mergeMantineTheme(DEFAULT_THEME, theme));
+  for (const [color, text] of Object.entries(textOnTint)) {
+    variables.light[`--mantine-color-${color}-light`] = `var(--mantine-color-${color}-0)`;
+    variables.light[`--mantine-color-${color}-light-hover`] = `var(--mantine-color-${color}-1)`;
+    variables.light[`--mantine-color-${color}-light-color`] = text;
+  }
+  variables.light['--mantine-color-dimmed'] = 'var(--mantine-color-gray-7)';
+  variables.dark['--mantine-color-dimmed'] = 'var(--mantine-color-dark-0)';
+  variables.light['--mantine-color-placeholder'] = 'var(--mantine-color-gray-7)';
+  variables.dark['--mantine-color-placeholder'] = 'var(--mantine-color-dark-0)';
+  variables.light['--mantine-color-error'] = 'var(--mantine-color-red-9)';
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(convertCssVariables(variables, ':root'));
+  document.adoptedStyleSheets.push(sheet);
+}

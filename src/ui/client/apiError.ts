@@ -1,0 +1,37 @@
+/** An answer of the gateway that is no success, or none at all. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** HTTP status; 0 when nothing answered. */
+  readonly status: number;
+  /** Code of the gateway's catalogue (docs/errors.md), e.g. `EG_FIELD_OWNED`; `EG_AWAY` when nothing answered. */
+  readonly code: string;
+  /** Path of the field that is wrong, e.g. `data.softMemoryLimit`. */
+  readonly field: string | undefined;
+
+  constructor(status: number, code: string, message: string, field?: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.field = field;
+  }
+
+  /** Whether asking again may help: nothing answered, or something behind the gateway is away. */
+  get mayPass(): boolean {
+    return this.status === 0 || this.status === 429 || this.status === 502 || this.status === 503;
+  }
+}
+
+/** The error of an answer: the gateway's own body in either of its forms, else what the status says. */
+export function errorOf(status: number, body: unknown): ApiError {
+  const { error, msg } = (body ?? {}) as {
+    error?: { code?: string; message?: string; field?: string };
+    msg?: string;
+  };
+  const message = error?.message ?? msg ?? `The gateway answered ${status}.`;
+  return new ApiError(status, error?.code ?? `HTTP_${status}`, message, error?.field);
+}
+
+/** What to tell a person of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

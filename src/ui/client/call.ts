@@ -1,0 +1,113 @@
+import { csrf, pendingHeader } from '../app/gateway.ts';
+import { ApiError, errorOf } from './apiError.ts';
+
+/** How a call is made, beside its path. */
+export interface CallOptions {
+  /** POST where there is a body or nothing is said, as the calls under /webapp want. */
+  readonly method?: 'GET' | 'POST';
+  readonly body?: unknown;
+  /** Ends the call when nobody waits for it any more; TanStack Query gives one. */
+  readonly signal?: AbortSignal;
+}
+
+/** An answer with what its headers say. */
+export interface Answer<T> {
+  readonly data: T;
+  /** What follows later although the change is safe, e.g. `database`; null: nothing. */
+  readonly pending: string | null;
+  /** Text of `Warning` headers: done, but the next call should mend something. */
+  readonly warnings: readonly string[];
+}
+
+/** Longest time that an answer may take, in milliseconds. */
+const TIMEOUT_MS = 30_000;
+
+type Listener = () => void;
+const sessionEnded = new Set<Listener>();
+
+/** Tells when a call was refused because nobody is logged in (any more). Answers how to stop listening. */
+export function onSessionEnded(listener: Listener): Listener {
+  sessionEnded.add(listener);
+  return () => void sessionEnded.delete(listener);
+}
+
+/**
+ * Calls the gateway and answers what is in the envelope (`data`), or the whole body where there is no envelope.
+ * @param path with its leading slash, e.g. `/webapp/getAllBackends`
+ * @throws ApiError for everything that is no success; never for an aborted signal, which throws its reason
+ */
+export async function call<T>(path: string, options: CallOptions = {}): Promise<T> {
+  return (await callWhole<T>(path, options)).data;
+}
+
+/** As {@link call}, with what the headers say. */
+export async function callWhole<T>(path: string, options: CallOptions = {}): Promise<Answer<T>> {
+  const { method = 'POST', body, signal } = options;
+  const deadline = AbortSignal.timeout(TIMEOUT_MS);
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(path, {
+      method,
+      headers: headersOf(method, body),
+      body: body === undefined ? null : JSON.stringify(body),
+      credentials: 'same-origin',
+      redirect: 'error',
+      cache: 'no-store',
+      signal: signal === undefined ? deadline : AbortSignal.any([signal, deadline]),
+    });
+    text = await response.text();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    const why = deadline.aborted ? `did not answer within ${TIMEOUT_MS / 1000} s` : 'cannot be reached';
+    throw new ApiError(0, 'EG_AWAY', `The gateway ${why}.`);
+  }
+  const parsed = parse(text);
+  if (!response.ok) {
+    const error = errorOf(response.status, parsed);
+    if (response.status === 401 && path !== '/login') for (const listener of sessionEnded) listener();
+    throw error;
+  }
+  return {
+    data: (isEnvelope(parsed) ? parsed.data : parsed) as T,
+    pending: response.headers.get(pendingHeader),
+    warnings: warningsOf(response.headers.get('Warning')),
+  };
+}
+
+function headersOf(method: string, body: unknown): Record<string, string> {
+  const token = method === 'GET' ? null : csrfToken();
+  return {
+    Accept: 'application/json',
+    ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+    ...(token === null ? {} : { [csrf.header]: token }),
+  };
+}
+
+/** The session's token from its cookie; null without a session. */
+function csrfToken(): string | null {
+  const cookies = new Map(document.cookie.split('; ').map((pair) => pair.split('=', 2) as [string, string]));
+  for (const name of csrf.cookies) {
+    const value = cookies.get(name);
+    if (value !== undefined && value !== '') return value;
+  }
+  return null;
+}
+
+function parse(text: string): unknown {
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Calls under /webapp and for logging in wrap what they answer: `{code, msg, data}`. */
+function isEnvelope(value: unknown): value is { data?: unknown } {
+  return typeof value === 'object' && value !== null && 'code' in value && 'msg' in value;
+}
+
+/** The quoted texts of `299 - "text"` entries (RFC 7234 §5.5). */
+function warningsOf(header: string | null): readonly string[] {
+  return [...(header ?? '').matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) => text.replaceAll(/\\(.)/g, '$1'));
+}

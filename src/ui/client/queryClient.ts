@@ -1,0 +1,24 @@
+import { QueryClient } from '@tanstack/react-query';
+import { ApiError } from './apiError.ts';
+
+/** Between two looks at what others may change: a change elsewhere shows within two seconds. */
+export const LIVE_MS = 1_000;
+
+/** Between two looks at figures that cost the database something. */
+export const SLOW_MS = 10_000;
+
+/** What the gateway has said, shared by all pages: kept while it is asked again, asked again in front of the user only. */
+export function createQueryClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 500,
+        retry: (failures, error) => failures < 1 && error instanceof ApiError && error.mayPass,
+        refetchOnWindowFocus: true,
+        // The browser's own idea of being offline is wrong for a gateway on the same machine.
+        networkMode: 'always',
+      },
+      mutations: { networkMode: 'always' },
+    },
+  });
+}

@@ -1,0 +1,22 @@
+import { Component, type ErrorInfo, type ReactNode } from 'react';
+import { ErrorState } from './states.tsx';
+
+/** Shows a defect of a page in its place, and leaves the rest usable. A page whose code is gone is loaded anew. */
+export class ErrorBoundary extends Component<{ readonly children: ReactNode }, { readonly error: Error | null }> {
+  override state: { readonly error: Error | null } = { error: null };
+
+  static getDerivedStateFromError(error: unknown): { readonly error: Error } {
+    return { error: error instanceof Error ? error : new Error(String(error)) };
+  }
+
+  override componentDidCatch(error: unknown, info: ErrorInfo): void {
+    console.error(error, info.componentStack);
+  }
+
+  override render(): ReactNode {
+    const { error } = this.state;
+    if (error === null) return this.props.children;
+    // A newer gateway has other files: reloading gets its page.
+    return <ErrorState error={error} onRetry={() => window.location.reload()} retryLabel="Reload" />;
+  }
+}

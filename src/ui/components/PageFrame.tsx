@@ -1,0 +1,28 @@
+import { Group, Title } from '@mantine/core';
+import { type ReactNode, useEffect } from 'react';
+import { product } from '../app/gateway.ts';
+import classes from './PageFrame.module.css';
+
+interface PageFrameProps {
+  /** The page's heading, and the title of the browser's tab. */
+  readonly title: string;
+  /** Buttons beside the heading. */
+  readonly actions?: ReactNode;
+  readonly children: ReactNode;
+}
+
+/** What every page begins with: its one heading of the first level, with its actions. */
+export function PageFrame({ title, actions, children }: PageFrameProps) {
+  useEffect(() => {
+    document.title = `${title} · ${product} Gateway`;
+  }, [title]);
+  return (
+    <div className={classes.page}>
+      <Group justify="space-between" gap="sm">
+        <Title order={1}>{title}</Title>
+        {actions !== undefined && <Group gap="xs">{actions}</Group>}
+      </Group>
+      {children}
+    </div>
+  );
+}

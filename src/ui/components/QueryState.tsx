@@ -1,0 +1,25 @@
+import type { UseQueryResult } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { ErrorState, Loading, StaleNotice } from './states.tsx';
+
+interface QueryStateProps<T> {
+  readonly query: UseQueryResult<T>;
+  /** What is loading, for those who hear the page. */
+  readonly label: string;
+  readonly children: (data: T) => ReactNode;
+}
+
+/** The states of a query in one place: on its way, failed with nothing to show, failed with what was known, there. */
+export function QueryState<T>({ query, label, children }: QueryStateProps<T>) {
+  const { data, error } = query;
+  if (data === undefined) {
+    if (error !== null) return <ErrorState error={error} onRetry={() => void query.refetch()} />;
+    return <Loading label={label} />;
+  }
+  return (
+    <>
+      {error !== null && <StaleNotice error={error} />}
+      {children(data)}
+    </>
+  );
+}

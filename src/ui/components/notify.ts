@@ -1,0 +1,26 @@
+import { notifications } from '@mantine/notifications';
+import { messageOf } from '../client/apiError.ts';
+import type { Answer } from '../client/call.ts';
+
+/** Tells that something was done. */
+export function notifyDone(message: string): void {
+  notifications.show({ message, color: 'green', role: 'status', autoClose: 4000, closeButtonProps });
+}
+
+/** Tells that something failed; stays until it is closed. */
+export function notifyFailed(title: string, error: unknown): void {
+  notifications.show({ title, message: messageOf(error), color: 'red', autoClose: false, closeButtonProps });
+}
+
+/** Tells that a change was made, what of it follows later, and what the gateway warns of. */
+export function notifyWritten(
+  message: string,
+  { pending, warnings }: Pick<Answer<unknown>, 'pending' | 'warnings'>,
+): void {
+  notifyDone(pending === null ? message : `${message} It is safe, but the ${pending} is away: it follows by itself.`);
+  for (const warning of warnings) {
+    notifications.show({ title: 'Mind', message: warning, color: 'yellow', autoClose: 12_000, closeButtonProps });
+  }
+}
+
+const closeButtonProps = { 'aria-label': 'Close' };

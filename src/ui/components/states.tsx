@@ -1,0 +1,73 @@
+import { Alert, Button, Center, Group, Loader, Stack, Text } from '@mantine/core';
+import { IconAlertTriangle, IconInbox, IconLock } from '@tabler/icons-react';
+import type { ReactNode } from 'react';
+import { ApiError, messageOf } from '../client/apiError.ts';
+import classes from './states.module.css';
+
+/** Something is on its way. */
+export function Loading({ label, full = false }: { readonly label: string; readonly full?: boolean }) {
+  return (
+    <Center className={full ? classes.full : classes.state} role="status" aria-label={label}>
+      <Loader />
+    </Center>
+  );
+}
+
+interface ErrorStateProps {
+  readonly error: unknown;
+  readonly onRetry?: () => void;
+  readonly retryLabel?: string;
+  /** Alone on the screen. */
+  readonly full?: boolean;
+}
+
+/** Something failed: what, and what can be done about it. */
+export function ErrorState({ error, onRetry, retryLabel = 'Try again', full = false }: ErrorStateProps) {
+  const forbidden = error instanceof ApiError && error.status === 403;
+  const title = forbidden ? 'Not for you' : isAway(error) ? 'Away at the moment' : 'This did not work';
+  return (
+    <div className={full ? classes.full : undefined}>
+      <Alert
+        role="alert"
+        color={forbidden ? 'yellow' : 'red'}
+        icon={forbidden ? <IconLock aria-hidden /> : <IconAlertTriangle aria-hidden />}
+        title={title}
+      >
+        <Stack gap="sm" align="flex-start">
+          <Text size="sm">{messageOf(error)}</Text>
+          {onRetry !== undefined && !forbidden && (
+            <Button size="xs" variant="default" onClick={onRetry}>
+              {retryLabel}
+            </Button>
+          )}
+        </Stack>
+      </Alert>
+    </div>
+  );
+}
+
+/** Told above data that are shown although the newest call failed. */
+export function StaleNotice({ error }: { readonly error: unknown }) {
+  return (
+    <Alert role="status" color="yellow" icon={<IconAlertTriangle aria-hidden />} title="Shown as last known">
+      {messageOf(error)}
+    </Alert>
+  );
+}
+
+/** There is nothing to show, and why. */
+export function EmptyState({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
+  return (
+    <Center className={classes.state}>
+      <Stack align="center" gap="xs">
+        <IconInbox size={32} stroke={1.5} aria-hidden />
+        <Text ta="center">{title}</Text>
+        {children !== undefined && <Group justify="center">{children}</Group>}
+      </Stack>
+    </Center>
+  );
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof ApiError && error.mayPass;
+}

@@ -1,0 +1,75 @@
+/** Times of a time zone, by the browser's own tables. No DOM here, so that they are tested without a browser. */
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatFor(timeZone: string): Intl.DateTimeFormat {
+  const known = formats.get(timeZone);
+  if (known !== undefined) return known;
+  const format = new Intl.DateTimeFormat('en-CA', {
+    timeZone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  });
+  formats.set(timeZone, format);
+  return format;
+}
+
+function partsOf(epochMillis: number, timeZone: string): Record<string, string> {
+  return Object.fromEntries(
+    formatFor(timeZone)
+      .formatToParts(epochMillis)
+      .map(({ type, value }) => [type, value]),
+  );
+}
+
+/** `2026-11-21 08:15:30` in a time zone. */
+export function dateTimeText(epochMillis: number, timeZone: string): string {
+  const { year, month, day, hour, minute, second } = partsOf(epochMillis, timeZone);
+  return `${year}-${month}-${day} ${hour}:${minute}:${second}`;
+}
+
+/** `08:15` in a time zone. */
+export function clockText(epochMillis: number, timeZone: string): string {
+  const { hour, minute } = partsOf(epochMillis, timeZone);
+  return `${hour}:${minute}`;
+}
+
+/** Milliseconds that a zone's clocks are ahead of UTC at a time. */
+function offsetAt(epochMillis: number, timeZone: string): number {
+  const { year, month, day, hour, minute, second } = partsOf(epochMillis, timeZone);
+  const wall = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second));
+  return wall - Math.floor(epochMillis / 1000) * 1000;
+}
+
+/**
+ * The time at which a zone's clocks show `2026-11-21T08:15` (the value of an input of type datetime-local); null for
+ * anything else. A time that the clocks skip is taken as if they had not yet been put forward; of two the first.
+ */
+export function timeOfWall(wall: string, timeZone: string): number | null {
+  const utc = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(wall) ? Date.parse(`${wall}Z`) : Number.NaN;
+  if (Number.isNaN(utc)) return null;
+  const day = 86_400_000;
+  const before = offsetAt(utc - day, timeZone);
+  const after = offsetAt(utc + day, timeZone);
+  const fits = [before, after].map((offset) => utc - offset).filter((time) => utc - offsetAt(time, timeZone) === time);
+  return fits.length === 0 ? utc - before : Math.min(...fits);
+}
+
+/** Time as the value of an input of type datetime-local. */
+export function wallOfTime(epochMillis: number, timeZone: string): string {
+  return dateTimeText(epochMillis, timeZone).replace(' ', 'T').slice(0, 16);
+}
+
+/** How long ago, in one unit: `12 s ago`, `3 min ago`. */
+export function agoText(epochMillis: number, now: number): string {
+  const seconds = Math.max(0, Math.round((now - epochMillis) / 1000));
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}

@@ -1,0 +1,4 @@
+import { PageFrame } from '../../components/PageFrame.tsx';
+export default function DashboardPage() {
+  return <PageFrame title="Dashboard">x</PageFrame>;
+}

@@ -1,0 +1,30 @@
+import { resolve } from 'node:path';
+import react from '@vitejs/plugin-react';
+import { defineConfig, type Plugin } from 'vite';
+
+/** What the gateway fills in when it serves the page (src/api/userInterface): Vite's own server fills in the defaults. */
+const placeholders: Plugin = {
+  name: 'placeholders',
+  apply: 'serve',
+  transformIndexHtml: (html) => html.replaceAll('__BASE__', '/engine-gateway/').replaceAll('__PRODUCT__', 'Engine'),
+};
+
+/** Paths of the gateway that a page under development asks for. */
+const gatewayPaths = '^/(webapp|gateway|engine/|api/|login|loginType|logout|userinfo|sso|oidc|metrics|openapi)';
+
+export default defineConfig(({ command }) => ({
+  root: import.meta.dirname,
+  // The gateway's path depends on the product's name, so that the built page refers to its files relatively.
+  base: command === 'build' ? './' : '/engine-gateway/',
+  plugins: [react(), placeholders],
+  server: { proxy: { [gatewayPaths]: process.env.GATEWAY_URL ?? 'http://localhost:8080' } },
+  build: {
+    outDir: resolve(import.meta.dirname, '../../dist/ui'),
+    emptyOutDir: true,
+    manifest: true,
+    target: 'es2023',
+    // Images as files: the content security policy has no data: addresses for scripts and styles.
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+  },
+}));

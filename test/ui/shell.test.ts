@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { canBrowse, expectSound, openWindow } from './support/browser.ts';
+import { type Rig, startRig } from './support/rig.ts';
+
+describe.skipIf(!canBrowse)('the shell of the pages', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await startRig();
+  });
+  afterAll(async () => await rig?.[Symbol.asyncDispose]());
+
+  test.each(['light', 'dark'] as const)(
+    'every page can be reached, shown and used by everybody, %s',
+    async (colorScheme) => {
+      await using window = await openWindow(rig.pages, { colorScheme });
+      const { page } = window;
+      const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
+      await menu.first().waitFor();
+      for (const link of await menu.all()) {
+        const name = await link.textContent();
+        await link.click();
+        await page.getByRole('heading', { level: 1, name: name ?? '' }).waitFor();
+        await expect.poll(() => page.title()).toBe(`${name} · Engine Gateway`);
+        await page.waitForLoadState('networkidle');
+        await expectSound(window);
+      }
+    },
+  );
+});
