@@ -94,7 +94,7 @@ export async function publicRoutes(app: FastifyInstance, { registry, table, name
         proxyTo: entry.proxyTo,
         externalUrl: entry.externalUrl,
         routingGroup: entry.routingGroup,
-        ...(health.queuedByUser === null ? {} : { userQueuedCount: health.queuedByUser }),
+        ...(health.queuedByUser === null ? {} : { userQueuedCount: Object.fromEntries(health.queuedByUser) }),
       });
     },
   );

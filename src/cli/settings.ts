@@ -5,6 +5,7 @@ import type { HandshakeCookieOptions } from '../gateway/handshakeCookies.ts';
 import type { MonitorSettings } from '../gateway/healthMonitors.ts';
 import type { UpstreamOptions } from '../gateway/upstreams.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { Strategy } from '../routing/pickCluster.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
 
@@ -16,6 +17,8 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
   const { routing } = config;
   return {
     defaultRoutingGroup: routing.defaultRoutingGroup,
+    strategy: routing.strategy,
+    groupStrategies: groupStrategies(routing.groups),
     asyncTimeout: routing.asyncTimeout,
     forwardedHeadersEnabled: routing.forwardedHeadersEnabled,
     retrySubmissions: routing.retrySubmissions,
@@ -39,6 +42,13 @@ export function handshakeCookieOptions(
   if (!enabled || cookieSigningSecret === null) return null;
   const { routingPaths, deletePaths, lifetime } = oauth2GatewayCookieConfiguration;
   return { secret: cookieSigningSecret, prefix: stickyCookiePrefix, routingPaths, deletePaths, lifetime };
+}
+
+/** Strategies of the groups that have one of their own. */
+function groupStrategies(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, Strategy> {
+  return new Map(
+    Object.entries(groups).flatMap(([name, { strategy }]) => (strategy === null ? [] : [[name, strategy]])),
+  );
 }
 
 /** Limits of the connections to clusters. */

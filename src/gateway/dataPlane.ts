@@ -3,7 +3,8 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Clock, Random } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
-import { chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
+import { explainNoCluster } from '../routing/clusterChoice.ts';
+import { ClusterChooser } from '../routing/clusterChooser.ts';
 import { splitClusterKey } from '../routing/clusterKey.ts';
 import { backTo, decideGroup, type GroupDecision } from '../routing/groupDecision.ts';
 import {
@@ -142,7 +143,7 @@ class QueryDataPlane implements DataPlane {
       forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation ?? (() => undefined)),
       logger,
       clock,
-      random: dependencies.random,
+      chooser: new ClusterChooser(settings, dependencies.random, () => clock.monotonic()),
       settings,
       connectionFailed: dependencies.connectionFailed ?? (() => undefined),
       refuse: (proxied, refusal) => this.#refuse(proxied, refusal),
@@ -158,6 +159,7 @@ class QueryDataPlane implements DataPlane {
     this.#sweeper = setInterval(() => {
       const registered = new Set([...this.#context.table.current.clusters.values()].map((cluster) => cluster.proxyTo));
       this.#context.upstreams.sweep(registered);
+      this.#context.chooser.sweep(this.#context.table.current);
     }, SWEEP_INTERVAL_MS).unref();
     await this.#context.stickiness.start();
   }
@@ -351,9 +353,8 @@ class QueryDataPlane implements DataPlane {
   }
 
   #forward(proxied: ProxiedRequest, table: RoutingTable, decision: GroupDecision, handshake: Handshake | null): void {
-    const { random } = this.#context;
     const { defaultRoutingGroup } = this.#settings;
-    const choice = chooseCluster(table, decision, defaultRoutingGroup, null, random);
+    const choice = this.#context.chooser.choose(table, decision, null, null);
     if (choice.cluster === null) {
       this.#refuse(proxied, {
         reason: choice.pending ? 'pending' : 'no_cluster',

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
-import type { Clock, Random } from '../model/clock.ts';
+import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { ChoiceSettings, ClusterChooser } from '../routing/clusterChooser.ts';
 import type { PathKind, ProxiedPaths, RequestTarget } from '../routing/proxiedPaths.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
@@ -16,8 +17,7 @@ import type { Stickiness } from './stickiness.ts';
 import type { Upstreams } from './upstreams.ts';
 
 /** Settings of the data plane that may change while it runs; times in milliseconds, sizes in bytes. */
-export interface DataPlaneSettings {
-  readonly defaultRoutingGroup: string;
+export interface DataPlaneSettings extends ChoiceSettings {
   /** Time until a cluster must have begun its answer. */
   readonly asyncTimeout: number;
   readonly forwardedHeadersEnabled: boolean;
@@ -40,6 +40,8 @@ export interface DataPlaneSettings {
 /** The defaults of the configuration. */
 export const defaultDataPlaneSettings: DataPlaneSettings = {
   defaultRoutingGroup: 'adhoc',
+  strategy: 'weightedRandom',
+  groupStrategies: new Map(),
   asyncTimeout: 120_000,
   forwardedHeadersEnabled: true,
   retrySubmissions: 'untilAnswered',
@@ -89,7 +91,8 @@ export interface DataPlaneContext {
   readonly forwardedCheck: ForwardedCheck;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly random: Random;
+  /** Chooses the cluster of a request by its group's strategy. */
+  readonly chooser: ClusterChooser;
   readonly settings: () => DataPlaneSettings;
   /** A real request could not connect to a cluster. */
   readonly connectionFailed: (cluster: string, baseUrl: string, reason: string) => void;

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import { chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
+import { explainNoCluster } from '../routing/clusterChoice.ts';
 import type { GroupDecision } from '../routing/groupDecision.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { BodyRelay, hasBody } from './body.ts';
@@ -161,11 +161,11 @@ export class ForwardExchange extends Exchange {
 
   /** The next cluster of the group takes over, as nothing was sent yet. */
   #elsewhere({ decision, cluster: failed, handshake }: OtherReason, reason: string): void {
-    const { table, settings, random, upstreams } = this.#context;
+    const { table, settings, chooser, upstreams } = this.#context;
     this.#excluded ??= new Map();
     this.#excluded.set(failed.name, reason);
     const { defaultRoutingGroup } = settings();
-    const choice = chooseCluster(table.current, decision, defaultRoutingGroup, this.#excluded, random);
+    const choice = chooser.choose(table.current, decision, null, this.#excluded);
     const upstream = choice.cluster === null ? null : upstreams.get(choice.cluster.proxyTo);
     if (choice.cluster === null || upstream === null) {
       const notTaken = choice.cluster === null ? choice.notTaken : [];

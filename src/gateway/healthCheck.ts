@@ -11,7 +11,7 @@ export interface CheckResult {
   readonly queued?: number;
   readonly running?: number;
   readonly workers?: number;
-  readonly queuedByUser?: Readonly<Record<string, number>>;
+  readonly queuedByUser?: ReadonlyMap<string, number>;
 }
 
 /** The cluster that is checked. */
@@ -46,7 +46,7 @@ export interface Streak {
 export const noStreak: Streak = { good: 0, bad: 0 };
 
 /**
- * The verdict after a check. PENDING counts at once, as a starting cluster must get no query; the other two when as
+ * The verdict after a check at `now` (wall clock) whose question was asked at `askedAt` (monotonic). PENDING counts at once, as a starting cluster must get no query; the other two when as
  * many results in a row as the threshold say so. Inconclusive results change nothing but the reason.
  */
 export function nextVerdict(
@@ -55,6 +55,7 @@ export function nextVerdict(
   result: CheckResult,
   thresholds: { readonly failureThreshold: number; readonly successThreshold: number },
   now: number,
+  askedAt: number,
 ): { readonly verdict: HealthVerdict; readonly streak: Streak } {
   const { found } = result;
   if (found === 'inconclusive') {
@@ -84,6 +85,7 @@ export function nextVerdict(
       running: result.running ?? null,
       workers: result.workers ?? null,
       queuedByUser: result.queuedByUser ?? null,
+      countsAsOf: result.queued === undefined && result.running === undefined ? null : askedAt,
     },
   };
 }

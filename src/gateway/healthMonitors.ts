@@ -200,6 +200,7 @@ class ClusterMonitor {
     const { kinds, clock } = this.#dependencies;
     const { type, timeout, path } = this.#settings;
     const kind = kinds[type];
+    const askedAt = clock.monotonic();
     const signal = AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(timeout)]);
     const result: CheckResult =
       kind === undefined
@@ -209,7 +210,7 @@ class ClusterMonitor {
     this.#count(result);
     const before = this.#health();
     if (before === undefined) return;
-    const next = nextVerdict(before, this.#streak, result, this.#settings, clock.now());
+    const next = nextVerdict(before, this.#streak, result, this.#settings, clock.now(), askedAt);
     this.#streak = next.streak;
     this.#publish(next.verdict);
     this.#schedule(this.#delay(next.verdict));

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { RequestUser } from '../model/requestUser.ts';
-import { type ClusterChoice, chooseCluster, explainNoCluster } from '../routing/clusterChoice.ts';
+import { type ClusterChoice, explainNoCluster } from '../routing/clusterChoice.ts';
 import type { GroupDecision } from '../routing/groupDecision.ts';
+import type { CountedSubmission } from '../routing/localLoad.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { storedTrace } from '../rules/decision.ts';
@@ -42,6 +43,8 @@ export class SubmissionExchange extends Exchange {
   #fallback = false;
   #attempts: Attempt[] | null = null;
   #queryId: string | null = null;
+  /** Its part in the cluster's load, where that is counted. */
+  #counted: CountedSubmission | null = null;
   #encoding = '';
   #learning = false;
   #tooLarge = false;
@@ -77,9 +80,9 @@ export class SubmissionExchange extends Exchange {
   }
 
   #next(excluded: ReadonlyMap<string, string> | null): void {
-    const { table, settings, random, upstreams } = this.#context;
-    const { decision } = this.#submission;
-    const choice = chooseCluster(table.current, decision, settings().defaultRoutingGroup, excluded, random);
+    const { table, chooser, upstreams } = this.#context;
+    const { decision, user } = this.#submission;
+    const choice = chooser.choose(table.current, decision, user.user, excluded);
     if (choice.cluster === null) this.#refuseNoCluster(choice);
     else this.#go(choice.cluster, upstreams.get(choice.cluster.proxyTo), choice.fallback);
   }
@@ -89,7 +92,10 @@ export class SubmissionExchange extends Exchange {
     this.#fallback = fallback;
     if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is no HTTP URL`));
     else if (upstream.overloaded) this.#refuse(overloaded(cluster.name));
-    else this.send(upstream, this.#outgoingTo(cluster));
+    else {
+      this.#counted = this.#context.chooser.submitted(cluster, this.#submission.user.user);
+      this.send(upstream, this.#outgoingTo(cluster));
+    }
   }
 
   #outgoingTo({ name }: ClusterEntry): OutgoingRequest {
@@ -112,6 +118,7 @@ export class SubmissionExchange extends Exchange {
   }
 
   protected override failed(error: Error): void {
+    this.#counted?.withdraw();
     const cluster = this.#cluster;
     if (cluster === null) return;
     if (this.#tooLarge) {
@@ -170,6 +177,7 @@ export class SubmissionExchange extends Exchange {
     }
     const cluster = this.#cluster;
     this.#queryId = found.id;
+    this.#counted?.accepted();
     if (this.#context.settings().forwardedHeadersEnabled && this.#context.forwardedCheck.due(cluster.proxyTo)) {
       this.#context.forwardedCheck.answered(
         cluster.name,
@@ -205,6 +213,8 @@ export class SubmissionExchange extends Exchange {
   }
 
   protected override finished(end: ExchangeEnd): void {
+    // One that never got an id is no query of the cluster; without effect for all others.
+    this.#counted?.withdraw();
     const status = end === 'client_gone' ? 0 : this.response.statusCode;
     this.#context.noteEnd(this.#proxied, status);
     const { decision, user, body } = this.#submission;

@@ -1,5 +1,5 @@
-import type { Random } from '../model/clock.ts';
 import type { GroupDecision } from './groupDecision.ts';
+import type { PickCluster } from './pickCluster.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 
 /** Why a cluster was not taken. */
@@ -26,28 +26,29 @@ export type ClusterChoice =
 
 /**
  * Chooses a cluster: registered, active, HEALTHY, of the group; none: the same in the default group, unless the rule
- * rejects (spec.md: Default routing; contract.md §4). Random by weight; equal weights make it uniform.
+ * rejects (spec.md: Default routing; contract.md §4).
  * @param excluded clusters that failed this request already, with what went wrong; null for none
+ * @param pick chooses among those of a group that may take it
  */
 export function chooseCluster(
   table: RoutingTable,
   decision: GroupDecision,
   defaultGroup: string,
   excluded: ReadonlyMap<string, string> | null,
-  random: Random,
+  pick: PickCluster,
 ): ClusterChoice {
   if (decision.cluster !== null) {
     const pinned = table.clusters.get(decision.cluster);
     if (pinned !== undefined && isRoutable(pinned, excluded)) return { cluster: pinned, fallback: false };
   } else {
-    const chosen = pick(table.groups.get(decision.group), excluded, random);
-    if (chosen !== null) return { cluster: chosen, fallback: false };
+    const candidates = routable(table.groups.get(decision.group), excluded);
+    if (candidates.length > 0) return { cluster: pick(candidates, decision.group), fallback: false };
   }
   const fallsBack =
     decision.onUnavailable === 'fallback' && (decision.cluster !== null || decision.group !== defaultGroup);
   if (fallsBack) {
-    const chosen = pick(table.groups.get(defaultGroup), excluded, random);
-    if (chosen !== null) return { cluster: chosen, fallback: true };
+    const candidates = routable(table.groups.get(defaultGroup), excluded);
+    if (candidates.length > 0) return { cluster: pick(candidates, defaultGroup), fallback: true };
   }
   return explain(table, decision, fallsBack ? defaultGroup : null, excluded);
 }
@@ -56,30 +57,16 @@ function isRoutable(cluster: ClusterEntry, excluded: ReadonlyMap<string, string>
   return cluster.active && cluster.health.status === 'HEALTHY' && excluded?.has(cluster.name) !== true;
 }
 
-function pick(
+const none: readonly ClusterEntry[] = [];
+
+function routable(
   members: readonly ClusterEntry[] | undefined,
   excluded: ReadonlyMap<string, string> | null,
-  random: Random,
-): ClusterEntry | null {
-  if (members === undefined) return null;
-  let total = 0;
-  let candidates = 0;
-  let last: ClusterEntry | null = null;
-  for (const member of members) {
-    if (!isRoutable(member, excluded)) continue;
-    candidates++;
-    total += member.weight;
-    last = member;
-  }
-  if (candidates <= 1) return last;
-  // A group whose weights are all 0 is still a group: uniform then.
-  let rest = random() * (total === 0 ? candidates : total);
-  for (const member of members) {
-    if (!isRoutable(member, excluded)) continue;
-    rest -= total === 0 ? 1 : member.weight;
-    if (rest < 0) return member;
-  }
-  return last;
+): readonly ClusterEntry[] {
+  if (members === undefined) return none;
+  // Nearly always all of them are: no list of its own for each request then.
+  if (members.every((member) => isRoutable(member, excluded))) return members;
+  return members.filter((member) => isRoutable(member, excluded));
 }
 
 function explain(

@@ -14,7 +14,9 @@ export interface HealthVerdict {
   readonly running: number | null;
   readonly workers: number | null;
   /** Queued queries by user, where the monitor knows them. */
-  readonly queuedByUser: Readonly<Record<string, number>> | null;
+  readonly queuedByUser: ReadonlyMap<string, number> | null;
+  /** Monotonic time in milliseconds at which the counts were asked for; null where there are none. */
+  readonly countsAsOf: number | null;
 }
 
 /** The verdict of a cluster that was never checked. */
@@ -26,6 +28,7 @@ export const neverChecked: HealthVerdict = {
   running: null,
   workers: null,
   queuedByUser: null,
+  countsAsOf: null,
 };
 
 /** A registered cluster as routing sees it. */

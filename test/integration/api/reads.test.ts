@@ -45,7 +45,13 @@ test('the public reads show clusters and their state', async () => {
     ...address,
     engineStatus: 'HEALTHY',
   });
-  api.table.setHealth('b', 'http://b:1', { ...verdict, running: 3, queued: 2, workers: 5, queuedByUser: { ann: 2 } });
+  api.table.setHealth('b', 'http://b:1', {
+    ...verdict,
+    running: 3,
+    queued: 2,
+    workers: 5,
+    queuedByUser: new Map([['ann', 2]]),
+  });
   expect((await api.call('GET', '/api/public/backends/b/state')).json()).toEqual({
     clusterId: 'b',
     runningQueryCount: 3,

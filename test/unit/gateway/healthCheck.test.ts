@@ -29,7 +29,7 @@ test.each([
   let seen = '';
   for (const letter of checks) {
     const result = { found: letters[letter]!, reason: 'why' };
-    ({ verdict, streak } = nextVerdict(verdict, streak, result, { failureThreshold, successThreshold }, 7));
+    ({ verdict, streak } = nextVerdict(verdict, streak, result, { failureThreshold, successThreshold }, 7, 3));
     seen += verdict.status[0];
   }
   expect(seen).toBe(expected);
@@ -43,6 +43,7 @@ test('the reason says what is waited for', () => {
     noStreak,
     { found: 'UNHEALTHY', reason: 'status 500' },
     { failureThreshold: 3, successThreshold: 1 },
+    1,
     1,
   );
   expect(verdict).toMatchObject({ status: 'HEALTHY', reason: 'status 500 (1 of 3 failed checks)' });

@@ -1,9 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import { chooseCluster, explainNoCluster } from '../../../src/routing/clusterChoice.ts';
 import { decideGroup, type GroupDecision } from '../../../src/routing/groupDecision.ts';
+import { type PickCluster, pickByWeight } from '../../../src/routing/pickCluster.ts';
 import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import type { RuleDecision } from '../../../src/rules/decision.ts';
+
+const at =
+  (random: number): PickCluster =>
+  (candidates) =>
+    pickByWeight(candidates, () => random);
 
 const ruled = (more: Partial<RuleDecision>): RuleDecision => ({
   routingGroup: null,
@@ -112,7 +118,7 @@ describe('the cluster', () => {
     ],
     ['pinned, unknown, no fallback', tableOf(all), wish({ cluster: 'z', onUnavailable: 'reject' }), 0, null, false],
   ])('%s', (_what, table, decision, random, expected, fallback) => {
-    const choice = chooseCluster(table, decision, 'adhoc', null, () => random);
+    const choice = chooseCluster(table, decision, 'adhoc', null, at(random));
     expect(choice.cluster?.name ?? null).toBe(expected);
     if (choice.cluster !== null) expect(choice.fallback).toBe(fallback);
   });
@@ -122,10 +128,10 @@ describe('the cluster', () => {
       ['e1', 'connection refused'],
       ['e2', 'connection reset'],
     ]);
-    const one = chooseCluster(tableOf(all), wish(), 'adhoc', new Map([['e1', 'x']]), () => 0);
+    const one = chooseCluster(tableOf(all), wish(), 'adhoc', new Map([['e1', 'x']]), at(0));
     expect(one.cluster?.name).toBe('e2');
     const decision = wish({ onUnavailable: 'reject', rule: 'to "etl"' });
-    const none = chooseCluster(tableOf(all), decision, 'adhoc', excluded, () => 0);
+    const none = chooseCluster(tableOf(all), decision, 'adhoc', excluded, at(0));
     expect(none.cluster === null && explainNoCluster(decision, none.notTaken, 'adhoc')).toBe(
       'No healthy cluster in routing group "etl" (chosen by rule "to \\"etl\\""): e1 failed (connection refused); e2 failed (connection reset)',
     );
@@ -135,6 +141,6 @@ describe('the cluster', () => {
     [{ e1: 'UNHEALTHY', e2: 'PENDING', a: 'UNHEALTHY' } as const, true],
     [{ e1: 'UNHEALTHY', e2: 'UNHEALTHY', a: 'UNHEALTHY' } as const, false],
   ])('with %j pending is %s', (sick, pending) => {
-    expect(chooseCluster(tableOf(all, sick), wish(), 'adhoc', null, () => 0)).toMatchObject({ cluster: null, pending });
+    expect(chooseCluster(tableOf(all, sick), wish(), 'adhoc', null, at(0))).toMatchObject({ cluster: null, pending });
   });
 });

@@ -1,0 +1,214 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ClusterChooser } from '../../../src/routing/clusterChooser.ts';
+import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
+import type { Strategy } from '../../../src/routing/pickCluster.ts';
+import { type HealthVerdict, neverChecked } from '../../../src/routing/routingTable.ts';
+import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
+
+type Counts = Partial<Pick<HealthVerdict, 'queued' | 'running'>> & { readonly byUser?: Record<string, number> };
+
+/** Clusters of one group with statistics, and a chooser whose clock the test moves. */
+function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weights: Record<string, number> = {}) {
+  const table = new RoutingTableHolder();
+  let now = 1_000;
+  const settings = {
+    defaultRoutingGroup: 'adhoc',
+    strategy: 'weightedRandom' as Strategy,
+    groupStrategies: new Map<string, Strategy>([['adhoc', 'leastLoaded']]),
+  };
+  const chooser = new ClusterChooser(
+    () => settings,
+    random,
+    () => now,
+  );
+  const publish = (name: string, { queued = null, running = null, byUser }: Counts) =>
+    table.setHealth(name, `http://${name}:1`, {
+      ...neverChecked,
+      status: 'HEALTHY',
+      checkedAt: 1,
+      queued,
+      running,
+      queuedByUser: byUser === undefined ? null : new Map(Object.entries(byUser)),
+      countsAsOf: queued === null ? null : now,
+    });
+  table.setInputs({
+    clusters: Object.keys(counts).map((name) => ({
+      name,
+      proxyTo: `http://${name}:1`,
+      externalUrl: '',
+      routingGroup: 'adhoc',
+      active: true,
+      weight: weights[name] ?? 100,
+      healthCheck: null,
+      tls: null,
+      origin: 'resource' as const,
+    })),
+  });
+  for (const [name, count] of Object.entries(counts)) publish(name, count);
+  const decision: GroupDecision = {
+    group: 'adhoc',
+    cluster: null,
+    rule: null,
+    decidedBy: 'default',
+    onUnavailable: 'fallback',
+    trace: [],
+  };
+  const choose = (user: string | null = null) => {
+    const { cluster } = chooser.choose(table.current, decision, user, null);
+    if (cluster === null) throw new Error('none');
+    return cluster;
+  };
+  return {
+    publish,
+    pass: (milliseconds: number) => {
+      now += milliseconds;
+    },
+    choose: (user: string | null = null) => choose(user).name,
+    submit: (user: string | null = null) => {
+      const cluster = choose(user);
+      return { name: cluster.name, counted: chooser.submitted(cluster, user) };
+    },
+    /** Submits and has the cluster take it. */
+    run: (user: string | null = null) => {
+      const cluster = choose(user);
+      chooser.submitted(cluster, user)?.accepted();
+      return cluster.name;
+    },
+  };
+}
+
+describe('least loaded', () => {
+  test.each<[string, Record<string, Counts>, string | null, string]>([
+    ['fewest queued', { a: { queued: 3, running: 0 }, b: { queued: 2, running: 90 } }, null, 'b'],
+    ['then fewest running', { a: { queued: 2, running: 9 }, b: { queued: 2, running: 8 } }, null, 'b'],
+    [
+      "the user's own queue first",
+      { a: { queued: 5, running: 5, byUser: { ann: 1 } }, b: { queued: 50, running: 50, byUser: {} } },
+      'ann',
+      'b',
+    ],
+    [
+      "others' queues do not count as the user's",
+      { a: { queued: 5, running: 5, byUser: { bob: 5 } }, b: { queued: 6, running: 0, byUser: {} } },
+      'ann',
+      'a',
+    ],
+    ['one that counts nothing stands at the average', { a: {}, b: { queued: 4, running: 0 } }, null, 'a'],
+    [
+      '... also where another has less',
+      { a: {}, b: { queued: 4, running: 0 }, c: { queued: 2, running: 9 } },
+      null,
+      'c',
+    ],
+    [
+      'a user called __proto__',
+      { a: { queued: 1, running: 0, byUser: {} }, b: { queued: 2, running: 0 } },
+      '__proto__',
+      'a',
+    ],
+  ])('%s', (_what, counts, user, expected) => {
+    expect(fleet(counts).choose(user)).toBe(expected);
+  });
+
+  test('ties go by weight', () => {
+    const even = { queued: 1, running: 1 };
+    const counts = { a: even, b: even, c: { queued: 2, running: 0 } };
+    expect(fleet(counts, () => 0.24, { a: 1, b: 3, c: 1000 }).choose()).toBe('a');
+    expect(fleet(counts, () => 0.26, { a: 1, b: 3, c: 1000 }).choose()).toBe('b');
+  });
+
+  test('what was sent is added until statistics asked for later arrive, and counted once', () => {
+    const { run, publish, pass, choose } = fleet({ a: { queued: 0, running: 0 }, b: { queued: 0, running: 3 } });
+    expect([run(), run(), run()]).toEqual(['a', 'a', 'a']);
+    pass(1_000);
+    // The cluster counts the three itself now; they are not added a second time.
+    publish('a', { queued: 0, running: 2 });
+    expect(choose()).toBe('a');
+    publish('a', { queued: 0, running: 4 });
+    expect(choose()).toBe('b');
+  });
+
+  test('a query that no cluster has answered yet survives new statistics; a failed one counts no more', () => {
+    const { submit, publish, pass, choose } = fleet({ a: { queued: 0, running: 0 }, b: { queued: 0, running: 1 } });
+    const pending = [submit(), submit()];
+    expect(pending.map(({ name }) => name)).toEqual(['a', 'a']);
+    pass(1_000);
+    publish('a', { queued: 0, running: 0 });
+    expect(choose()).toBe('b');
+    pending[0]?.counted?.withdraw();
+    pending[1]?.counted?.withdraw();
+    pending[1]?.counted?.accepted();
+    expect(choose()).toBe('a');
+  });
+
+  test("the user's own queue grows by what the user sent, where the user has one", () => {
+    const byUser = (count: number) => ({ ann: count });
+    const { run } = fleet({
+      a: { queued: 2, running: 0, byUser: byUser(2) },
+      b: { queued: 9, running: 0, byUser: byUser(4) },
+    });
+    expect(Array.from({ length: 5 }, () => run('ann'))).toEqual(['a', 'a', 'a', 'b', 'a']);
+  });
+
+  test('a group with the other strategy is not counted', () => {
+    const chooser = new ClusterChooser(
+      () => ({ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom', groupStrategies: new Map() }),
+      () => 0,
+      () => 0,
+    );
+    const entry = { routingGroup: 'adhoc', name: 'a' } as Parameters<typeof chooser.submitted>[0];
+    expect(chooser.submitted(entry, null)).toBeNull();
+  });
+});
+
+const clusterNames = ['a', 'b', 'c'] as const;
+const step = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('run' as const), user: fc.constantFrom('ann', 'bob', null) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('poll' as const), cluster: fc.constantFrom(...clusterNames) }) },
+);
+
+test('with statistics that are right, no cluster is ever more than one query ahead', () => {
+  fc.assert(
+    fc.property(
+      fc.array(step, { maxLength: 80 }),
+      fc.float({ min: 0, max: Math.fround(0.99), noNaN: true }),
+      (steps, chance) => {
+        const truth = { a: 0, b: 0, c: 0 };
+        const { run, publish, pass } = fleet(
+          { a: { queued: 0, running: 0 }, b: { queued: 0, running: 0 }, c: { queued: 0, running: 0 } },
+          () => chance,
+        );
+        for (const one of steps) {
+          if (one.do === 'run') truth[run(one.user) as keyof typeof truth]++;
+          else {
+            // Statistics are asked for some time after the last query; they show all of them.
+            pass(1_000);
+            publish(one.cluster, { queued: 0, running: truth[one.cluster] });
+          }
+          const counts = Object.values(truth);
+          expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
+        }
+      },
+    ),
+  );
+});
+
+test('the chosen cluster is never one that another beats in own queue, queue and running queries together', () => {
+  const counts = fc.record({
+    queued: fc.integer({ min: 0, max: 5 }),
+    running: fc.integer({ min: 0, max: 5 }),
+    ann: fc.integer({ min: 0, max: 5 }),
+  });
+  fc.assert(
+    fc.property(fc.tuple(counts, counts, counts), ([a, b, c]) => {
+      // A user's queued queries are among the cluster's.
+      const all = Object.entries({ a, b, c }).map(([name, { queued, running, ann }]) => {
+        return [name, { queued: queued + ann, running, byUser: { ann } }] as const;
+      });
+      const chosen = all.find(([name]) => name === fleet(Object.fromEntries(all)).choose('ann'))?.[1];
+      const key = (one: (typeof all)[number][1]) => one.byUser.ann * 10_000 + one.queued * 100 + one.running;
+      expect(chosen && key(chosen)).toBe(Math.min(...all.map(([, one]) => key(one))));
+    }),
+  );
+});
