@@ -32,7 +32,7 @@ const Explanation = Type.Object({
   outcome: Type.Union(['routed', 'denied', 'rejected', 'noCluster'].map((outcome) => Type.Literal(outcome))),
   message: Type.String({ description: 'The decision in a sentence.' }),
   routingGroup: Type.String(),
-  decidedBy: Type.Union(['rule', 'header', 'default'].map((by) => Type.Literal(by))),
+  decidedBy: Type.Union(['rule', 'external', 'header', 'default'].map((by) => Type.Literal(by))),
   rule: Type.Union([Type.String(), Type.Null()], { description: 'Rule that decided, denied or failed.' }),
   pinnedCluster: Type.Union([Type.String(), Type.Null()], { description: 'Cluster that a rule chose.' }),
   onUnavailable: Type.Union([Type.Literal('fallback'), Type.Literal('reject')]),

@@ -8,7 +8,7 @@ import { openApi } from './gateway/management.ts';
 import { openMonitors } from './gateway/monitoring.ts';
 import { openStorage } from './gateway/storage.ts';
 import { openOutgoingTls } from './gateway/tls.ts';
-import { openDataPlane } from './gateway/traffic.ts';
+import { openDataPlane, openExternalRules } from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
 
 /** A gateway that runs. */
@@ -50,8 +50,16 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
     clientsUseV2Format: config.requestAnalyzerConfig.isClientsUseV2Format,
     cacheBytes: DEFAULT_CACHE_BYTES,
   });
-  const dataPlane = openDataPlane(frame, storage, control, monitors, analyze, tls.clusters);
-  const api = await openApi(frame, storage, control, analyze);
+  const externalRules = openExternalRules(frame, tls.rulesService);
+  const dataPlane = openDataPlane(frame, {
+    storage,
+    control,
+    monitors,
+    analyze,
+    externalRules,
+    tls: tls.clusters,
+  });
+  const api = await openApi(frame, storage, control, analyze, externalRules);
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: () => current().dataStore.queryHistoryHoursRetention,

@@ -1,5 +1,6 @@
 import type { ComponentState, Readiness } from '../api/readiness.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import type { ExternalRulesClient } from '../gateway/external/externalRules.ts';
 import { readinessOf } from '../gateway/readiness.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Leadership } from '../operator/leadership.ts';
@@ -17,6 +18,8 @@ export interface ReadinessParts {
   readonly source: ResourceSource;
   readonly leadership: Leadership;
   readonly history: HistoryWriter;
+  /** Null: none is configured. */
+  readonly externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null;
   readonly config: GatewayConfig;
   readonly clock: Clock;
   /** Whether the gateway has been told to stop. */
@@ -40,6 +43,7 @@ export function gatewayReadiness(parts: ReadinessParts): Readiness {
       sourceState(parts),
       leaderState(parts.leadership),
       historyState(parts.history),
+      ...externalRulesState(parts.externalRules),
       ...unmanagedState(parts.table),
     ],
   };
@@ -79,6 +83,14 @@ function unmanagedState(table: RoutingTableHolder): readonly ComponentState[] {
   const names = rows.map((cluster) => cluster.name).join(', ');
   const message = `${names}: rows of the database without a resource; "engine-gateway export" prints them as manifests`;
   return [{ name: 'unmanaged clusters', ok: true, message }];
+}
+
+function externalRulesState(service: ReadinessParts['externalRules']): readonly ComponentState[] {
+  if (service === null) return [];
+  const reason = service.leftAloneBecause;
+  const name = 'external rules service';
+  if (reason === null) return [{ name, ok: true, message: 'it is asked for each new query' }];
+  return [{ name, ok: false, message: `left alone for a while, header and default group decide: ${reason}` }];
 }
 
 function historyState(history: HistoryWriter): ComponentState {

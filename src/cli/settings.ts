@@ -1,6 +1,7 @@
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import type { DataPlaneSettings } from '../gateway/dataPlaneContext.ts';
+import type { ExternalRulesOptions } from '../gateway/external/externalRules.ts';
 import type { HandshakeCookieOptions } from '../gateway/handshakeCookies.ts';
 import type { MonitorSettings } from '../gateway/healthMonitors.ts';
 import type { UpstreamOptions } from '../gateway/upstreams.ts';
@@ -24,6 +25,7 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     retrySubmissions: routing.retrySubmissions,
     statementErrors: routing.statementErrors,
     explainHeader: routing.explainHeader,
+    propagateErrors: config.routingRules.rulesExternalConfiguration.propagateErrors,
     includeClusterHostInResponse: config.includeClusterHostInResponse,
     maxAnalyzedBody: config.requestAnalyzerConfig.maxBodySize,
     maxBodySize: config.server.maxBodySize,
@@ -61,6 +63,28 @@ export function upstreamOptions(config: GatewayConfig): UpstreamOptions {
     bodyTimeout: client.requestTimeout ?? 0,
     idleTimeout: client.idleTimeout,
     maxHeaderSize: config.serverConfig['http-server.max-request-header-size'],
+  };
+}
+
+/** The external rules service; null where rules and header decide (spec.md: Routing rules engine). */
+export function externalRulesOptions(
+  config: GatewayConfig,
+  current: () => GatewayConfig,
+): Omit<ExternalRulesOptions, 'ownCookies'> | null {
+  const { rulesType, rulesEngineEnabled, rulesExternalConfiguration } = config.routingRules;
+  const url = rulesExternalConfiguration.urlPath;
+  if (rulesType !== 'EXTERNAL' || rulesEngineEnabled === false || url === null) return null;
+  const client = httpClientSettings(config, 'router');
+  return {
+    url,
+    needsAnalysis: config.requestAnalyzerConfig.analyzeRequest,
+    connectTimeout: client.connectTimeout,
+    requestTimeout: config.serverConfig['router.http-client.request-timeout'],
+    idleTimeout: client.idleTimeout,
+    connections: client.maxConnectionsPerServer,
+    maxQueued: client.maxRequestsQueuedPerDestination,
+    maxResponseSize: client.maxResponseContentLength,
+    settings: () => current().routingRules.rulesExternalConfiguration,
   };
 }
 

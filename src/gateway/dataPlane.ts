@@ -6,7 +6,7 @@ import type { ProductNames } from '../model/names.ts';
 import { explainNoCluster } from '../routing/clusterChoice.ts';
 import { ClusterChooser } from '../routing/clusterChooser.ts';
 import { splitClusterKey } from '../routing/clusterKey.ts';
-import { backTo, decideGroup, type GroupDecision } from '../routing/groupDecision.ts';
+import { backTo, decideExternally, decideGroup, type GroupDecision } from '../routing/groupDecision.ts';
 import {
   hasDotSegments,
   type PathPattern,
@@ -26,6 +26,7 @@ import { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneContext, DataPlaneSettings, ProxiedRequest } from './dataPlaneContext.ts';
 import { DataPlaneMetrics, type RequestKind } from './dataPlaneMetrics.ts';
 import { durationText } from './durationText.ts';
+import type { ExternalRules } from './external/externalRules.ts';
 import { ForwardExchange, type OtherReason, tooLarge } from './forwardExchange.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './forwardedCheck.ts';
 import { type Handshake, type HandshakeCookieOptions, HandshakeCookies } from './handshakeCookies.ts';
@@ -46,6 +47,8 @@ export interface DataPlaneDependencies {
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
   readonly history: Pick<HistoryWriter, 'add' | 'buffered'>;
   readonly analyzer: RequestAnalyzer;
+  /** Null: rules and header decide. */
+  readonly externalRules?: ExternalRules | null;
   readonly logger: Logger;
   readonly registry: Registry;
   readonly clock: Clock;
@@ -101,6 +104,7 @@ class QueryDataPlane implements DataPlane {
   #settings: DataPlaneSettings;
   readonly #groupHeader: string;
   readonly #preparedHeader: string;
+  readonly #externalRules: ExternalRules | null;
   readonly #askings = new Map<string, Promise<QueryOwner | null>>();
   #refusals = 0;
   #sweeper: NodeJS.Timeout | null = null;
@@ -110,6 +114,7 @@ class QueryDataPlane implements DataPlane {
     this.#settings = options.settings;
     this.#groupHeader = names.headerKey('Routing-Group');
     this.#preparedHeader = names.headerKey('Prepared-Statement');
+    this.#externalRules = dependencies.externalRules ?? null;
     const settings = () => this.#settings;
     const upstreams = new Upstreams(options.upstream, clock);
     const keys = new ClusterKeys(table);
@@ -273,8 +278,7 @@ class QueryDataPlane implements DataPlane {
     const known = table.current;
     const bytes = body.complete ? body.bytes : null;
     const needsAll =
-      known.rules?.needsAnalysis === true ||
-      (bytes !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
+      this.#needsAnalysis(known) || (bytes !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
     if (needsAll) {
       this.#settle(proxied, analyzer.analyze(proxied.request, bytes, true), (analysis) =>
         this.#decideSubmission(proxied, body, known, analysis, true),
@@ -300,16 +304,44 @@ class QueryDataPlane implements DataPlane {
       return;
     }
     if (this.#refuseRejected(proxied, ruled)) return;
-    const submission: Submission = {
-      body,
-      user: analysis.user,
-      decision: this.#groupOf(proxied, ruled),
-      setHeaders: null,
-      about: null,
-    };
     const killed = analysis.queryProperties?.queryId ?? null;
-    if (killed === null) new SubmissionExchange(this.#context, proxied, submission).start();
-    else this.#kill(proxied, submission, killed);
+    const submit = (decision: GroupDecision): void => {
+      const submission: Submission = { body, user: analysis.user, decision, about: null };
+      if (killed === null) new SubmissionExchange(this.#context, proxied, submission).start();
+      else this.#kill(proxied, submission, killed);
+    };
+    if (this.#externalRules === null) submit(this.#groupOf(proxied, ruled));
+    else
+      this.#askService(
+        proxied,
+        this.#externalRules,
+        ruled,
+        this.#ruleRequest(proxied, analysis, body, analyzed),
+        submit,
+      );
+  }
+
+  /** Lets the external rules service decide, where rules have not denied the request before. */
+  #askService(
+    proxied: ProxiedRequest,
+    service: ExternalRules,
+    ruled: RuleDecision | null,
+    request: RuleRequest,
+    next: (decision: GroupDecision) => void,
+  ): void {
+    this.#settle(proxied, service.ask(request), (answer) => {
+      if (answer.outcome === 'errors' && answer.errors.length > 0 && this.#settings.propagateErrors) {
+        const message = `The external rules service refused the request: ${answer.errors.join('; ')}`;
+        this.#refuse(proxied, { reason: 'external_errors', message, queryId: null, list: answer.errors });
+        return;
+      }
+      const header = headerOf(proxied.request, this.#groupHeader);
+      next(decideExternally(answer, ruled?.trace ?? [], header, this.#settings.defaultRoutingGroup));
+    });
+  }
+
+  #needsAnalysis(table: RoutingTable): boolean {
+    return table.rules?.needsAnalysis === true || this.#externalRules?.needsAnalysis === true;
   }
 
   /** A call of kill_query goes to the cluster of the query it names. */
@@ -338,17 +370,25 @@ class QueryDataPlane implements DataPlane {
       return;
     }
     const table = this.#context.table.current;
-    if (table.rules === null) {
+    const service = this.#externalRules;
+    if (table.rules === null && service === null) {
       this.#forward(proxied, table, this.#groupOf(proxied, null), handshake);
       return;
     }
-    const needed = table.rules.needsAnalysis
+    const analyzed = this.#needsAnalysis(table);
+    const needed = analyzed
       ? this.#context.analyzer.analyze(proxied.request, null, false)
       : { user: { user: null, userInfo: null }, queryProperties: null };
     this.#settle(proxied, needed, (analysis) => {
-      const ruled = this.#askRules(proxied, table, analysis, null, table.rules?.needsAnalysis === true);
-      if (!this.#refuseRejected(proxied, ruled))
-        this.#forward(proxied, table, this.#groupOf(proxied, ruled), handshake);
+      const ruled = this.#askRules(proxied, table, analysis, null, analyzed);
+      if (this.#refuseRejected(proxied, ruled)) return;
+      if (service === null) this.#forward(proxied, table, this.#groupOf(proxied, ruled), handshake);
+      else {
+        const described = this.#ruleRequest(proxied, analysis, null, analyzed);
+        this.#askService(proxied, service, ruled, described, (decision) =>
+          this.#forward(proxied, this.#context.table.current, decision, handshake),
+        );
+      }
     });
   }
 

@@ -24,6 +24,8 @@ export interface DataPlaneSettings extends ChoiceSettings {
   readonly retrySubmissions: 'untilAnswered' | 'untilSent';
   readonly statementErrors: 'protocol' | 'http';
   readonly explainHeader: boolean;
+  /** Whether errors of the external rules service are the client's answer. */
+  readonly propagateErrors: boolean;
   readonly includeClusterHostInResponse: boolean;
   /** `requestAnalyzerConfig.maxBodySize`; submissions are buffered up to this, and at least up to 1 MB. */
   readonly maxAnalyzedBody: number;
@@ -47,6 +49,7 @@ export const defaultDataPlaneSettings: DataPlaneSettings = {
   retrySubmissions: 'untilAnswered',
   statementErrors: 'protocol',
   explainHeader: false,
+  propagateErrors: false,
   includeClusterHostInResponse: false,
   maxAnalyzedBody: 1_000_000,
   maxBodySize: 100 * 1024 ** 2,

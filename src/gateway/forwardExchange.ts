@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { explainNoCluster } from '../routing/clusterChoice.ts';
-import type { GroupDecision } from '../routing/groupDecision.ts';
+import { type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { BodyRelay, hasBody } from './body.ts';
 import { classify, isOwnFault, isReset } from './clusterError.ts';
@@ -47,7 +47,11 @@ export class ForwardExchange extends Exchange {
     this.#outgoing = {
       method,
       target: proxied.rawTarget,
-      headers: context.headers.forCluster(request, false, null),
+      headers: context.headers.forCluster(
+        request,
+        false,
+        reason.queryId === null ? setHeadersOf(reason.decision) : null,
+      ),
       body: hasBody(request)
         ? new BodyRelay(request, null, settings.maxBodySize, () => {
             this.#tooLarge = true;

@@ -8,6 +8,7 @@ import {
   forwardedView,
   type IncomingForwarded,
 } from './forwardedHeaders.ts';
+import { withoutCookies } from './ownCookies.ts';
 import { plainAddress, type TrustPeer } from './trustedProxies.ts';
 
 /** What a header line of the client becomes on the way to a cluster. */
@@ -114,7 +115,7 @@ export class RequestHeaders {
           named = namedByConnection(value, named);
           break;
         case Action.cookie: {
-          const kept = this.#ownCookies.size === 0 ? value : this.#withoutOwnCookies(value);
+          const kept = withoutCookies(value, this.#ownCookies);
           if (kept !== '') lines.push(name, kept);
           break;
         }
@@ -211,17 +212,6 @@ export class RequestHeaders {
                 : Action.copy;
     if (this.#actions.size < MAX_KNOWN_NAMES) this.#actions.set(name, action);
     return action;
-  }
-
-  #withoutOwnCookies(value: string): string {
-    return value
-      .split(';')
-      .filter(
-        (pair) => !this.#ownCookies.has(pair.slice(0, pair.indexOf('=') < 0 ? undefined : pair.indexOf('=')).trim()),
-      )
-      .map((pair) => pair.trim())
-      .filter((pair) => pair !== '')
-      .join('; ');
   }
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { RequestUser } from '../model/requestUser.ts';
 import { type ClusterChoice, explainNoCluster } from '../routing/clusterChoice.ts';
-import type { GroupDecision } from '../routing/groupDecision.ts';
+import { type ExternalAnswer, type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
 import type { CountedSubmission } from '../routing/localLoad.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
@@ -22,8 +22,6 @@ export interface Submission {
   readonly body: BodyStart;
   readonly user: RequestUser;
   readonly decision: GroupDecision;
-  /** Lines that rules set; null for none. */
-  readonly setHeaders: Readonly<Record<string, string>> | null;
   /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
   readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
 }
@@ -62,7 +60,7 @@ export class SubmissionExchange extends Exchange {
     this.#outgoing = {
       method: proxied.method,
       target: proxied.rawTarget,
-      headers: context.headers.forCluster(proxied.request, true, submission.setHeaders),
+      headers: context.headers.forCluster(proxied.request, true, setHeadersOf(submission.decision)),
       body: body.complete
         ? body.bytes
         : new BodyRelay(proxied.request, body.bytes, settings.maxBodySize, () => {
@@ -267,6 +265,7 @@ export class SubmissionExchange extends Exchange {
         group: decision.group,
         decidedBy: decision.decidedBy,
         ...(decision.rule === null ? {} : { rule: decision.rule }),
+        ...(decision.external === undefined ? {} : { external: storedAnswer(decision.external) }),
         ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
         cluster: cluster.name,
         ...(this.#fallback ? { fallback: true } : {}),
@@ -275,4 +274,12 @@ export class SubmissionExchange extends Exchange {
       }),
     });
   }
+}
+
+/** What is kept of the external rules service's answer: values of header lines may be secrets. */
+function storedAnswer(answer: ExternalAnswer): object {
+  if (!('headers' in answer)) return answer;
+  const { headers, ...rest } = answer;
+  const set = Object.keys(headers);
+  return set.length === 0 ? rest : { ...rest, setHeaders: set };
 }

@@ -8,10 +8,28 @@ export interface GroupDecision {
   /** Rule that set group or cluster; null when none did. */
   readonly rule: string | null;
   /** `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake leads back to it. */
-  readonly decidedBy: 'rule' | 'header' | 'default' | 'prefix' | 'cookie';
+  readonly decidedBy: 'rule' | 'external' | 'header' | 'default' | 'prefix' | 'cookie';
   readonly onUnavailable: 'fallback' | 'reject';
   readonly trace: readonly RuleTrace[];
+  /** What the external rules service said; absent where none is asked. */
+  readonly external?: ExternalAnswer;
 }
+
+/** What came of asking the external rules service (spec.md: External rules service). */
+export type ExternalAnswer =
+  | {
+      readonly outcome: 'answered';
+      readonly routingGroup: string;
+      /** Lines for the request to the cluster. */
+      readonly headers: Readonly<Record<string, string>>;
+    }
+  | {
+      readonly outcome: 'errors';
+      readonly errors: readonly string[];
+      readonly headers: Readonly<Record<string, string>>;
+    }
+  /** `skipped`: it was not asked, as it failed before. */
+  | { readonly outcome: 'failed' | 'skipped'; readonly reason: string };
 
 const noTrace: readonly RuleTrace[] = [];
 
@@ -73,4 +91,33 @@ export function decideGroup(
   return fromHeader === undefined
     ? { group: defaultGroup, cluster: null, rule: null, decidedBy: 'default', onUnavailable, trace }
     : { group: fromHeader, cluster: null, rule: null, decidedBy: 'header', onUnavailable, trace };
+}
+
+/**
+ * Decides the routing group by the external rules service's answer (design.md: external rules `errors`): its group; the
+ * default group where it reports errors; header, then default group where it failed.
+ * @param trace of the deny rules that were asked before
+ */
+export function decideExternally(
+  external: ExternalAnswer,
+  trace: readonly RuleTrace[],
+  headerGroup: string | undefined,
+  defaultGroup: string,
+): GroupDecision {
+  const base = { cluster: null, rule: null, onUnavailable: 'fallback', trace, external } as const;
+  switch (external.outcome) {
+    case 'answered':
+      return { ...base, group: external.routingGroup, decidedBy: 'external' };
+    case 'errors':
+      return { ...base, group: defaultGroup, decidedBy: 'default' };
+    default:
+      return headerGroup === undefined || headerGroup === ''
+        ? { ...base, group: defaultGroup, decidedBy: 'default' }
+        : { ...base, group: headerGroup, decidedBy: 'header' };
+  }
+}
+
+/** Lines that the external rules service sets on the request to the cluster; null for none. */
+export function setHeadersOf({ external }: GroupDecision): Readonly<Record<string, string>> | null {
+  return external !== undefined && 'headers' in external ? external.headers : null;
 }

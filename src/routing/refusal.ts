@@ -2,6 +2,7 @@
 export type RefusalReason =
   | 'denied'
   | 'rule_failed'
+  | 'external_errors'
   | 'no_cluster'
   | 'pending'
   | 'unknown_query'
@@ -22,6 +23,8 @@ export interface Refusal {
   readonly queryId: string | null;
   /** Methods that the path takes, for reason `method`; all that are proxied by default. */
   readonly allow?: string;
+  /** Messages that go out as they are, where the refusal is told by HTTP: a JSON array of them (contract.md §4). */
+  readonly list?: readonly string[];
 }
 
 /** An answer of the gateway itself. */
@@ -54,6 +57,7 @@ const internalError = (code: number, name: string) => ({
 const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   denied: { status: 403, engine: userError(4, 'PERMISSION_DENIED') },
   rule_failed: { status: 500, engine: userError(0, 'GENERIC_USER_ERROR') },
+  external_errors: { status: 400, engine: userError(0, 'GENERIC_USER_ERROR') },
   no_cluster: { status: 503, engine: internalError(5, 'NO_NODES_AVAILABLE'), retryAfterSeconds: 5 },
   pending: { status: 503, engine: null, retryAfterSeconds: 1 },
   unknown_query: { status: 404, engine: userError(5, 'NOT_FOUND') },
@@ -94,6 +98,10 @@ export function renderRefusal(refusal: Refusal, style: RefusalStyle): PlainAnswe
       headers: ['content-type', 'application/json', 'cache-control', 'no-store'],
       body: JSON.stringify(queryResults(id, `${style.baseUrl}/ui/query.html?${id}`, refusal.message, form.engine)),
     };
+  }
+  if (refusal.list !== undefined) {
+    const json = ['content-type', 'application/json', 'cache-control', 'no-store'];
+    return { status: form.status, headers: json, body: JSON.stringify(refusal.list) };
   }
   const headers = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
   if (form.retryAfterSeconds !== undefined) headers.push('retry-after', String(form.retryAfterSeconds));

@@ -5,6 +5,7 @@ import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
 import { createDataPlane, type DataPlane, type DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
 import { type DataPlaneSettings, defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
+import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
 import type { ForwardedHeadersObservation } from '../../src/gateway/forwardedCheck.ts';
 import {
   createGatewayServer,
@@ -56,10 +57,31 @@ export interface TestGatewayOptions {
   readonly upstream?: Partial<DataPlaneOptions['upstream']>;
   readonly server?: Partial<GatewayServerOptions>;
   readonly analyzer?: RequestAnalyzer;
+  /** A rules service that decides, by its address and settings. */
+  readonly externalRules?: Partial<ExternalRulesOptions> & { readonly url: string };
   readonly random?: () => number;
   /** Clusters start HEALTHY unless this is false. */
   readonly healthy?: boolean;
 }
+
+/** The defaults of the configuration, with times for tests. */
+export const defaultExternalRules: Omit<ExternalRulesOptions, 'url'> = {
+  needsAnalysis: false,
+  ownCookies: [],
+  connectTimeout: 2_000,
+  requestTimeout: 2_000,
+  idleTimeout: 2_000,
+  connections: 16,
+  maxQueued: 16,
+  maxResponseSize: 65_536,
+  settings: () => ({
+    excludeHeaders: [],
+    sendHttpHeaders: true,
+    emptyErrors: 'defaultGroup',
+    failureThreshold: 5,
+    retryAfter: 10_000,
+  }),
+};
 
 /** A data plane behind a real HTTP server on a free port. */
 export interface TestGateway {
@@ -103,6 +125,14 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const observations: ForwardedHeadersObservation[] = [];
   const connectionFailures: string[] = [];
   const registry = new Registry();
+  const logger = capturingLogger(log);
+  const externalRules =
+    options.externalRules === undefined
+      ? null
+      : new ExternalRulesClient(
+          { names, clock: systemClock, logger, registry },
+          { ...defaultExternalRules, ...options.externalRules },
+        );
   const dataPlane = createDataPlane(
     {
       names,
@@ -113,7 +143,8 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
         buffered: (id) => records.find((record) => record.queryId === id) ?? null,
       },
       analyzer: options.analyzer ?? headerUserAnalyzer(names),
-      logger: capturingLogger(log),
+      externalRules,
+      logger,
       registry,
       clock: systemClock,
       random: options.random ?? Math.random,
@@ -160,6 +191,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
     setHealthy,
     close: async () => {
       await dataPlane.close(0);
+      await externalRules?.close();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
     },

@@ -3,6 +3,7 @@ import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
 import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
 import { requestExplanation } from '../../gateway/explainRequest.ts';
+import type { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import { localUsers } from '../../gateway/localUsers.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
@@ -15,7 +16,13 @@ import type { Storage } from './storage.ts';
 const BUILT_FILES = resolve(import.meta.dirname, '../../../dist/ui');
 
 /** Makes the REST API: registry, rules, resource groups, web application, health, metrics, login. */
-export async function openApi(frame: Frame, storage: Storage, control: Control, analyze: AnalyzeRequest): Promise<Api> {
+export async function openApi(
+  frame: Frame,
+  storage: Storage,
+  control: Control,
+  analyze: AnalyzeRequest,
+  externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
+): Promise<Api> {
   const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, undo } = frame;
   const { store, history, resourceGroups } = storage;
   const { table, operator } = control;
@@ -25,6 +32,7 @@ export async function openApi(frame: Frame, storage: Storage, control: Control, 
     source: operator.source,
     leadership: operator.leadership,
     history,
+    externalRules,
     config,
     clock,
     stopping,

@@ -1,24 +1,46 @@
 import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
+import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/healthMonitors.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
-import { dataPlaneSettings, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
+import { dataPlaneSettings, externalRulesOptions, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
 import type { Control } from './control.ts';
 import type { Frame } from './frame.ts';
 import type { Storage } from './storage.ts';
 
+/** Makes the client of the external rules service; null where rules and header decide. */
+export function openExternalRules(frame: Frame, tls: ClusterTls): ExternalRulesClient | null {
+  const { config, current, names, clock, logger, metrics, undo } = frame;
+  const options = externalRulesOptions(config, current);
+  if (options === null) return null;
+  const client = new ExternalRulesClient(
+    { names, clock, logger, registry: metrics },
+    { ...options, ownCookies: ownCookies(names), tls },
+  );
+  undo(() => client.close());
+  return client;
+}
+
+/** What the data plane is joined with. */
+export interface TrafficParts {
+  readonly storage: Storage;
+  readonly control: Control;
+  readonly monitors: HealthMonitors;
+  readonly analyze: AnalyzeRequest;
+  /** Null: rules and header decide. */
+  readonly externalRules: ExternalRules | null;
+  /** TLS toward clusters. */
+  readonly tls: ClusterTls;
+}
+
 /** Makes what proxies queries; `start` it before its first request. Its owner closes it. */
 export function openDataPlane(
   frame: Frame,
-  { store, history }: Storage,
-  { table, operator }: Control,
-  monitors: HealthMonitors,
-  analyze: AnalyzeRequest,
-  tls: ClusterTls,
+  { storage: { store, history }, control: { table, operator }, monitors, analyze, externalRules, tls }: TrafficParts,
 ): DataPlane {
   const { config, names, trustPeer, logger, metrics, clock, random, undo } = frame;
   const users = new UserExtractor(config.requestAnalyzerConfig, { names, clock, logger, registry: metrics });
@@ -30,6 +52,7 @@ export function openDataPlane(
       store,
       history,
       analyzer: requestAnalyzer({ users, analyze, logger }),
+      externalRules,
       logger,
       registry: metrics,
       clock,

@@ -4,7 +4,6 @@
  */
 const pendingFeatures = {
   cancelOnDisconnect: 'this version leaves queries running when their client goes away',
-  externalRules: 'this version does not ask external rules services',
   monitorsWithLogin: 'this version checks health by INFO_API or NOOP',
   tls: 'this version serves and connects by the address given; TLS for clients belongs to a proxy before it',
   tracing: 'traces are not built into this version',
@@ -13,7 +12,6 @@ const pendingFeatures = {
 /** A feature that may be missing. */
 export type Feature =
   | 'cancelOnDisconnect'
-  | 'externalRules'
   | 'leastLoaded'
   | 'monitorsWithLogin'
   | 'resourceGroups'

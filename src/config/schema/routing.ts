@@ -89,7 +89,6 @@ export const routingRules = section(
     rulesType: choice(['FILE', 'EXTERNAL'], {
       description: 'Where the rules come from: a file (and RoutingRule resources), or an external service.',
       default: 'FILE',
-      ...valuesUnlessBuilt('externalRules', ['EXTERNAL']),
     }),
     rulesConfigPath: text({
       description: 'The rules file, where rulesType is FILE.',
@@ -149,8 +148,22 @@ export const routingRules = section(
           default: 'defaultGroup',
           live: true,
         }),
+        failureThreshold: integer({
+          description: 'Failures in a row after which the service is left alone for a while, so that it delays nobody.',
+          default: 5,
+          minimum: 1,
+          maximum: 1000,
+          live: true,
+        }),
+        retryAfter: duration({
+          description: 'Time for which the service is left alone; then one request tries again.',
+          default: 10_000,
+          minimum: 100,
+          maximum: 3_600_000,
+          live: true,
+        }),
       },
-      { description: 'The external rules service.', ...unlessBuilt('externalRules') },
+      { description: 'The external rules service.' },
     ),
   },
   { description: 'The rules that choose a routing group.' },

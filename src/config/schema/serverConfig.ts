@@ -8,14 +8,12 @@ export type HttpClient = 'proxy' | 'monitor' | 'router';
 type Prefixed<C extends HttpClient, F> = { [K in keyof F & string as `${C}.http-client.${K}`]: F[K] };
 
 function clientKeys<C extends HttpClient>(client: C, toward: string) {
-  const built = client === 'router' ? unlessBuilt('externalRules') : {};
   const fields = {
     'connect-timeout': duration({
       description: `Time to connect ${toward}.`,
       default: 5000,
       minimum: 1,
       maximum: 600_000,
-      ...built,
     }),
     // A rules service that hangs holds up every query, so its limit is far below the reference's five minutes.
     'request-timeout': duration({
@@ -23,57 +21,49 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       default: client === 'monitor' ? null : client === 'router' ? 10_000 : 300_000,
       minimum: 1,
       maximum: 86_400_000,
-      ...built,
     }) as TUnsafe<C extends 'monitor' ? number | null : number>,
     'idle-timeout': duration({
       description: `Time without any byte after which a request ${toward} fails.`,
       default: 60_000,
       minimum: 1,
       maximum: 86_400_000,
-      ...built,
     }),
     'max-connections-per-server': integer({
       description: `Connections kept open to one address ${toward}; further requests wait.`,
       default: 1000,
       minimum: 1,
       maximum: 100_000,
-      ...built,
     }),
     'max-requests-queued-per-destination': integer({
       description: `Requests that may wait for a connection to one address ${toward}.`,
       default: 1024,
       minimum: 0,
       maximum: 1_000_000,
-      ...built,
     }),
     'max-response-content-length': size({
       description: `Largest response body ${toward} that is read whole.`,
       default: 16 * 1024 ** 2,
       minimum: 1,
-      ...(client === 'proxy' ? { withoutEffect: 'responses are streamed, of any size' } : built),
+      ...(client === 'proxy' ? { withoutEffect: 'responses are streamed, of any size' } : {}),
     }),
     'https.hostname-verification': flag({
       description: `Whether a certificate must name its host (connections ${toward}).`,
       default: true,
-      ...built,
     }),
     'key-store-path': text({
       description: `Client certificate (connections ${toward}): chain and private key in one PEM file, or PKCS#12.`,
       default: null,
       format: 'path',
-      ...built,
     }),
     'key-store-password': text({
       description: 'Password of that file.',
       default: null,
       secret: true,
-      ...built,
     }),
     'trust-store-path': text({
       description: `PEM file of trusted certificate authorities (connections ${toward}), instead of those that Node.js knows.`,
       default: null,
       format: 'path',
-      ...built,
     }),
     'trust-store-password': text({
       description: 'Password of the trust store.',

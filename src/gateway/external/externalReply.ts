@@ -1,0 +1,86 @@
+/** A valid answer of the external rules service. */
+export interface ExternalReply {
+  /** The group; null only beside errors. */
+  readonly routingGroup: string | null;
+  /** Null: no errors. */
+  readonly errors: readonly string[] | null;
+  /** Header lines for the request to the cluster: name to value. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** What the service said, or what is wrong with how it said it. */
+export type ParsedReply = { readonly reply: ExternalReply } | { readonly problem: string };
+
+/** Lines that the connection to the cluster says itself, or that the gateway writes. */
+const neverSet = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'forwarded',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'via',
+]);
+
+/** RFC 9110 §5.6.2 and §5.5: what can stand in a header line. */
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/**
+ * Reads an answer (spec.md: External rules service): JSON, exactly one group, errors, headers. Header lines that are
+ * never set by rules (hop-by-hop, Host, Content-Length, forwarded ones) and those of `excludeHeaders` are left out.
+ * @param excluded `excludeHeaders`, lower-case
+ */
+export function parseReply(text: string, excluded: ReadonlySet<string>): ParsedReply {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { problem: 'its answer is not JSON' };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { problem: 'its answer is not a JSON object' };
+  }
+  const { routingGroup, errors, externalHeaders } = value as Record<string, unknown>;
+  const messages = errorsOf(errors);
+  if (messages === undefined) return { problem: 'errors is neither null nor an array of texts' };
+  const headers = headersOf(externalHeaders, excluded);
+  if (typeof headers === 'string') return { problem: headers };
+  if (typeof routingGroup === 'string' && routingGroup.trim() !== '') {
+    return { reply: { routingGroup, errors: messages, headers } };
+  }
+  const isMissing = routingGroup === undefined || routingGroup === null;
+  if (messages !== null && isMissing) return { reply: { routingGroup: null, errors: messages, headers } };
+  return { problem: 'routingGroup does not name exactly one group' };
+}
+
+/** Undefined: malformed. */
+function errorsOf(errors: unknown): readonly string[] | null | undefined {
+  if (errors === undefined || errors === null) return null;
+  if (!Array.isArray(errors) || errors.some((error) => typeof error !== 'string')) return undefined;
+  return errors;
+}
+
+/** The lines, or what is wrong with them. */
+function headersOf(value: unknown, excluded: ReadonlySet<string>): Readonly<Record<string, string>> | string {
+  if (value === undefined || value === null) return {};
+  if (typeof value !== 'object' || Array.isArray(value)) return 'externalHeaders is not an object';
+  const byKey = new Map<string, readonly [string, string]>();
+  for (const [name, line] of Object.entries(value)) {
+    if (typeof line !== 'string') return `externalHeaders.${name.slice(0, 64)} is not a text`;
+    if (!token.test(name)) return 'externalHeaders holds a name that cannot be a header name';
+    if (!fieldValue.test(line)) return `externalHeaders.${name.slice(0, 64)} holds characters that no header can`;
+    const key = name.toLowerCase();
+    if (neverSet.has(key) || key.startsWith('x-forwarded-') || excluded.has(key)) continue;
+    byKey.set(key, [name, line]);
+  }
+  return Object.fromEntries(byKey.values());
+}

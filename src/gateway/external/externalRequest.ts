@@ -1,0 +1,121 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { RuleRequest } from '../../rules/decision.ts';
+import type { QueryProperties } from '../../sql/queryProperties.ts';
+import { withoutCookies } from '../ownCookies.ts';
+
+/** What of a request is told to the external rules service. */
+export interface ExternalRequestOptions {
+  readonly names: ProductNames;
+  /** `excludeHeaders`, lower-case. */
+  readonly excluded: ReadonlySet<string>;
+  /** Whether the client's headers also go as HTTP headers, for services that read them there. */
+  readonly sendHttpHeaders: boolean;
+  /** Cookies of the gateway itself, told to nobody. */
+  readonly ownCookies: ReadonlySet<string>;
+}
+
+/** A POST to the external rules service. */
+export interface ExternalRequest {
+  readonly body: string;
+  /** Names and values in turn. */
+  readonly headers: string[];
+}
+
+/** Header lines that belong to this connection or this body, and are never the client's (RFC 9110 §7.6.1, §8). */
+const ours = new Set([
+  'accept',
+  'accept-encoding',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/**
+ * Describes a request to the external rules service (spec.md: External rules service; design.md: external request).
+ * What a servlet would answer with null is null.
+ */
+export function externalRequest(request: RuleRequest, options: ExternalRequestOptions): ExternalRequest {
+  const { names } = options;
+  const headers = new Map<string, { readonly name: string; value: string }>();
+  const lines: string[] = ['Content-Type', 'application/json', 'Accept', 'application/json'];
+  for (const [name, sent] of request.headers) {
+    const key = name.toLowerCase();
+    if (options.excluded.has(key)) continue;
+    const value = key === 'cookie' ? withoutCookies(sent, options.ownCookies) : sent;
+    if (key === 'cookie' && value === '') continue;
+    const known = headers.get(key);
+    if (known === undefined) headers.set(key, { name, value });
+    else known.value = `${known.value}, ${value}`;
+    if (options.sendHttpHeaders && !ours.has(key)) lines.push(name, value);
+  }
+  const body = {
+    headers: Object.fromEntries([...headers.values()].map(({ name, value }) => [name, value])),
+    remoteUser: request.remoteUser,
+    method: request.method,
+    requestURI: request.path,
+    queryString: request.query,
+    session: null,
+    remoteAddr: request.remoteAddr,
+    // The name is not looked up: a resolver that hangs would hold up queries.
+    remoteHost: request.remoteAddr,
+    parameterMap: parameterMap(request),
+    ...(request.user === null
+      ? {}
+      : {
+          [capital(names.requestUserObject)]: {
+            user: request.user.user,
+            userInfo: request.user.userInfo === null ? null : JSON.stringify(request.user.userInfo),
+          },
+        }),
+    ...(request.queryProperties === null
+      ? {}
+      : { [capital(names.queryPropertiesObject)]: properties(request.queryProperties) }),
+  };
+  return { body: JSON.stringify(body), headers: lines };
+}
+
+/** Parameters of the query string, then of a form body: name to values (Servlet 6, 3.1). */
+function parameterMap(request: RuleRequest): Record<string, string[]> {
+  const parameters = new Map<string, string[]>();
+  for (const text of [request.query, request.formBody]) {
+    for (const [name, value] of new URLSearchParams(text ?? '')) {
+      const values = parameters.get(name);
+      if (values === undefined) parameters.set(name, [value]);
+      else values.push(value);
+    }
+  }
+  return Object.fromEntries(parameters);
+}
+
+/** The query as contract.md §4 writes it. */
+function properties(query: QueryProperties): object {
+  return {
+    body: query.body,
+    queryType: query.queryType,
+    resourceGroupQueryType: query.resourceGroupQueryType,
+    tables: query.tables.map((parts) => parts.join('.')),
+    defaultCatalog: query.defaultCatalog,
+    defaultSchema: query.defaultSchema,
+    catalogs: query.catalogs,
+    schemas: query.schemas,
+    catalogSchemas: query.catalogSchemas,
+    isNewQuerySubmission: query.isNewQuerySubmission,
+    isQueryParsingSuccessful: query.errorMessage === null,
+    errorMessage: query.errorMessage,
+  };
+}
+
+function capital(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
+}

@@ -1,0 +1,224 @@
+import type { Logger } from 'pino';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { type Dispatcher, Pool } from 'undici';
+import type { Clock } from '../../model/clock.ts';
+import type { ProductNames } from '../../model/names.ts';
+import type { ExternalAnswer } from '../../routing/groupDecision.ts';
+import type { RuleRequest } from '../../rules/decision.ts';
+import { durationText } from '../durationText.ts';
+import type { ClusterTls } from '../tls/clusterTls.ts';
+import { CircuitBreaker } from './circuitBreaker.ts';
+import { parseReply } from './externalReply.ts';
+import { externalRequest } from './externalRequest.ts';
+
+/** Settings that may change while it runs (`routingRules.rulesExternalConfiguration`); times in milliseconds. */
+export interface ExternalRulesSettings {
+  readonly excludeHeaders: readonly string[];
+  readonly sendHttpHeaders: boolean;
+  /** What an empty list of errors means. */
+  readonly emptyErrors: 'defaultGroup' | 'ignore';
+  readonly failureThreshold: number;
+  readonly retryAfter: number;
+}
+
+/** The service and the connections to it (`serverConfig`: `router.http-client.…`); times in milliseconds. */
+export interface ExternalRulesOptions {
+  readonly url: string;
+  /** `requestAnalyzerConfig.analyzeRequest`: whether user and query are told. */
+  readonly needsAnalysis: boolean;
+  readonly ownCookies: readonly string[];
+  readonly connectTimeout: number;
+  /** Time for a whole call. */
+  readonly requestTimeout: number;
+  /** Time without any byte. */
+  readonly idleTimeout: number;
+  readonly connections: number;
+  /** Calls that may wait for a connection. */
+  readonly maxQueued: number;
+  /** Longest answer in bytes. */
+  readonly maxResponseSize: number;
+  readonly settings: () => ExternalRulesSettings;
+  /** TLS with the service; Node's own trust where absent. */
+  readonly tls?: ClusterTls;
+}
+
+/** What it works with. */
+export interface ExternalRulesDependencies {
+  readonly names: ProductNames;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly registry: Registry;
+}
+
+/** The external rules service as the data plane sees it. */
+export interface ExternalRules {
+  /** Whether requests have to be analysed before it is asked. */
+  readonly needsAnalysis: boolean;
+  /** Asks for a request's group. Never rejects; takes at most the request timeout. */
+  ask(request: RuleRequest): Promise<ExternalAnswer>;
+}
+
+/** A call that did not lead to a valid answer; the message is for log and trace, and holds nothing of the request. */
+class CallFailed extends Error {}
+
+/**
+ * Asks the external rules service (spec.md: External rules service; contract.md §4; design.md). Redirects are not
+ * followed; a dead service is left alone for a while, so that it does not delay every query.
+ */
+export class ExternalRulesClient implements ExternalRules {
+  readonly needsAnalysis: boolean;
+  readonly #options: ExternalRulesOptions;
+  readonly #names: ProductNames;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #pool: Pool;
+  readonly #path: string;
+  readonly #breaker: CircuitBreaker;
+  readonly #ownCookies: ReadonlySet<string>;
+  readonly #calls: Counter<'outcome'>;
+  readonly #duration: Histogram;
+  #excluded: { readonly list: readonly string[]; readonly keys: ReadonlySet<string> } = { list: [], keys: new Set() };
+  #running = 0;
+  #lastFailure: string | null = null;
+
+  constructor(dependencies: ExternalRulesDependencies, options: ExternalRulesOptions) {
+    const { registry, clock } = dependencies;
+    const url = new URL(options.url);
+    this.#options = options;
+    this.needsAnalysis = options.needsAnalysis;
+    this.#names = dependencies.names;
+    this.#logger = dependencies.logger;
+    this.#clock = clock;
+    this.#path = `${url.pathname}${url.search}`;
+    this.#ownCookies = new Set(options.ownCookies);
+    this.#pool = new Pool(url.origin, {
+      connections: options.connections,
+      pipelining: 1,
+      allowH2: false,
+      connect: options.tls?.connector(options.connectTimeout) ?? { timeout: options.connectTimeout, allowH2: false },
+      headersTimeout: options.idleTimeout,
+      bodyTimeout: options.idleTimeout,
+      maxResponseSize: options.maxResponseSize,
+    });
+    this.#breaker = new CircuitBreaker(options.settings, clock);
+    this.#calls = new Counter({
+      name: 'engine_gateway_external_rules_requests_total',
+      help: 'Requests for which the external rules service was to be asked, by what came of it (skipped: it is left alone after failures).',
+      labelNames: ['outcome'],
+      registers: [registry],
+    });
+    this.#duration = new Histogram({
+      name: 'engine_gateway_external_rules_duration_seconds',
+      help: 'Time until the external rules service had answered or failed.',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+      registers: [registry],
+    });
+    const open: Gauge = new Gauge({
+      name: 'engine_gateway_external_rules_circuit_open',
+      help: '1 while the external rules service is left alone after failures.',
+      registers: [registry],
+      collect: () => {
+        open.set(this.#breaker.isOpen ? 1 : 0);
+      },
+    });
+  }
+
+  /** Why the service is left alone now; null while it is asked. */
+  get leftAloneBecause(): string | null {
+    return this.#breaker.isOpen ? this.#lastFailure : null;
+  }
+
+  async ask(request: RuleRequest): Promise<ExternalAnswer> {
+    if (!this.#breaker.enter()) return this.#answer({ outcome: 'skipped', reason: this.#lastFailure ?? 'it failed' });
+    const before = this.#clock.monotonic();
+    try {
+      const answer = await this.#call(request);
+      const wasOpen = this.#breaker.isOpen;
+      this.#breaker.succeeded();
+      if (wasOpen) this.#logger.info('the external rules service answers again');
+      return this.#answer(answer);
+    } catch (error) {
+      const reason = this.#failure(error);
+      const wasOpen = this.#breaker.isOpen;
+      this.#lastFailure = reason;
+      this.#breaker.failed();
+      const { isOpen } = this.#breaker;
+      const next = isOpen && !wasOpen ? '; it is left alone for a while' : '';
+      this.#logger.warn({ reason }, `the external rules service failed${next}`);
+      return this.#answer({ outcome: 'failed', reason });
+    } finally {
+      this.#duration.observe((this.#clock.monotonic() - before) / 1000);
+    }
+  }
+
+  /** Ends running calls and closes the connections. */
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async #call(request: RuleRequest): Promise<ExternalAnswer> {
+    const { connections, maxQueued, requestTimeout, settings } = this.#options;
+    if (this.#running >= connections + maxQueued) throw new CallFailed('too many calls wait for a connection');
+    const { sendHttpHeaders, emptyErrors, excludeHeaders } = settings();
+    const excluded = this.#excludedKeys(excludeHeaders);
+    const { body, headers } = externalRequest(request, {
+      names: this.#names,
+      excluded,
+      sendHttpHeaders,
+      ownCookies: this.#ownCookies,
+    });
+    this.#running += 1;
+    let text: string;
+    try {
+      const response = await this.#pool.request({
+        method: 'POST',
+        path: this.#path,
+        headers,
+        body,
+        signal: AbortSignal.timeout(requestTimeout),
+      });
+      text = await textOf(response);
+    } finally {
+      this.#running -= 1;
+    }
+    const parsed = parseReply(text, excluded);
+    if ('problem' in parsed) throw new CallFailed(parsed.problem);
+    const { routingGroup, errors, headers: set } = parsed.reply;
+    const isError = errors !== null && (errors.length > 0 || emptyErrors === 'defaultGroup');
+    if (isError) return { outcome: 'errors', errors, headers: set };
+    if (routingGroup === null) throw new CallFailed('routingGroup does not name exactly one group');
+    return { outcome: 'answered', routingGroup, headers: set };
+  }
+
+  #answer(answer: ExternalAnswer): ExternalAnswer {
+    this.#calls.inc({ outcome: answer.outcome });
+    return answer;
+  }
+
+  #excludedKeys(list: readonly string[]): ReadonlySet<string> {
+    if (list !== this.#excluded.list) {
+      this.#excluded = { list, keys: new Set(list.map((name) => name.toLowerCase())) };
+    }
+    return this.#excluded.keys;
+  }
+
+  #failure(error: unknown): string {
+    if (error instanceof CallFailed) return error.message;
+    const { code, name } = error as { readonly code?: unknown; readonly name?: unknown };
+    if (name === 'TimeoutError') return `it did not answer within ${durationText(this.#options.requestTimeout)}`;
+    if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
+      return `its answer is longer than ${this.#options.maxResponseSize} bytes`;
+    }
+    return `it could not be asked: ${typeof code === 'string' ? code : String(name)}`;
+  }
+}
+
+/** The body of a good answer. @throws CallFailed for any other status than 200 */
+async function textOf(response: Dispatcher.ResponseData): Promise<string> {
+  const { statusCode, body } = response;
+  if (statusCode === 200) return await body.text();
+  // What it says does not matter, but the connection can serve again once it was read.
+  await body.dump({ limit: 65_536 }).catch(() => undefined);
+  const isRedirect = statusCode >= 300 && statusCode < 400;
+  throw new CallFailed(`it answered status ${statusCode}${isRedirect ? '; redirects are not followed' : ''}`);
+}

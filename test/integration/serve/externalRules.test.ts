@@ -1,0 +1,47 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { closeAll, closing, startServer } from '../../support/gateway.ts';
+import { startGateway } from '../../support/gatewayProcess.ts';
+import { runQuery } from '../../support/statementClient.ts';
+
+afterEach(closeAll);
+
+test('rulesType EXTERNAL has the service decide; /readyz?verbose tells when it is left alone', async () => {
+  let ill = false;
+  const service = await startServer((request, response) => {
+    request.resume().on('end', () => {
+      if (ill) response.writeHead(500).end();
+      else response.writeHead(200).end('{"routingGroup":"etl"}');
+    });
+  });
+  const engine = closing(await startSimulatedEngine({ name: 'etl', queuedPolls: 0 }));
+  const other = closing(await startSimulatedEngine({ name: 'adhoc', queuedPolls: 0 }));
+  const folder = await mkdtemp(join(tmpdir(), 'external-rules-'));
+  closing({ close: () => rm(folder, { recursive: true, force: true }) });
+  const gateway = await startGateway({
+    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+    routingRules: {
+      rulesEngineEnabled: true,
+      rulesType: 'EXTERNAL',
+      rulesExternalConfiguration: { urlPath: service.url, failureThreshold: 1 },
+    },
+  });
+  closing({ close: () => gateway.stop() });
+  const json = { 'content-type': 'application/json' };
+  for (const [name, { url }] of Object.entries({ etl: engine, adhoc: other })) {
+    const body = JSON.stringify({ name, proxyTo: url, active: true, routingGroup: name });
+    const added = await fetch(`${gateway.url}/gateway/backend/modify/add`, { method: 'POST', headers: json, body });
+    expect(added.status).toBe(200);
+  }
+  await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status, { timeout: 10_000 }).toBe(200);
+  const ready = async () => await (await fetch(`${gateway.url}/readyz?verbose`)).text();
+
+  expect((await runQuery(gateway.url, 'SELECT 1')).id).toMatch(new RegExp(`_${engine.suffix}$`));
+  expect(await ready()).toContain('external rules service');
+  ill = true;
+  expect((await runQuery(gateway.url, 'SELECT 1')).id).toMatch(new RegExp(`_${other.suffix}$`));
+  expect(await ready()).toContain('left alone for a while, header and default group decide: it answered status 500');
+});
