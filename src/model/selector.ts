@@ -68,9 +68,12 @@ export const SelectorMatch = Type.Object(
   },
 );
 
+/** The same within another body: a schema with an `$id` stands for itself only. */
+const side = Type.Object(SelectorMatch.properties, { additionalProperties: false });
+
 /** What callers send to change one. */
 export const SelectorUpdate = Type.Object(
-  { current: Type.Omit(SelectorMatch, []), update: Type.Omit(SelectorMatch, []) },
+  { current: side, update: side },
   {
     $id: 'SelectorUpdate',
     additionalProperties: false,

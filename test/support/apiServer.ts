@@ -145,7 +145,8 @@ export async function startApiOver<R extends ClusterRegistry>(
   });
 }
 
-function send(url: string, method: string, path: string, { headers = {}, body }: Call = {}): Promise<Answer> {
+/** Calls `path` of a server exactly as it is written. */
+export function send(url: string, method: string, path: string, { headers = {}, body }: Call = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const length = body === undefined ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
     const request = httpRequest(url, { method, path, headers: { ...length, ...headers } }, (response) => {

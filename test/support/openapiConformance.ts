@@ -1,14 +1,24 @@
 import { compileCheck } from '../../src/model/validation.ts';
 import type { Answer } from './apiServer.ts';
 
-interface Operation {
+/** A parameter of an operation. */
+export interface OpenapiParameter {
+  readonly in: string;
+  readonly name: string;
+  readonly schema?: object;
+}
+
+/** As much of an operation as is read here. */
+export interface OpenapiOperation {
+  readonly parameters?: readonly OpenapiParameter[];
+  readonly requestBody?: { readonly required?: boolean; readonly content: Record<string, { schema?: object }> };
   readonly responses: Record<string, { content?: Record<string, { schema?: object }> }>;
 }
 
 /** As much of an OpenAPI document as is read here. */
 export interface OpenapiDocument {
   readonly components: { readonly schemas: Record<string, object> };
-  readonly paths: Record<string, Record<string, Operation>>;
+  readonly paths: Record<string, Record<string, OpenapiOperation>>;
 }
 
 /** Answers that are the framework's for any path, and in the document's description rather than in every operation. */
@@ -48,7 +58,8 @@ export function openapiConformance(document: OpenapiDocument): (method: string, 
   };
 }
 
-function inline(schema: unknown, schemas: Record<string, object>): unknown {
+/** A schema with what it refers to in its place. */
+export function inline(schema: unknown, schemas: Record<string, object>): unknown {
   if (Array.isArray(schema)) return schema.map((member) => inline(member, schemas));
   if (typeof schema !== 'object' || schema === null) return schema;
   const { $ref } = schema as { $ref?: string };

@@ -187,7 +187,13 @@ export async function webappResourceGroupRoutes(
     Type.Object({ useSchema, data: reference(SelectorMatch), oldData: reference(SelectorMatch) }),
     reference(Selector),
     (data, oldData) => renamed(parseSelectorUpdate({ current: oldData, update: data })),
-    (store, { current, update }) => store.selectors.update(current, update),
+    async (store, { current, update }) => {
+      try {
+        return await store.selectors.update(current, update);
+      } catch (error) {
+        throw error instanceof GatewayError ? renamedError(error) : error;
+      }
+    },
   );
   write(
     ['deleteSelector', 'Deletes a selector'],
@@ -261,9 +267,22 @@ function within<T>(prefix: string, checked: Checked<T>): Checked<T> {
   };
 }
 
+/** The web application's name of a field of `{current, update}`. */
+function fieldOfEnvelope(field: string): string {
+  return field.replace(/^current\b/, 'oldData').replace(/^update\b/, 'data');
+}
+
 /** The web application's names for the two sides of a change. */
 function renamed<T>(checked: Checked<T>): Checked<T> {
   if (checked.ok) return checked;
-  const rename = (field: string) => field.replace(/^current\b/, 'oldData').replace(/^update\b/, 'data');
-  return { ok: false, problems: checked.problems.map(({ field, message }) => ({ field: rename(field), message })) };
+  const problems = checked.problems.map(({ field, message }) => ({ field: fieldOfEnvelope(field), message }));
+  return { ok: false, problems };
+}
+
+function renamedError({ code, message, field, retryAfterSeconds, cause }: GatewayError): GatewayError {
+  return new GatewayError(code, fieldOfEnvelope(message), {
+    ...(field === undefined ? {} : { field: fieldOfEnvelope(field) }),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    cause,
+  });
 }

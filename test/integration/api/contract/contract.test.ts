@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Answer } from '../../../support/apiServer.ts';
+import { databases } from '../../../support/databases.ts';
+import { bodyRows, bodySchema, operationKeys, operationOf, parameterRows } from './derived.ts';
+import { allRows, type ContractRig, nothingKnown, startContractRig } from './rig.ts';
+import type { Row } from './rows.ts';
+
+/** Words of databases, of their drivers and of stack traces: none of them is for a client. */
+const internals =
+  /\b(select|insert|update|delete) .*\b(from|into|set|where)\b|sqlstate|\bER_[A-Z]|syntax error|constraint|violates|duplicate (key|entry)|relation "|knex|mysql|postgres|node_modules|\.ts:\d|\bat .+:\d+:\d+/i;
+
+const json = (answer: Answer) => (answer.text === '' ? null : answer.json());
+
+for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
+  describe.skipIf(!family.available())(`the contract on ${family.name}`, () => {
+    let rig: ContractRig;
+    beforeAll(async () => {
+      rig = await startContractRig(family);
+    }, 120_000);
+    afterAll(() => rig?.dispose());
+
+    const expectError = (answer: Answer, operation: string, { status, field }: Pick<Row, 'status' | 'field'>) => {
+      expect(answer.status, answer.text).toBe(status);
+      const body = answer.json();
+      const wrapped = /^\S+ \/(webapp\/|login|logout|loginType|userinfo|sso|oidc\/)/.test(operation);
+      if (wrapped) expect([body.code, body.msg]).toEqual([status, body.error.message]);
+      expect(Object.keys(body).sort()).toEqual(wrapped ? ['code', 'error', 'msg'] : ['error']);
+      expect(body.error.code).toMatch(/^EG_[A-Z_]+$/);
+      if (field !== undefined) expect(body.error.field, answer.text).toBe(field);
+      expect(answer.text).not.toMatch(internals);
+    };
+
+    const run = async (operation: string, row: Row) => {
+      for (const [before, call] of row.first ?? []) {
+        const answer = await rig.call(before, call);
+        expect([before, answer.status]).toEqual([before, 200]);
+      }
+      const answer = await rig.call(operation, row);
+      if (row.status < 400) {
+        expect(answer.status, answer.text).toBe(row.status);
+        if (typeof row.shows === 'string') expect(answer.text).toBe(row.shows);
+        else if (row.shows !== undefined) expect(json(answer)).toMatchObject(row.shows as object);
+      } else if (typeof row.shows === 'string') {
+        expect([answer.status, answer.text]).toEqual([row.status, row.shows]);
+      } else expectError(answer, operation, row);
+    };
+
+    it('has rows for every operation of the OpenAPI document, and no others', () => {
+      expect(Object.keys(allRows(rig.known)).sort()).toEqual(operationKeys(rig.document).sort());
+    });
+
+    describe.each(Object.keys(allRows(nothingKnown)))('%s', (operation) => {
+      it('succeeds', async () => {
+        for (const row of allRows(rig.known)[operation]?.success ?? []) await run(operation, row);
+      });
+
+      it('tells errors', async () => {
+        const { unknown, conflict, malformed } = allRows(rig.known)[operation] ?? {};
+        for (const row of [...(unknown ?? []), ...(conflict ?? []), ...(malformed ?? [])]) {
+          await run(operation, row).catch((cause) =>
+            Promise.reject(new Error(`${row.why}: ${cause.message}`, { cause })),
+          );
+        }
+      });
+
+      it('tells what breaks the document', async () => {
+        const described = operationOf(rig.document, operation);
+        const good = allRows(rig.known)[operation]?.success[0];
+        if (good === undefined) throw new Error('no row of a success');
+        const schema = bodySchema(rig.document, described);
+        const derived = [
+          ...parameterRows(described, good),
+          ...(schema === null ? [] : bodyRows(schema, good.body as object, described.responses)).map((row) => ({
+            ...good,
+            shows: undefined,
+            first: [],
+            ...row,
+          })),
+        ];
+        for (const row of derived) {
+          await run(operation, row).catch((cause) =>
+            Promise.reject(new Error(`${row.why}: ${cause.message}`, { cause })),
+          );
+        }
+        const [, path = ''] = operation.split(' ');
+        const wrong = await rig.call(`PUT ${path}`, { path: good.path ?? {} });
+        expectError(wrong, 'PUT', { status: 405 });
+        expect(wrong.headers.allow).toContain(operation.split(' ')[0]);
+      });
+
+      it('lets nobody in without login or role', async () => {
+        const good = allRows(rig.known)[operation]?.success[0];
+        if (good === undefined) throw new Error('no row of a success');
+        const anonymous = await rig.call(operation, { ...good, as: null, headers: {} });
+        const isPublic = operationOf(rig.document, operation).responses['401'] === undefined || good.as === null;
+        if (isPublic) {
+          expect([200, 302, 401]).toContain(anonymous.status);
+          return;
+        }
+        expectError(anonymous, operation, { status: 401 });
+        expect(anonymous.headers['www-authenticate']).toMatch(/Basic/);
+        expectError(await rig.call(operation, { ...good, as: 'nil' }), operation, { status: 403 });
+        expectError(await rig.call(operation, { ...good, headers: { Authorization: 'Bearer x' } }), operation, {
+          status: 401,
+        });
+        const foreign = await rig.call(operation, { ...good, headers: { Origin: 'https://evil.example' } });
+        if (operation.startsWith('POST')) expectError(foreign, operation, { status: 403 });
+      });
+    });
+  });
+}
