@@ -1,6 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { appendFileSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
-import { appendFile, readFile, rm } from 'node:fs/promises';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+} from 'node:fs';
+import { appendFile, readFile, rm, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { QueryRecord } from './store.ts';
@@ -83,7 +92,14 @@ export class Spill {
     const { text, kept } = this.fitting(records);
     if (kept > 0) {
       const file = this.current();
-      await appendFile(file.path, text);
+      try {
+        await appendFile(file.path, text);
+      } catch (error) {
+        // A full disk takes a part of the text: those records would be stored although they count as refused, and half a
+        // line would spoil the next one.
+        await truncate(file.path, file.bytes).catch(missing);
+        throw error;
+      }
       file.records += kept;
       file.bytes += Buffer.byteLength(text);
     }
@@ -95,7 +111,12 @@ export class Spill {
     const { text, kept } = this.fitting(records);
     if (kept > 0) {
       const file = this.current();
-      appendFileSync(file.path, text);
+      try {
+        appendFileSync(file.path, text);
+      } catch (error) {
+        if (existsSync(file.path)) truncateSync(file.path, file.bytes);
+        throw error;
+      }
       file.records += kept;
       file.bytes += Buffer.byteLength(text);
     }
@@ -164,6 +185,10 @@ export class Spill {
       const hidden = path.join(this.root, `new-${name}`);
       mkdirSync(hidden, { recursive: true, mode: 0o700 });
       this.lock = holdLock(hidden);
+      if (this.lock === null) {
+        rmSync(hidden, { recursive: true, force: true });
+        throw new Error(`${hidden} cannot be locked`);
+      }
       // Others look at `spill-` only, so none can take the directory before its lock is held.
       this.directory = path.join(this.root, `spill-${name}`);
       renameSync(hidden, this.directory);
