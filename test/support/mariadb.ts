@@ -50,6 +50,8 @@ export async function startMariadb(): Promise<TestServer> {
     port,
     start,
     stop: (immediate = false) => process_.stop(immediate ? 'SIGKILL' : 'SIGTERM'),
+    suspend: () => process_.signal('SIGSTOP'),
+    resume: () => process_.signal('SIGCONT'),
     async createDatabase() {
       const name = `gateway_${process.pid}_${++count}`;
       const connection = await admin();

@@ -65,6 +65,8 @@ export async function startPostgresql(): Promise<TestServer> {
     port,
     start,
     stop: (immediate = false) => process_.stop(immediate ? 'SIGQUIT' : 'SIGINT'),
+    suspend: () => process_.signal('SIGSTOP'),
+    resume: () => process_.signal('SIGCONT'),
     async createDatabase() {
       const name = `gateway_${process.pid}_${++count}`;
       await withAdmin(`create database ${name}`);

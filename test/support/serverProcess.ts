@@ -11,6 +11,9 @@ export interface TestServer {
   start(): Promise<void>;
   /** Stops it; `immediate` as in a power cut. */
   stop(immediate?: boolean): Promise<void>;
+  /** Stops it in the middle of what it does (SIGSTOP): connections stay open, nothing is answered. */
+  suspend(): void;
+  resume(): void;
   /** Creates an empty database and answers its JDBC settings. */
   createDatabase(): Promise<{ jdbcUrl: string; user: string; password: string }>;
   /** Stops it and deletes its data. */
@@ -100,6 +103,16 @@ export class ServerProcess {
   /** Its process id while it runs. */
   get pid(): number {
     return this.child?.pid ?? 0;
+  }
+
+  /** Sends a signal that does not end it to the process and, as they share its work, its children. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    const { pid } = this;
+    if (pid === 0) return;
+    const children = spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' }).stdout;
+    for (const each of [String(pid), ...children.split('\n')]) {
+      if (each.trim() !== '') process.kill(Number(each), signal);
+    }
   }
 
   async stop(signal: NodeJS.Signals): Promise<void> {

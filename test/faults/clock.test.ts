@@ -1,0 +1,78 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { requireComponent } from '../support/components.ts';
+import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
+import type { TestServer } from '../support/serverProcess.ts';
+import { type Load, reasonsOf, startLoad } from './load.ts';
+import { startWorld, type World } from './world.ts';
+
+/** The library of the package faketime that answers a process with another time of day. */
+function faketimeLibrary(): string | null {
+  const found = readdirSync('/usr/lib')
+    .map((folder) => `/usr/lib/${folder}/faketime/libfaketimeMT.so.1`)
+    .find((file) => existsSync(file));
+  return found ?? null;
+}
+
+const library = faketimeLibrary();
+const available =
+  hasPostgresql() && requireComponent('libfaketime', library !== null, 'install the package libfaketime');
+
+describe.skipIf(!available)("the gateways' clock is set back by an hour in the middle of a load", () => {
+  let folder: string;
+  let offset: string;
+  let server: TestServer;
+  let world: World;
+  let load: Load;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'clock-'));
+    offset = join(folder, 'offset');
+    await writeFile(offset, '+0');
+    server = await startPostgresql();
+    world = await startWorld({
+      database: await server.createDatabase(),
+      clusters: { a: 'adhoc', b: 'adhoc' },
+      environment: {
+        LD_PRELOAD: library ?? '',
+        FAKETIME_TIMESTAMP_FILE: offset,
+        FAKETIME_CACHE_DURATION: '1',
+        // As in reality: setting the time of day leaves the monotonic clock alone.
+        FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      },
+    });
+  });
+  afterAll(async () => {
+    await load?.stop();
+    await world?.close();
+    await server?.dispose();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const gatewayTime = () => Math.max(...world.replicas.map((replica) => Date.parse(String(replica.log.at(-1)?.time))));
+
+  test('no query fails, health checks and resources go on, nothing is lost; and likewise when it is set right', async () => {
+    load = startLoad({ bases: world.bases });
+    await load.progress(100);
+
+    await writeFile(offset, '-3600');
+    await expect.poll(() => gatewayTime(), { timeout: 30_000 }).toBeLessThan(Date.now() - 3_500_000);
+    await load.progress(200);
+    await world.cluster('b').setState({ failing: 503 });
+    await world.seen('b', 'UNHEALTHY');
+    await world.cluster('b').setState({ failing: 0 });
+    await world.seen('b', 'HEALTHY');
+    const third = await world.addCluster('c');
+    await world.declare('c', { proxyTo: third.url, routingGroup: 'adhoc' });
+    await world.seen('c', 'HEALTHY');
+
+    await writeFile(offset, '+0');
+    await expect.poll(() => gatewayTime(), { timeout: 30_000 }).toBeGreaterThan(Date.now() - 100_000);
+    await load.progress(200);
+    const { failed, queries } = await load.stop();
+    expect(reasonsOf(failed)).toEqual([]);
+    expect(await world.missingInHistory(queries)).toBe(0);
+  });
+});

@@ -1,0 +1,84 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { hasMariadb, startMariadb } from '../support/mariadb.ts';
+import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
+import type { TestServer } from '../support/serverProcess.ts';
+import { type Load, reasonsOf, startLoad } from './load.ts';
+import { startWorld, type World } from './world.ts';
+
+const OUTAGE_MS = 60_000;
+
+describe.skipIf(!hasPostgresql())('the database stops for a minute in the middle of a load', () => {
+  let server: TestServer;
+  let world: World;
+  let load: Load;
+  beforeAll(async () => {
+    server = await startPostgresql();
+    world = await startWorld({ database: await server.createDatabase(), clusters: { a: 'adhoc', b: 'adhoc' } });
+  });
+  afterAll(async () => {
+    await world?.close();
+    await server?.dispose();
+  });
+  afterEach(async () => {
+    await load?.stop();
+  });
+
+  test('no query fails, clusters come and restart, and afterwards the history holds every query', async () => {
+    load = startLoad({ bases: world.bases });
+    await load.progress(100);
+    const stoppedAt = performance.now();
+    await server.stop(true);
+
+    // A cluster that the database has never heard of, and a coordinator of which it cannot be told.
+    const third = await world.addCluster('c');
+    await world.declare('c', { proxyTo: third.url, routingGroup: 'adhoc' });
+    await world.seen('c', 'HEALTHY');
+    await load.progress(200);
+    expect(load.queries.some((query) => third.gave(query.id))).toBe(true);
+    await pause(Math.max(0, stoppedAt + OUTAGE_MS - performance.now()));
+    await server.start();
+    await load.progress(200);
+
+    const { failed, repeated, queries } = await load.stop();
+    expect(reasonsOf(failed)).toEqual([]);
+    expect(repeated).toBe(0);
+    expect(queries.length).toBeGreaterThan(500);
+    expect(await world.missingInHistory(queries)).toBe(0);
+  });
+});
+
+describe.skipIf(!hasMariadb())('the database hangs in the middle of a load', () => {
+  let server: TestServer;
+  let world: World;
+  let load: Load;
+  beforeAll(async () => {
+    server = await startMariadb();
+    world = await startWorld({ database: await server.createDatabase(), clusters: { a: 'adhoc', b: 'adhoc' } });
+  });
+  afterAll(async () => {
+    await world?.close();
+    await server?.dispose();
+  });
+  afterEach(async () => {
+    await load?.stop();
+  });
+
+  test('no query fails, and afterwards the history holds every query', async () => {
+    load = startLoad({ bases: world.bases });
+    await load.progress(100);
+    server.suspend();
+    try {
+      await load.progress(200);
+      // Longer than statements and connections wait, so that both time limits are met.
+      await pause(20_000);
+    } finally {
+      server.resume();
+    }
+    await load.progress(100);
+    const { failed, repeated, queries } = await load.stop();
+    expect(reasonsOf(failed)).toEqual([]);
+    expect(repeated).toBe(0);
+    expect(await world.missingInHistory(queries)).toBe(0);
+  });
+});
