@@ -9,6 +9,7 @@ import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { AppliedChange } from '../operator/appliedChange.ts';
+import type { InventoryCluster } from '../operator/clusterInventory.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { RoutingRules } from '../operator/routingRules.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
@@ -19,6 +20,7 @@ import type { HistoryWriter, QueryHistoryRepository } from '../store/store.ts';
 import type { Authentication } from './auth/authentication.ts';
 import { guardRoutes } from './auth/guard.ts';
 import { loginRoutes } from './auth/loginRoutes.ts';
+import { clusterRoutes } from './clusterRoutes.ts';
 import { entityRoutes } from './entityRoutes.ts';
 import { errorHandler, malformed } from './errors.ts';
 import { explainRoutes } from './explainRoutes.ts';
@@ -47,6 +49,8 @@ export const DEFAULT_BODY_LIMIT = 1024 * 1024;
 /** What the API speaks for. */
 export interface ApiDependencies {
   readonly registry: ClusterRegistry;
+  /** Clusters with their resources; absent: they are not told of. */
+  readonly inventory?: (() => readonly InventoryCluster[]) | null;
   readonly table: RoutingTableHolder;
   readonly readiness: Readiness;
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
@@ -106,8 +110,8 @@ export interface Api {
 
 /** Makes the API: one Fastify instance without a server of its own, every family of routes a plugin. */
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
-  const { registry, table, readiness, metrics, logger, resourceGroups, webapp, rules, authentication, userInterface } =
-    dependencies;
+  const { registry, inventory, table, readiness, metrics, logger, authentication } = dependencies;
+  const { resourceGroups, webapp, rules, userInterface } = dependencies;
   const { names, version, bodyLimit = DEFAULT_BODY_LIMIT } = options;
   const onError = errorHandler(logger);
   const app = Fastify({
@@ -142,6 +146,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   await collectOpenapi(app, names.product, version);
   await app.register(loginRoutes, { authentication, logger });
   await app.register(registryRoutes, { registry, names });
+  if (inventory) await app.register(clusterRoutes, { inventory, registry, table, names });
   await app.register(publicRoutes, { registry, table, names });
   const allReadiness = withAuthentication(readiness, authentication);
   await app.register(healthRoutes, { readiness: allReadiness, table, names });

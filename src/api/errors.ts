@@ -17,7 +17,10 @@ const codeOfStatus = new Map<number, ErrorCode>([
 export function malformed(problems: readonly Problem[]): GatewayError {
   const text = problems.map(({ field, message }) => `${field === '' ? 'The body' : field} ${message}`).join('; ');
   const field = problems[0]?.field;
-  return new GatewayError('EG_MALFORMED', `${text}.`, field === undefined || field === '' ? {} : { field });
+  return new GatewayError('EG_MALFORMED', `${text}.`, {
+    problems,
+    ...(field === undefined || field === '' ? {} : { field }),
+  });
 }
 
 /**

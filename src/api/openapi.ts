@@ -7,6 +7,8 @@ import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
+import { ClusterState } from './clusterRoutes.ts';
+import { Overview } from './overview/overviewRoutes.ts';
 import { answer, ErrorBody } from './schemas.ts';
 import { WebappError } from './webapp/envelope.ts';
 
@@ -16,6 +18,7 @@ const shared = [
   ...[ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate],
   ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
   ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError, DescribedRequest],
+  ...[ClusterState, Overview],
 ];
 
 /** Prepares the OpenAPI document; to be called before any route, as it collects them. */

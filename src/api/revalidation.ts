@@ -1,17 +1,32 @@
-import etag from '@fastify/etag';
+import { createHash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 
 /**
- * Makes answers of the instance's GET routes carry an ETag and answers 304 where the caller has that version already
+ * Makes good answers to the instance's GETs carry an ETag, and answers 304 to callers who have that version already
  * (RFC 9110 §8.8.3, §13.1.2): a page can ask every second or two, and is sent something only when something changed.
  * Browsers keep the answer and send `If-None-Match` by themselves; nothing is used without asking again.
  */
-export async function revalidated(app: FastifyInstance): Promise<void> {
-  await app.register(etag, { algorithm: 'sha1' });
-  app.addHook('onRequest', async (_request, reply) => {
-    reply.header('Cache-Control', 'private, no-cache').header('Vary', 'Authorization, Cookie');
+export function revalidate(app: FastifyInstance): void {
+  app.addHook('onSend', async (request, reply, payload) => {
+    const isRead = request.method === 'GET' || request.method === 'HEAD';
+    if (!isRead || reply.statusCode !== 200 || typeof payload !== 'string') return payload;
+    // Weak: the same content, whatever compresses it on its way.
+    const tag = `W/"${createHash('sha256').update(payload).digest('base64url')}"`;
+    reply.headers({ ETag: tag, 'Cache-Control': 'private, no-cache', Vary: 'Authorization, Cookie' });
+    if (!matches(request.headers['if-none-match'], tag)) return payload;
+    reply.code(304).removeHeader('content-type');
+    return null;
   });
+}
+
+/** Whether one of the tags is this one by the weak comparison; `*` is any. */
+function matches(ifNoneMatch: string | undefined, tag: string): boolean {
+  const opaque = tag.slice('W/'.length);
+  return (ifNoneMatch ?? '')
+    .split(',')
+    .map((each) => each.trim())
+    .some((each) => each === '*' || each === tag || each === opaque);
 }
 
 /** Description of the answer to a caller who has the present version. */

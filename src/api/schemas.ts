@@ -10,6 +10,22 @@ export const ErrorBody = Type.Object(
       code: Type.Unsafe<ErrorCode>({ type: 'string', enum: codes, description: 'Stable code, see docs/errors.md.' }),
       message: Type.String({ description: 'What is wrong and how to mend it.' }),
       field: Type.Optional(Type.String({ description: 'Path of the field that is wrong.' })),
+      owners: Type.Optional(
+        Type.Array(Type.Object({ field: Type.String(), manager: Type.String() }), {
+          description: 'EG_FIELD_OWNED: who owns the fields that the change would set.',
+        }),
+      ),
+      problems: Type.Optional(
+        Type.Array(
+          Type.Object({
+            field: Type.String(),
+            message: Type.String(),
+            line: Type.Optional(Type.Integer({ description: 'Line of the field, from 1.' })),
+            column: Type.Optional(Type.Integer({ description: 'Column of the line, from 1.' })),
+          }),
+          { description: 'Every mistake, with its place where it is in a text.' },
+        ),
+      ),
     }),
   },
   { $id: 'Error', description: 'An error.' },

@@ -42,7 +42,18 @@ export interface ErrorDetails {
   readonly field?: string;
   /** Seconds after which a retry makes sense (Retry-After). */
   readonly retryAfterSeconds?: number;
+  /** Who owns fields that the change would set (EG_FIELD_OWNED). */
+  readonly owners?: readonly FieldOwner[];
+  /** Every mistake of the input, where there may be several. */
+  readonly problems?: readonly PlacedProblem[];
   readonly cause?: unknown;
+}
+
+/** A field and the manager that owns it. */
+export interface FieldOwner {
+  /** Path of the field, e.g. `spec.routingGroup`. */
+  readonly field: string;
+  readonly manager: string;
 }
 
 /** An error with a stable code whose message is meant for the caller: it names what is wrong and the mend. */
@@ -51,12 +62,16 @@ export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly field: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly owners: readonly FieldOwner[] | undefined;
+  readonly problems: readonly PlacedProblem[] | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
     this.field = details.field;
     this.retryAfterSeconds = details.retryAfterSeconds;
+    this.owners = details.owners;
+    this.problems = details.problems;
   }
 
   /** HTTP status of the code. */
@@ -65,11 +80,24 @@ export class GatewayError extends Error {
   }
 
   /** The JSON body of the API's errors (design.md, fixed point 12). */
-  toBody(): { error: { code: ErrorCode; message: string; field?: string } } {
+  toBody(): { error: ErrorFacts } {
+    const { code, message, field, owners, problems } = this;
     return {
-      error: { code: this.code, message: this.message, ...(this.field === undefined ? {} : { field: this.field }) },
+      error: {
+        code,
+        message,
+        ...(field === undefined ? {} : { field }),
+        ...(owners === undefined ? {} : { owners }),
+        ...(problems === undefined ? {} : { problems }),
+      },
     };
   }
+}
+
+/** What the API tells of an error. */
+export interface ErrorFacts extends Pick<ErrorDetails, 'field' | 'owners' | 'problems'> {
+  readonly code: ErrorCode;
+  readonly message: string;
 }
 
 /** A mistake found in user input: a value, not an exception. */
@@ -78,4 +106,11 @@ export interface Problem {
   readonly field: string;
   /** What is wrong and how to mend it. */
   readonly message: string;
+}
+
+/** A mistake within a text, with its place. */
+export interface PlacedProblem extends Problem {
+  /** Line and column of the field's text, counted from 1; absent where the mistake has no place in it. */
+  readonly line?: number;
+  readonly column?: number;
 }

@@ -23,6 +23,14 @@ export interface SourceProblem {
   readonly message: string;
 }
 
+/** Where a resource is written, and by whom. */
+export interface Provenance {
+  /** For people: a file's path and document, or the resource's key. */
+  readonly place: string;
+  /** Field managers of its spec (Kubernetes: managedFields), each with the fields it owns; empty elsewhere. */
+  readonly managers: readonly { readonly manager: string; readonly fields: readonly string[] }[];
+}
+
 /** A resource that does not exist yet. */
 export interface NewResource extends ResourceKey {
   readonly spec: Readonly<Record<string, unknown>>;
@@ -85,6 +93,8 @@ export interface ResourceSource {
   /** All resources, in no particular order. */
   list(kind: Kind): readonly Resource[];
   get(key: ResourceKey): Resource | null;
+  /** Where a resource is written; null when it is not there. */
+  provenance(key: ResourceKey): Provenance | null;
   /** Registers a listener for changed keys; the answer removes it. */
   watch(listener: ChangeListener): () => void;
   /** Registers a listener for changes of state or problems; the answer removes it. Must not throw. */

@@ -114,14 +114,18 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
   });
 
   test('a field that another manager owns: 409 naming both; equal values pass; force takes it over', async () => {
-    const { registry, table } = await rig.startOperator();
+    const { registry, table, source } = await rig.startOperator();
     await rig.apply('argocd-controller', clusterManifest('a', { active: true }));
     await until(() => expect(table.current.clusters.has('a')).toBe(true));
     await expect(registry.update(cluster('a', { routingGroup: 'etl' }), by)).rejects.toMatchObject({
       code: 'EG_FIELD_OWNED',
       field: 'routingGroup',
       message: expect.stringContaining('spec.routingGroup is owned by argocd-controller'),
+      owners: [{ field: 'spec.routingGroup', manager: 'argocd-controller' }],
     });
+    expect(source.provenance({ kind: 'EngineCluster', namespace: rig.namespace, name: 'a' })?.managers).toEqual([
+      { manager: 'argocd-controller', fields: expect.arrayContaining(['active', 'proxyTo', 'routingGroup']) },
+    ]);
     expect(await spec('a')).toMatchObject({ routingGroup: 'adhoc' });
     await registry.update(cluster('a', { externalUrl: 'https://x' }), by);
     expect(await spec('a')).toMatchObject({ externalUrl: 'https://x', routingGroup: 'adhoc' });

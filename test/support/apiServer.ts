@@ -109,6 +109,7 @@ export async function startApiOver<R extends ClusterRegistry>(
     {
       authentication,
       registry,
+      inventory: () => [],
       table,
       readiness,
       metrics,

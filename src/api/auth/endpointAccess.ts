@@ -87,6 +87,7 @@ export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'US
     [/^\/api\/public\//, 'public'],
     [/^\/api\/overview(\/|$)/, pages(listClusters)],
     [/^\/api\/clusters$/, pages(listClusters)],
+    [/^\/api\/clusters\/:name\/active$/, admin(updateCluster)],
     [/^\/api\/explain/, admin(listRules)],
     [new RegExp(`^${gateway}/api/`), user(listClusters)],
     [new RegExp(`^(${gateway})?/(livez|readyz)$`), 'public'],

@@ -6,8 +6,8 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCounts } from '../../store/queryCounts.ts';
 import type { Readiness } from '../readiness.ts';
-import { notModified, revalidated } from '../revalidation.ts';
-import { answer, errorAnswers } from '../schemas.ts';
+import { notModified, revalidate } from '../revalidation.ts';
+import { answer, errorAnswers, reference } from '../schemas.ts';
 import { namesByUrl } from '../webapp/historyRoutes.ts';
 import { type MetricValue, metricTotal, metricValues } from './metricValues.ts';
 import { MAX_INTERVALS, querySeries } from './querySeries.ts';
@@ -33,7 +33,8 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 const counted = (labels: TProperties) =>
   Type.Array(Type.Object({ ...labels, count: count('Since the process started.') }));
 
-const Overview = Type.Object(
+/** What the overview tells. */
+export const Overview = Type.Object(
   {
     version: Type.String(),
     startedAt: Type.String({ description: 'Start of the process that answers, RFC 3339. It counts since then.' }),
@@ -109,7 +110,7 @@ const Series = Type.Object({
 /** The dashboard's figures: the same as `/metrics`, and queries by cluster and time from the history (contract §10). */
 export async function overviewRoutes(app: FastifyInstance, options: OverviewRoutes): Promise<void> {
   const { counts, table, clock } = options;
-  await revalidated(app);
+  revalidate(app);
 
   app.get(
     '/api/overview',
@@ -118,7 +119,7 @@ export async function overviewRoutes(app: FastifyInstance, options: OverviewRout
         tags,
         summary: 'The state of the gateway at a glance',
         description: 'Of the process that answers. Carries an ETag.',
-        response: { 200: answer('The state.', Overview), ...notModified },
+        response: { 200: answer('The state.', reference(Overview)), ...notModified },
       },
     },
     async (_request, reply) => reply.send(await overview(options)),

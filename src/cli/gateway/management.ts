@@ -5,6 +5,7 @@ import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
 import { requestExplanation } from '../../gateway/explainRequest.ts';
 import type { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import { localUsers } from '../../gateway/localUsers.ts';
+import { clusterInventory } from '../../operator/clusterInventory.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
 import { gatewayReadiness } from '../readiness.ts';
@@ -66,6 +67,7 @@ export async function openApi(
   const api = await createApi(
     {
       registry: operator.registry,
+      inventory: () => clusterInventory({ source: operator.source, controller: operator.controller, table }),
       table,
       readiness,
       metrics,

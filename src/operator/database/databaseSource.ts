@@ -18,6 +18,7 @@ import { changedResource } from '../resourceChange.ts';
 import {
   type ApplyOptions,
   type NewResource,
+  type Provenance,
   type ResourceChange,
   type ResourceSource,
   type SourceProblem,
@@ -89,6 +90,10 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
 
   get(key: ResourceKey): Resource | null {
     return this.#resources.get(keyText(key)) ?? null;
+  }
+
+  provenance(key: ResourceKey): Provenance | null {
+    return this.get(key) === null ? null : { place: `eg_resources: ${keyText(key)}`, managers: [] };
   }
 
   async create(fresh: NewResource): Promise<Resource> {

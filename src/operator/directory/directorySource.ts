@@ -8,6 +8,7 @@ import type { StoredResource } from '../../store/store.ts';
 import {
   type ApplyOptions,
   type NewResource,
+  type Provenance,
   type ResourceChange,
   type ResourceSource,
   type SourceProblem,
@@ -97,6 +98,13 @@ export class DirectorySource extends PolledSource implements ResourceSource {
 
   get(key: ResourceKey): Resource | null {
     return this.#index.get(key);
+  }
+
+  provenance(key: ResourceKey): Provenance | null {
+    const path = this.#index.pathOf(key);
+    if (path === null) return null;
+    const number = this.#index.locate(key)?.number;
+    return { place: number === undefined ? path : `${path}, document ${number}`, managers: [] };
   }
 
   async create(resource: NewResource): Promise<Resource> {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type KubeConfig, Watch } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../../model/clock.ts';
+import { specManagers } from './fieldOwnership.ts';
 import type { KubeList, KubeObject } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
 
@@ -307,10 +308,10 @@ export function nameOf(object: KubeObject): string {
   return `${object.metadata.namespace ?? ''}/${object.metadata.name}`;
 }
 
-/** Without the owners of fields: they are as large as the rest, and who needs them asks the API server. */
+/** Of the owners of fields only who has what of the spec: whole they are as large as the rest. */
 function slim(object: KubeObject): KubeObject {
-  const { managedFields: _, ...metadata } = object.metadata;
-  return { ...object, metadata };
+  const { managedFields = [], ...metadata } = object.metadata;
+  return { ...object, metadata, specManagers: object.specManagers ?? specManagers(managedFields) };
 }
 
 /** Whether a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */

@@ -27,8 +27,16 @@ export interface KubeObject {
     readonly annotations?: Readonly<Record<string, string>>;
     readonly managedFields?: readonly ManagedFieldsEntry[];
   };
+  /** Managers of the spec's fields, in place of `managedFields`: only in what an informer keeps. */
+  readonly specManagers?: readonly SpecManager[];
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
+}
+
+/** A manager and the fields of the spec that it owns. */
+export interface SpecManager {
+  readonly manager: string;
+  readonly fields: readonly string[];
 }
 
 /** An entry of metadata.managedFields. */

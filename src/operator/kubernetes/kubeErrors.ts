@@ -1,5 +1,5 @@
 import { ApiException } from '@kubernetes/client-node';
-import { GatewayError } from '../../model/errors.ts';
+import { type FieldOwner, GatewayError } from '../../model/errors.ts';
 import type { ResourceKey } from '../../model/resource.ts';
 import { VersionConflict } from '../source.ts';
 
@@ -56,15 +56,8 @@ export function unavailable(error: unknown): GatewayError {
   });
 }
 
-/** A field that another manager owns. */
-export interface FieldConflict {
-  readonly manager: string;
-  /** Path as people write it, e.g. `spec.routingGroup`. */
-  readonly field: string;
-}
-
 /** The conflicts of a server-side apply that was refused; empty when it failed for another reason. */
-export function fieldConflicts(error: unknown): readonly FieldConflict[] {
+export function fieldConflicts(error: unknown): readonly FieldOwner[] {
   if (kubeCode(error) !== 409) return [];
   return (kubeStatus(error).details?.causes ?? [])
     .filter((cause) => cause.reason === 'FieldManagerConflict')
@@ -75,10 +68,11 @@ export function fieldConflicts(error: unknown): readonly FieldConflict[] {
 }
 
 /** The error of fields that others own. */
-export function fieldOwned(conflicts: readonly FieldConflict[]): GatewayError {
+export function fieldOwned(conflicts: readonly FieldOwner[]): GatewayError {
   const owners = conflicts.map(({ field, manager }) => `${field} is owned by ${manager}`).join('; ');
   return new GatewayError('EG_FIELD_OWNED', `${owners}; change it there, or take it over with ?force=true`, {
     field: conflicts[0]?.field.replace(/^spec\./, '') ?? '',
+    owners: conflicts,
   });
 }
 

@@ -6,6 +6,7 @@ import {
   API_FIELD_MANAGER,
   API_GROUP_VERSION,
   type Kind,
+  keyText,
   type Resource,
   type ResourceKey,
   type ResourceStatus,
@@ -14,6 +15,7 @@ import { isEmptyChange } from '../resourceChange.ts';
 import {
   type ApplyOptions,
   type NewResource,
+  type Provenance,
   type ResourceChange,
   type ResourceSource,
   type SourceProblem,
@@ -142,6 +144,12 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   get(key: ResourceKey): Resource | null {
     const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
     return object === null ? null : this.#resource(key.kind, object);
+  }
+
+  provenance(key: ResourceKey): Provenance | null {
+    const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    if (object === null) return null;
+    return { place: keyText(key), managers: object.specManagers ?? [] };
   }
 
   async create(fresh: NewResource): Promise<Resource> {

@@ -110,3 +110,67 @@ test('nothing is sent again to a caller who has the present version', async () =
   const again = await fetch(first.url, { headers: { 'If-None-Match': etag } });
   expect([again.status, await again.text()]).toEqual([304, '']);
 });
+
+test('clusters are listed with their resource, their health and who overrides them', async () => {
+  const clusters = async () => (await read('/api/clusters')) as unknown as Record<string, never>[];
+  const [first, resting] = await clusters();
+  expect(first).toMatchObject({
+    name: 'first',
+    routed: true,
+    proxyTo: engine.url,
+    externalUrl: engine.url,
+    routingGroup: 'adhoc',
+    active: true,
+    specActive: true,
+    override: null,
+    differs: false,
+    status: 'HEALTHY',
+    origin: 'directory',
+    resource: {
+      namespace: 'default',
+      name: 'first',
+      place: `${join(folder, 'clusters.yaml')}, document 1`,
+      managers: [],
+    },
+  });
+  expect(resting).toMatchObject({ name: 'resting', active: false, specActive: false, differs: false });
+  await vi.waitFor(async () => {
+    const ready = expect.objectContaining({ type: 'Ready', status: 'True' });
+    expect((await clusters())[0]).toMatchObject({ resource: { conditions: expect.arrayContaining([ready]) } });
+  });
+
+  const etag = (await fetch(`${gateway.url}/api/clusters`)).headers.get('etag') ?? '';
+  const put = (name: string, body: unknown) =>
+    fetch(`${gateway.url}/api/clusters/${name}/active`, {
+      method: 'PUT',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  const switched = await put('first', { active: false });
+  expect([switched.status, await switched.json()]).toEqual([
+    200,
+    expect.objectContaining({ name: 'first', active: false }),
+  ]);
+  const changed = await fetch(`${gateway.url}/api/clusters`, { headers: { 'If-None-Match': etag } });
+  expect(changed.status).toBe(200);
+  expect((await clusters())[0]).toMatchObject({
+    active: false,
+    specActive: true,
+    differs: true,
+    override: { active: false, by: 'api' },
+  });
+  expect((await put('first', { active: true })).status).toBe(200);
+  expect((await clusters())[0]).toMatchObject({ active: true, differs: false, override: null });
+  expect((await put('nobody', { active: true })).status).toBe(404);
+  expect((await put('first', { active: 'yes' })).status).toBe(400);
+
+  await writeFile(join(folder, 'wrong.yaml'), cluster('wrong', 'adhoc').replace(engine.url, 'ftp://nowhere'));
+  await vi.waitFor(
+    async () => {
+      const wrong = (await clusters()).find(({ name }) => name === 'wrong');
+      expect(wrong).toMatchObject({ routed: false, proxyTo: null, status: 'PENDING' });
+      expect(wrong?.reason).toMatch(/proxyTo/);
+    },
+    { timeout: 10_000 },
+  );
+});
