@@ -26,6 +26,7 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     statementErrors: routing.statementErrors,
     explainHeader: routing.explainHeader,
     propagateErrors: config.routingRules.rulesExternalConfiguration.propagateErrors,
+    cancelQueryOnDisconnect: routing.cancelQueryOnDisconnect,
     includeClusterHostInResponse: config.includeClusterHostInResponse,
     maxAnalyzedBody: config.requestAnalyzerConfig.maxBodySize,
     maxBodySize: config.server.maxBodySize,

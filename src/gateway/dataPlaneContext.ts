@@ -26,6 +26,8 @@ export interface DataPlaneSettings extends ChoiceSettings {
   readonly explainHeader: boolean;
   /** Whether errors of the external rules service are the client's answer. */
   readonly propagateErrors: boolean;
+  /** Whether a query ends with the client that polls it. */
+  readonly cancelQueryOnDisconnect: boolean;
   readonly includeClusterHostInResponse: boolean;
   /** `requestAnalyzerConfig.maxBodySize`; submissions are buffered up to this, and at least up to 1 MB. */
   readonly maxAnalyzedBody: number;
@@ -50,6 +52,7 @@ export const defaultDataPlaneSettings: DataPlaneSettings = {
   statementErrors: 'protocol',
   explainHeader: false,
   propagateErrors: false,
+  cancelQueryOnDisconnect: false,
   includeClusterHostInResponse: false,
   maxAnalyzedBody: 1_000_000,
   maxBodySize: 100 * 1024 ** 2,

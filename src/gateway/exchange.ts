@@ -47,6 +47,8 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** Status of the cluster's answer; 0 before. */
   status = 0;
   clientGone = false;
+  /** True once the gateway had to cut an answer short, as the cluster did. */
+  cut = false;
   #controller: Dispatcher.DispatchController | null = null;
   #held: HeldAnswer | null = null;
   #inFlight = false;
@@ -190,6 +192,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (!this.sent && !isOwnFault(error)) this.upstream?.noteReachable(false);
     if (this.response.headersSent) {
       // The status is gone already: a cut connection is the only way left to say that the answer is not whole.
+      this.cut = true;
       this.response.destroy();
       return;
     }

@@ -3,6 +3,7 @@ import { explainNoCluster } from '../routing/clusterChoice.ts';
 import { type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { BodyRelay, hasBody } from './body.ts';
+import { cancelQuery } from './cancelQuery.ts';
 import { classify, isOwnFault, isReset } from './clusterError.ts';
 import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
@@ -145,6 +146,16 @@ export class ForwardExchange extends Exchange {
 
   protected override finished(end: ExchangeEnd): void {
     this.#context.noteEnd(this.#proxied, end === 'client_gone' ? 0 : this.response.statusCode);
+    if (end === 'client_gone' && !this.cut) this.#cancelAbandoned();
+  }
+
+  /** The client that polled a query is gone: with it the query, where that is wanted. */
+  #cancelAbandoned(): void {
+    const { upstream } = this;
+    const { queryId } = this.#reason;
+    const { method, statementPath } = this.#proxied;
+    if (upstream === null || queryId === null || !statementPath || method !== 'GET') return;
+    if (this.#context.settings().cancelQueryOnDisconnect) cancelQuery(this.#context, queryId, upstream, this.#outgoing);
   }
 
   #clusterName(): string {

@@ -3,21 +3,13 @@
  * yet. Whoever builds one deletes its line here; its keys then count.
  */
 const pendingFeatures = {
-  cancelOnDisconnect: 'this version leaves queries running when their client goes away',
   monitorsWithLogin: 'this version checks health by INFO_API or NOOP',
   tls: 'this version serves and connects by the address given; TLS for clients belongs to a proxy before it',
   tracing: 'traces are not built into this version',
 } satisfies Record<string, string>;
 
 /** A feature that may be missing. */
-export type Feature =
-  | 'cancelOnDisconnect'
-  | 'leastLoaded'
-  | 'monitorsWithLogin'
-  | 'resourceGroups'
-  | 'tls'
-  | 'tracing'
-  | 'userInterface';
+export type Feature = 'leastLoaded' | 'monitorsWithLogin' | 'resourceGroups' | 'tls' | 'tracing' | 'userInterface';
 
 function whyPending(feature: Feature): string | undefined {
   return (pendingFeatures as Partial<Record<Feature, string>>)[feature];

@@ -1,5 +1,5 @@
 import { choice, duration, flag, integer, listOf, mapOf, section, size, text } from '../fields.ts';
-import { unlessBuilt, valuesUnlessBuilt } from './pendingFeatures.ts';
+import { valuesUnlessBuilt } from './pendingFeatures.ts';
 
 const strategies = ['weightedRandom', 'leastLoaded'] as const;
 
@@ -50,7 +50,6 @@ export const routing = section(
     cancelQueryOnDisconnect: flag({
       description: 'Whether a query is cancelled when its client goes away in the middle of an answer.',
       default: false,
-      ...unlessBuilt('cancelOnDisconnect'),
       live: true,
     }),
     strategy: choice(strategies, {
