@@ -50,6 +50,9 @@ function filtered(knex: Knex, filter: HistoryFilter): Knex.QueryBuilder {
   }
   if (filter.from !== undefined) query.where('h.created', '>=', filter.from);
   if (filter.to !== undefined) query.where('h.created', '<', filter.to);
+  if (filter.text !== undefined) {
+    query.whereRaw("lower(h.query_text) like lower(?) escape '!'", [`%${filter.text.replace(/[!%_]/g, '!$&')}%`]);
+  }
   if (filter.cluster !== undefined) {
     query.whereIn('h.query_id', knex('eg_query_decisions').where('cluster', filter.cluster).select('query_id'));
   }

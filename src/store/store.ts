@@ -100,7 +100,10 @@ export interface HistoryFilter {
   readonly routingGroup?: string;
   readonly queryId?: string;
   readonly source?: string;
+  /** Registry name of the cluster that the query was routed to. */
   readonly cluster?: string;
+  /** Part of the query's text, letter case aside. No index helps: narrow the time as well. */
+  readonly text?: string;
   readonly from?: number;
   readonly to?: number;
 }

@@ -50,6 +50,8 @@ const HistoryQuery = Type.Object({
   routingGroup: filterText,
   queryId: filterText,
   source: filterText,
+  cluster: filterText,
+  text: filterText,
   from: time,
   to: time,
 });
@@ -61,6 +63,9 @@ export const HistoryRow = Type.Object({
   queryText: Type.String(),
   user: Type.Optional(Type.String()),
   source: Type.Optional(Type.String()),
+  cluster: Type.Optional(
+    Type.String({ description: 'Name of its cluster when it ran; absent for rows of a gateway that ran before.' }),
+  ),
   backendUrl: Type.String(),
   captureTime: Type.Integer({ description: 'Milliseconds since 1970.' }),
   routingGroup: Type.Optional(Type.String()),
@@ -102,7 +107,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
         tags,
         summary: 'Finds queries of the history, newest first',
         description:
-          'Filters match exactly; an empty one is none. Callers without ADMIN see their own queries. `total` is exact up to a million.',
+          'Filters match exactly, but for `text`, a part of the query in any letter case; an empty one is none. Callers without ADMIN see their own queries. `total` is exact up to a million.',
         ...bodyIsOptional,
         body: HistoryQuery,
         response: {
@@ -151,11 +156,13 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
 /** A record in the views' form. */
 export function historyRow(record: QueryRecord): Record<string, unknown> {
   const { queryId, queryText, user, source, backendUrl, created, routingGroup, externalUrl } = record;
+  const cluster = record.cluster === '' ? null : record.cluster;
   return withoutNulls({
     queryId,
     queryText,
     user,
     source,
+    cluster,
     backendUrl,
     captureTime: created,
     routingGroup,
@@ -178,13 +185,15 @@ function filterOf({
   routingGroup,
   queryId,
   source,
+  cluster,
+  text,
   from,
   to,
 }: Static<typeof HistoryQuery>): HistoryFilter {
-  const texts = Object.entries({ user, externalUrl, backendUrl, routingGroup, queryId, source })
-    .filter(([, text]) => text !== null && text !== undefined && text !== '')
+  const texts = Object.entries({ user, externalUrl, backendUrl, routingGroup, queryId, source, cluster, text })
+    .filter(([, value]) => value !== null && value !== undefined && value !== '')
     // NUL is in no row, and PostgreSQL refuses it.
-    .map(([field, text]) => [field, text?.replaceAll('\0', '\ufffd')]);
+    .map(([field, value]) => [field, value?.replaceAll('\0', '\ufffd')]);
   return {
     ...(Object.fromEntries(texts) as HistoryFilter),
     ...(from == null ? {} : { from }),

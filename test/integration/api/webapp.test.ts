@@ -117,7 +117,13 @@ for (const family of databases) {
       const hostile = "' or 1=1 --";
       await store.history.insert([
         ...Array.from({ length: 12 }, (_, index) => record(`q${index}`, now - index * minute)),
-        record('other', now - 100 * minute, { user: null, source: hostile, externalUrl: null, routingGroup: 'etl' }),
+        record('other', now - 100 * minute, {
+          user: null,
+          source: hostile,
+          externalUrl: null,
+          routingGroup: 'etl',
+          cluster: 'b',
+        }),
       ]);
       const ids = async (body: unknown) => {
         const { total, rows } = await data('findQueryHistory', body);
@@ -132,15 +138,19 @@ for (const family of databases) {
       expect(await ids({ source: hostile })).toEqual([1, ['other']]);
       expect(await ids({ routingGroup: 'etl', user: 'ann' })).toEqual([0, []]);
       expect(await ids({ from: now - 2 * minute, to: now })).toEqual([2, ['q1', 'q2']]);
+      expect(await ids({ cluster: 'b' })).toEqual([1, ['other']]);
+      expect(await ids({ text: "T 'Q1" })).toEqual([3, ['q1', 'q10', 'q11']]);
+      for (const text of ['q%1', 'q_', '!', '\\']) expect(await ids({ text })).toEqual([0, []]);
       expect(await ids({ user: 'a\u0000' })).toEqual([0, []]);
       // Unknown fields are ignored, whatever they hold: drivers would write an object into the statement.
-      expect((await ids({ cluster: { x: 1 }, query_id: [], limit: 0, size: 1 }))[1]).toEqual(['q0']);
+      expect((await ids({ decision: { x: 1 }, query_id: [], limit: 0, size: 1 }))[1]).toEqual(['q0']);
       const { rows } = await data('findQueryHistory', { queryId: 'other' });
       expect(rows).toEqual([
         {
           queryId: 'other',
           queryText: "select 'other'",
           source: hostile,
+          cluster: 'b',
           backendUrl: 'http://a:1',
           captureTime: now - 100 * minute,
           routingGroup: 'etl',
