@@ -1,4 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { OpenRequests } from '../gateway/server/openRequests.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startRetention } from '../store/retention.ts';
@@ -7,7 +9,7 @@ import { type GatewayOptions, type OpenFrame, openFrame } from './gateway/frame.
 import { openApi } from './gateway/management.ts';
 import { openMonitors } from './gateway/monitoring.ts';
 import { openStorage } from './gateway/storage.ts';
-import { openOutgoingTls } from './gateway/tls.ts';
+import { openIncomingTls, openOutgoingTls } from './gateway/tls.ts';
 import { openDataPlane, openExternalRules } from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
 
@@ -42,7 +44,9 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
   const { config, current, version, names, logger, clock, undo } = frame;
   const storage = await openStorage(frame);
   const control = await openControl(frame, storage.store);
-  const tls = await openOutgoingTls(frame, control.table, new TlsMetrics(frame.metrics));
+  const tlsMetrics = new TlsMetrics(frame.metrics);
+  const tls = await openOutgoingTls(frame, control.table, tlsMetrics);
+  const clientTls = await openIncomingTls(frame, tlsMetrics);
   const monitors = openMonitors(frame, control, tls.healthChecks);
   const analyze = requestAnalysis({
     names,
@@ -72,19 +76,26 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
   await control.start();
   await dataPlane.start();
   undo(() => dataPlane.close(0));
-  const listeners = await listen(config, dataPlane, api.handler);
-  logger.info({ url: listeners.url, adminUrl: listeners.adminUrl, version }, 'listening');
+  const openRequests = new OpenRequests();
+  const listeners = await listen(config, { dataPlane, api: api.handler, openRequests, tls: clientTls });
+  const { url, httpsUrl, adminUrl } = listeners;
+  logger.info({ url, httpsUrl: httpsUrl ?? undefined, adminUrl, version }, 'listening');
 
   return {
-    url: listeners.url,
-    adminUrl: listeners.adminUrl,
+    url,
+    adminUrl,
     configure,
     async stop() {
       beginStop();
-      const drained = listeners.drain();
-      await dataPlane.close(config.server.drainTimeout);
-      listeners.closeConnections();
-      await drained;
+      const { drainDelay, drainTimeout } = config.server;
+      if (drainDelay > 0) await pause(drainDelay);
+      dataPlane.refuseSubmissions();
+      openRequests.drain();
+      listeners.drain();
+      const finished = await openRequests.idle(drainTimeout);
+      if (!finished) logger.warn({ requests: openRequests.count }, 'answers cut off, as server.drainTimeout is over');
+      await dataPlane.close(0);
+      await listeners.closeConnections();
       await close();
     },
   };

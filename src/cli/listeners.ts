@@ -1,55 +1,141 @@
 import { once } from 'node:events';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import type { DataPlane } from '../gateway/dataPlane.ts';
-import { type ApiHandler, createGatewayServer } from '../gateway/gatewayServer.ts';
+import {
+  createGatewayServer,
+  type GatewayServerOptions,
+  type RequestHandler,
+  type ServerLimits,
+} from '../gateway/server/gatewayServer.ts';
+import type { OpenRequests } from '../gateway/server/openRequests.ts';
+import { createSecureGatewayServer } from '../gateway/server/secureServer.ts';
+import type { TlsWatch } from '../gateway/tls/tlsWatch.ts';
 import { GatewayError } from '../model/errors.ts';
 
 /** Time between two looks for connections over their time. */
 const CONNECTIONS_CHECKING_INTERVAL_MS = 5_000;
 
+/** Time for the end of connections to reach clients at a clean stop. */
+const GOODBYE_MS = 500;
+
 /** The servers that clients connect to. */
 export interface Listeners {
-  /** Address of proxied paths (and of the API, unless it has one of its own). */
+  /** Address of proxied paths (and of the API, unless it has one of its own): clear text where that is served. */
   readonly url: string;
+  /** Address of HTTPS; null where it is not served. */
+  readonly httpsUrl: string | null;
   /** Address of the API where `server.adminPort` gives it a listener of its own; else null. */
   readonly adminUrl: string | null;
-  /** Takes no new connections and closes idle ones; resolves when the last one is closed. */
-  drain(): Promise<void>;
-  /** Closes every connection. */
-  closeConnections(): void;
+  /** Takes no new connections and closes idle ones. */
+  drain(): void;
+  /** Closes connections on which nothing runs, then, after a moment for goodbyes, all others. */
+  closeConnections(): Promise<void>;
+}
+
+/** What is served. */
+export interface Served {
+  readonly dataPlane: DataPlane;
+  readonly api: RequestHandler;
+  readonly openRequests: OpenRequests;
+  /** Certificate files of clients' connections; null where HTTPS is off. */
+  readonly tls: TlsWatch | null;
+}
+
+interface Listener {
+  readonly server: Server;
+  readonly url: string;
+  readonly closeIdleConnections: () => void;
+  readonly closeAllConnections: () => void;
 }
 
 /**
- * Starts listening (contract.md §1; `server.adminPort`: design.md, fixed point 13).
- * @throws GatewayError EG_IMPOSSIBLE when an address cannot be listened on: the message names address and key
+ * Starts listening (contract.md §1; `server.adminPort`: design.md, fixed point 13). With HTTPS on, the listener of
+ * `server.adminPort` speaks it too.
+ * @throws GatewayError EG_IMPOSSIBLE when an address cannot be listened on: the message names address and key; nothing
+ *   is left listening then
  */
-export async function listen(config: GatewayConfig, dataPlane: DataPlane, api: ApiHandler): Promise<Listeners> {
-  const { address, adminPort, headersTimeout, requestTimeout, maxConnections } = config.server;
-  const port = config.serverConfig['http-server.http.port'];
-  const limits = {
-    maxHeaderSize: config.serverConfig['http-server.max-request-header-size'],
-    headersTimeout,
-    requestTimeout,
-    idleTimeout: config.serverConfig['http-server.net.max-idle-time'],
-    maxConnections,
-    connectionsCheckingInterval: CONNECTIONS_CHECKING_INTERVAL_MS,
+export async function listen(config: GatewayConfig, { dataPlane, api, openRequests, tls }: Served): Promise<Listeners> {
+  const { serverConfig, server } = config;
+  const started: Listener[] = [];
+  const start = async (
+    parts: Pick<GatewayServerOptions, 'dataPlane' | 'api'>,
+    port: number,
+    key: string,
+    secure: boolean,
+  ) => {
+    const options = { ...parts, ...serverLimits(config), openRequests };
+    const asked = serverConfig['http-server.https.truststore.path'] !== null;
+    const listener = await (secure && tls !== null
+      ? startSecure(options, tls, asked, { address: server.address, port, key })
+      : startClear(options, { address: server.address, port, key }));
+    started.push(listener);
+    return listener.url;
   };
-  const shared = adminPort === null;
-  const main = createGatewayServer({ dataPlane, api: shared ? api : null, ...limits });
-  const url = await bind(main, address, port, 'serverConfig "http-server.http.port"');
-  if (shared) return listeners([main], url, null);
-  const admin = createGatewayServer({ dataPlane: null, api, ...limits });
   try {
-    return listeners([main, admin], url, await bind(admin, address, adminPort, 'server.adminPort'));
+    const { adminPort } = server;
+    const all = { dataPlane, api: adminPort === null ? api : null };
+    const http = serverConfig['http-server.http.enabled']
+      ? await start(all, serverConfig['http-server.http.port'], 'serverConfig "http-server.http.port"', false)
+      : null;
+    const https =
+      tls === null
+        ? null
+        : await start(all, serverConfig['http-server.https.port'], 'serverConfig "http-server.https.port"', true);
+    const adminUrl =
+      adminPort === null ? null : await start({ dataPlane: null, api }, adminPort, 'server.adminPort', true);
+    return listenersOf(started, { url: http ?? https ?? '', httpsUrl: https, adminUrl });
   } catch (error) {
-    main.close();
+    for (const { server: open } of started) open.close();
     throw error;
   }
 }
 
-async function bind(server: Server, address: string, port: number, key: string): Promise<string> {
+function serverLimits({ server, serverConfig }: GatewayConfig): ServerLimits {
+  return {
+    maxHeaderSize: serverConfig['http-server.max-request-header-size'],
+    headersTimeout: server.headersTimeout,
+    requestTimeout: server.requestTimeout,
+    idleTimeout: serverConfig['http-server.net.max-idle-time'],
+    maxConnections: server.maxConnections,
+    maxConcurrentStreams: serverConfig['http-server.http2.max-concurrent-streams'],
+    connectionsCheckingInterval: CONNECTIONS_CHECKING_INTERVAL_MS,
+  };
+}
+
+interface Address {
+  readonly address: string;
+  readonly port: number;
+  /** Key of the configuration that names the port. */
+  readonly key: string;
+}
+
+async function startClear(options: GatewayServerOptions, address: Address): Promise<Listener> {
+  const server = createGatewayServer(options);
+  const url = `http://${await bind(server, address)}`;
+  return {
+    server,
+    url,
+    closeIdleConnections: () => server.closeIdleConnections(),
+    closeAllConnections: () => server.closeAllConnections(),
+  };
+}
+
+async function startSecure(
+  options: GatewayServerOptions,
+  tls: TlsWatch,
+  askClients: boolean,
+  address: Address,
+): Promise<Listener> {
+  const { useCertificate, ...listener } = createSecureGatewayServer(options, tls.current, askClients);
+  tls.onChange(useCertificate);
+  const url = `https://${await bind(listener.server, address)}`;
+  return { ...listener, url };
+}
+
+/** Listens; answers host and port. */
+async function bind(server: Server, { address, port, key }: Address): Promise<string> {
   server.listen(port, address);
   try {
     await once(server, 'listening');
@@ -64,25 +150,28 @@ async function bind(server: Server, address: string, port: number, key: string):
   }
   const bound = server.address() as AddressInfo;
   const host = bound.address === '0.0.0.0' || bound.address === '::' ? 'localhost' : bound.address;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${bound.port}`;
+  return `${host.includes(':') ? `[${host}]` : host}:${bound.port}`;
 }
 
-function listeners(servers: readonly Server[], url: string, adminUrl: string | null): Listeners {
+function listenersOf(started: readonly Listener[], urls: Pick<Listeners, 'url' | 'httpsUrl' | 'adminUrl'>): Listeners {
+  let closed: Promise<unknown> = Promise.resolve();
   return {
-    url,
-    adminUrl,
-    async drain() {
-      await Promise.all(
-        servers.map((server) => {
-          const closed = once(server, 'close');
+    ...urls,
+    drain() {
+      closed = Promise.all(
+        started.map(({ server }) => {
+          const end = once(server, 'close');
+          // Closes idle connections as well, and asks clients over HTTP/2 to go.
           server.close();
-          server.closeIdleConnections();
-          return closed;
+          return end;
         }),
       );
     },
-    closeConnections() {
-      for (const server of servers) server.closeAllConnections();
+    async closeConnections() {
+      for (const listener of started) listener.closeIdleConnections();
+      await Promise.race([closed, pause(GOODBYE_MS, undefined, { ref: false })]);
+      for (const listener of started) listener.closeAllConnections();
+      await closed;
     },
   };
 }

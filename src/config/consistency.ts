@@ -25,6 +25,8 @@ export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
 const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkResources,
   checkPorts,
+  checkTls,
+  checkTimes,
   checkRules,
   checkVerification,
   checkMonitor,
@@ -41,9 +43,42 @@ function checkResources({ resources }: GatewayConfig, report: Report): void {
 }
 
 function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): void {
-  const port = serverConfig['http-server.http.port'];
-  if (server.adminPort !== null && server.adminPort !== 0 && server.adminPort === port) {
-    report('server.adminPort', `must differ from serverConfig.http-server.http.port, which is ${port} too`);
+  const ports = [
+    [
+      'serverConfig.http-server.http.port',
+      serverConfig['http-server.http.enabled'],
+      serverConfig['http-server.http.port'],
+    ],
+    [
+      'serverConfig.http-server.https.port',
+      serverConfig['http-server.https.enabled'],
+      serverConfig['http-server.https.port'],
+    ],
+    ['server.adminPort', server.adminPort !== null, server.adminPort ?? 0],
+  ] as const;
+  const taken = new Map<number, string>();
+  for (const [key, used, port] of ports) {
+    if (!used || port === 0) continue;
+    const other = taken.get(port);
+    if (other !== undefined) report(key, `must differ from ${other}, which is ${port} too`);
+    taken.set(port, key);
+  }
+}
+
+function checkTimes({ server }: GatewayConfig, report: Report): void {
+  if (server.headersTimeout > server.requestTimeout) {
+    report('server.headersTimeout', `must not be longer than server.requestTimeout, ${server.requestTimeout}ms`);
+  }
+}
+
+function checkTls({ serverConfig }: GatewayConfig, report: Report): void {
+  const enabled = 'serverConfig.http-server.https.enabled';
+  if (!serverConfig['http-server.https.enabled']) {
+    if (!serverConfig['http-server.http.enabled']) {
+      report('serverConfig.http-server.http.enabled', `must be true, as ${enabled} is not: nothing would be served`);
+    }
+  } else if (serverConfig['http-server.https.keystore.path'] === null) {
+    report('serverConfig.http-server.https.keystore.path', `must be given, as ${enabled} is true`, enabled);
   }
 }
 

@@ -84,6 +84,8 @@ export interface DataPlane {
   handle(request: IncomingMessage, response: ServerResponse): void;
   /** Takes changed settings for requests from now on. */
   configure(settings: Partial<DataPlaneSettings>): void;
+  /** From now on submissions are answered 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
+  refuseSubmissions(): void;
   /** Waits until running answers are finished, at most for the time, then ends all connections to clusters. */
   close(timeoutMs: number): Promise<void>;
 }
@@ -107,6 +109,7 @@ class QueryDataPlane implements DataPlane {
   readonly #externalRules: ExternalRules | null;
   readonly #askings = new Map<string, Promise<QueryOwner | null>>();
   #refusals = 0;
+  #stopping = false;
   #sweeper: NodeJS.Timeout | null = null;
 
   constructor(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
@@ -214,6 +217,10 @@ class QueryDataPlane implements DataPlane {
     this.#settings = { ...this.#settings, ...settings };
   }
 
+  refuseSubmissions(): void {
+    this.#stopping = true;
+  }
+
   async close(timeoutMs: number): Promise<void> {
     const { clock, upstreams, stickiness } = this.#context;
     const deadline = clock.monotonic() + timeoutMs;
@@ -262,6 +269,11 @@ class QueryDataPlane implements DataPlane {
   }
 
   #submit(proxied: ProxiedRequest): void {
+    if (this.#stopping) {
+      const message = 'This gateway is stopping and takes no new queries; send it again, another one answers.';
+      this.#refuse(proxied, { reason: 'stopping', message, queryId: null });
+      return;
+    }
     this.#context.metrics.submission();
     const { request } = proxied;
     if (!hasBody(request)) {

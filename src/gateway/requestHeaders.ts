@@ -56,12 +56,14 @@ export class RequestHeaders {
   /** Host and port lines by scheme and `Host`: the same for nearly all requests. */
   readonly #hosts = new Map<string, ClientView>();
   readonly #via: string;
+  readonly #via2: string;
   readonly #viaOld: string;
   readonly #ownCookies: ReadonlySet<string>;
 
   constructor(options: RequestHeaderOptions) {
     this.#options = options;
     this.#via = `HTTP/1.1 ${options.names.gateway}`;
+    this.#via2 = `HTTP/2.0 ${options.names.gateway}`;
     this.#viaOld = `HTTP/1.0 ${options.names.gateway}`;
     this.#ownCookies = new Set(options.ownCookies);
   }
@@ -136,10 +138,14 @@ export class RequestHeaders {
       }
     }
     const kept = named === null ? lines : withoutNamed(lines, named);
-    kept.push('Via', request.httpVersionMinor === 0 ? this.#viaOld : this.#via);
+    kept.push('Via', request.httpVersionMinor === 0 ? this.#viaOf(request.httpVersionMajor) : this.#via);
     if (this.#options.forwardedHeadersEnabled()) this.#pushForwarded(kept, request, connection, host, sawForwarded);
     if (extra !== null) for (const [name, value] of Object.entries(extra)) kept.push(name, value);
     return kept;
+  }
+
+  #viaOf(major: number): string {
+    return major === 2 ? this.#via2 : this.#viaOld;
   }
 
   #pushForwarded(

@@ -10,6 +10,7 @@ export type RefusalReason =
   | 'owner_gone'
   | 'too_many_lookups'
   | 'overloaded'
+  | 'stopping'
   | 'body_too_large'
   | 'dot_segments'
   | 'method';
@@ -65,6 +66,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   owner_gone: { status: 404, engine: internalError(22, 'REMOTE_HOST_GONE') },
   too_many_lookups: { status: 503, engine: null, retryAfterSeconds: 1 },
   overloaded: { status: 503, engine: null, retryAfterSeconds: 1 },
+  stopping: { status: 503, engine: null, retryAfterSeconds: 1 },
   body_too_large: { status: 413, engine: null },
   dot_segments: { status: 400, engine: null },
   method: { status: 405, engine: null },

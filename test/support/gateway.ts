@@ -7,12 +7,12 @@ import { createDataPlane, type DataPlane, type DataPlaneOptions } from '../../sr
 import { type DataPlaneSettings, defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
 import type { ForwardedHeadersObservation } from '../../src/gateway/forwardedCheck.ts';
+import { headerUserAnalyzer, type RequestAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
 import {
   createGatewayServer,
   defaultServerLimits,
   type GatewayServerOptions,
-} from '../../src/gateway/gatewayServer.ts';
-import { headerUserAnalyzer, type RequestAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
+} from '../../src/gateway/server/gatewayServer.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
 import { productNames } from '../../src/model/names.ts';

@@ -1,7 +1,7 @@
 import { httpClientSettings } from '../../config/httpClient.ts';
 import type { HttpClient } from '../../config/schema/serverConfig.ts';
 import { ClusterTls, type ClusterTlsOptions, clusterAtOrigin } from '../../gateway/tls/clusterTls.ts';
-import { type TlsMetrics, type TlsUse, watchTls } from '../../gateway/tls/tlsWatch.ts';
+import { type TlsMetrics, type TlsUse, type TlsWatch, watchTls } from '../../gateway/tls/tlsWatch.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { Frame } from './frame.ts';
 
@@ -10,6 +10,31 @@ export interface OutgoingTls {
   readonly clusters: ClusterTls;
   readonly healthChecks: ClusterTls;
   readonly rulesService: ClusterTls;
+}
+
+/**
+ * Loads and follows the certificate that clients are shown; null where HTTPS is off.
+ * @throws GatewayError for files that cannot be used
+ */
+export async function openIncomingTls(frame: Frame, metrics: TlsMetrics): Promise<TlsWatch | null> {
+  const { serverConfig } = frame.config;
+  const path = serverConfig['http-server.https.keystore.path'];
+  if (!serverConfig['http-server.https.enabled'] || path === null) return null;
+  const password =
+    serverConfig['http-server.https.keymanager.password'] ?? serverConfig['http-server.https.keystore.key'];
+  const trusted = serverConfig['http-server.https.truststore.path'];
+  const watch = await watchTls({
+    use: 'clients',
+    files: {
+      keyStore: { path, password, key: 'serverConfig.http-server.https.keystore.path' },
+      trustStore: trusted === null ? null : { path: trusted, key: 'serverConfig.http-server.https.truststore.path' },
+    },
+    refreshTime: serverConfig['http-server.https.ssl-context.refresh-time'],
+    logger: frame.logger,
+    metrics,
+  });
+  frame.undo(() => watch.stop());
+  return watch;
 }
 
 /**

@@ -83,6 +83,13 @@ export const server = section(
       description: 'Addresses and networks (CIDR) of proxies whose X-Forwarded-* and Forwarded are believed.',
       default: [],
     }),
+    drainDelay: duration({
+      description:
+        'Time at a clean stop between not ready and the end of listening, in which all is served as before, so that load balancers take note.',
+      default: 0,
+      minimum: 0,
+      maximum: 600_000,
+    }),
     drainTimeout: duration({
       description: 'Time that running answers get to finish at a clean stop.',
       default: 30_000,
@@ -102,7 +109,7 @@ export const server = section(
       maximum: 1024 ** 3,
     }),
     maxConnections: integer({
-      description: 'Client connections open at once; further ones are closed.',
+      description: 'Client connections open at once on one listener; further ones are closed.',
       default: 20_000,
       minimum: 1,
       maximum: 1_000_000,

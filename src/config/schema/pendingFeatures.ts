@@ -4,12 +4,11 @@
  */
 const pendingFeatures = {
   monitorsWithLogin: 'this version checks health by INFO_API or NOOP',
-  tls: 'this version serves and connects by the address given; TLS for clients belongs to a proxy before it',
   tracing: 'traces are not built into this version',
 } satisfies Record<string, string>;
 
 /** A feature that may be missing. */
-export type Feature = 'leastLoaded' | 'monitorsWithLogin' | 'resourceGroups' | 'tls' | 'tracing' | 'userInterface';
+export type Feature = 'leastLoaded' | 'monitorsWithLogin' | 'resourceGroups' | 'tracing' | 'userInterface';
 
 function whyPending(feature: Feature): string | undefined {
   return (pendingFeatures as Partial<Record<Feature, string>>)[feature];

@@ -132,7 +132,6 @@ const serverProperties = [
   'http-server.log.compression',
   'http-server.log.immediate-flush',
   'http-server.max-response-header-size',
-  'http-server.http2.max-concurrent-streams',
   'http-server.http2.session-receive-window-size',
   'http-server.http2.stream-receive-window-size',
   'http-server.http2.input-buffer-size',
@@ -204,7 +203,6 @@ export const serverConfig = section(
     'http-server.http.enabled': flag({
       description: 'Whether clear-text HTTP is served.',
       default: true,
-      ...unlessBuilt('tls'),
     }),
     'http-server.http.port': integer({
       description: 'Port of API and proxied traffic; 0 takes any free one.',
@@ -213,46 +211,41 @@ export const serverConfig = section(
       maximum: 65535,
     }),
     'http-server.https.enabled': flag({
-      description: 'Whether HTTPS is served.',
+      description: 'Whether HTTPS is served, with HTTP/2 for clients that ask for it (ALPN).',
       default: false,
-      ...unlessBuilt('tls'),
     }),
     'http-server.https.port': integer({
       description: 'Port of HTTPS.',
       default: 8443,
       minimum: 0,
       maximum: 65535,
-      ...unlessBuilt('tls'),
     }),
     'http-server.https.keystore.path': text({
-      description: 'PEM file with the certificate chain and its private key.',
+      description:
+        'Certificate shown to clients: chain and private key in one PEM file, or PKCS#12. Followed while running.',
       default: null,
       format: 'path',
-      ...unlessBuilt('tls'),
     }),
     'http-server.https.keystore.key': text({
       description: 'Password of the key store.',
       default: null,
       secret: true,
-      ...unlessBuilt('tls'),
     }),
     'http-server.https.keymanager.password': text({
-      description: 'Password of the private key.',
+      description: 'Password of the private key, where it is another than that of the key store.',
       default: null,
       secret: true,
-      ...unlessBuilt('tls'),
     }),
     'http-server.https.truststore.path': text({
-      description: 'PEM file of certificate authorities of client certificates.',
+      description: 'PEM file of certificate authorities; set, clients must show a certificate of one of them.',
       default: null,
       format: 'path',
-      ...unlessBuilt('tls'),
     }),
     'http-server.https.truststore.key': text({
       description: 'Password of the trust store.',
       default: null,
       secret: true,
-      ...unlessBuilt('tls'),
+      withoutEffect: 'a PEM file of certificate authorities has no password',
     }),
     'http-server.https.ssl-context.refresh-time': duration({
       description: 'Time between two looks at certificate files, toward clients and toward clusters.',
@@ -271,6 +264,12 @@ export const serverConfig = section(
       default: 64 * 1024,
       minimum: 1024,
       maximum: 16 * 1024 ** 2,
+    }),
+    'http-server.http2.max-concurrent-streams': integer({
+      description: 'Requests that may run at once on one HTTP/2 connection.',
+      default: 250,
+      minimum: 1,
+      maximum: 100_000,
     }),
     'http-server.net.max-idle-time': duration({
       description: 'Time after which an idle client connection is closed.',

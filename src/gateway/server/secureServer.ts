@@ -1,0 +1,129 @@
+import { constants, createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
+import type { TLSSocket } from 'node:tls';
+import type { TlsMaterial } from '../tls/tlsFiles.ts';
+import { type GatewayServerOptions, http1Options, type RequestHandler, requestHandler } from './gatewayServer.ts';
+import { asHttp1, Http2Request, Http2Response, socketOf } from './http2Messages.ts';
+
+/** A server of clients over TLS. */
+export interface SecureServer {
+  readonly server: Http2SecureServer;
+  /** Takes another certificate for connections from now on. */
+  useCertificate(material: TlsMaterial): void;
+  /** Ends connections over HTTP/1.1 on which nothing runs; those over HTTP/2 end by themselves once it is closed. */
+  closeIdleConnections(): void;
+  /** Ends every connection. */
+  closeAllConnections(): void;
+}
+
+/** Lines of a request's head; as many as Node takes over HTTP/1.1. */
+const MAX_HEADER_LINES = 2000;
+/** Bytes of request bodies that may be on the way on one connection, all its streams together. */
+const CONNECTION_WINDOW = 1024 ** 2;
+
+/**
+ * Makes the server of proxied paths and API over TLS: HTTP/2 where the client asks for it by ALPN, else HTTP/1.1
+ * (design.md: HTTP/2). The caller listens.
+ * @param askClients whether clients must show a certificate of one of the material's authorities
+ */
+export function createSecureGatewayServer(
+  options: GatewayServerOptions,
+  material: TlsMaterial,
+  askClients: boolean,
+): SecureServer {
+  const handle = requestHandler(options);
+  const server = createSecureServer({
+    ...http1Options(options),
+    ...material.context,
+    ...(askClients ? { requestCert: true, rejectUnauthorized: true } : {}),
+    handshakeTimeout: options.headersTimeout,
+    allowHTTP1: true,
+    maxHeaderListPairs: MAX_HEADER_LINES,
+    settings: {
+      maxConcurrentStreams: options.maxConcurrentStreams,
+      // Beyond this the stream is reset; between it and the limit a request is answered 431.
+      maxHeaderListSize: options.maxHeaderSize * 2,
+      enablePush: false,
+    },
+    Http2ServerRequest: Http2Request,
+    Http2ServerResponse: Http2Response,
+  } as never);
+  server.maxConnections = options.maxConnections;
+  const sockets = new Set<TLSSocket>();
+  let newest: TLSSocket | null = null;
+  // Before Node's own listener, which makes the session of the socket.
+  server.prependListener('secureConnection', (socket: TLSSocket) => {
+    newest = socket;
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  server.on('session', (session) => {
+    if (newest !== null) socketOf.set(session, newest);
+    limitSession(session, options.idleTimeout);
+  });
+  server.on('request', (request, response) => {
+    if (request.httpVersionMajor === 2) {
+      const messages = asHttp1(request as never, response as never);
+      handleHttp2(request as unknown as Http2Request, messages.response, options, () =>
+        handle(messages.request, messages.response),
+      );
+    } else handle(request as never, response as never);
+  });
+  return {
+    server,
+    useCertificate: ({ context }) => server.setSecureContext(context),
+    closeIdleConnections() {
+      // As in node:http; its types do not know it here.
+      (server as unknown as { closeIdleConnections(): void }).closeIdleConnections();
+    },
+    closeAllConnections() {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** Ends sessions on which nothing runs. */
+function limitSession(session: ServerHttp2Session, idleTimeout: number): void {
+  let open = 0;
+  session.setLocalWindowSize(CONNECTION_WINDOW);
+  session.on('stream', (stream) => {
+    open++;
+    stream.once('close', () => open--);
+  });
+  session.setTimeout(idleTimeout, () => {
+    if (open === 0) session.close();
+  });
+}
+
+/** What Node does for HTTP/1.1 by itself: 431 for a large head, 408 for a body that does not come. */
+function handleHttp2(
+  request: Http2Request,
+  response: Parameters<RequestHandler>[1],
+  { maxHeaderSize, requestTimeout }: GatewayServerOptions,
+  handle: () => void,
+): void {
+  if (headSize(request) > maxHeaderSize) {
+    response.writeHead(431, ['content-length', '0']);
+    response.end();
+    return;
+  }
+  const { stream } = request;
+  if (!stream.endAfterHeaders) {
+    const timer = setTimeout(() => {
+      if (!response.headersSent) {
+        response.writeHead(408, ['content-length', '0']);
+        response.end();
+      }
+      stream.close(constants.NGHTTP2_CANCEL);
+    }, requestTimeout);
+    stream.once('end', () => clearTimeout(timer));
+    stream.once('close', () => clearTimeout(timer));
+  }
+  handle();
+}
+
+/** Bytes of the head as HTTP/1.1 would have them. */
+function headSize({ rawHeaders, url, method }: Http2Request): number {
+  let size = url.length + method.length + 12;
+  for (const text of rawHeaders) size += text.length + 2;
+  return size;
+}

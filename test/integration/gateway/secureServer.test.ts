@@ -1,0 +1,316 @@
+import { randomBytes } from 'node:crypto';
+import { constants } from 'node:http2';
+import { request as httpsRequest } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { connect } from 'node:tls';
+import { Agent, request } from 'undici';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { defaultServerLimits, type GatewayServerOptions } from '../../../src/gateway/server/gatewayServer.ts';
+import { OpenRequests } from '../../../src/gateway/server/openRequests.ts';
+import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
+import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import {
+  closeAll,
+  closing,
+  clusterAt,
+  startGateway,
+  startServer,
+  type TestGatewayOptions,
+  until,
+} from '../../support/gateway.ts';
+import { http2Client, rawUpload } from '../../support/http2Client.ts';
+import { valuesOf } from '../../support/rawHttp.ts';
+
+describe.skipIf(!hasOpenssl)('clients over TLS', () => {
+  let folder: ReturnType<typeof certificateFolder>;
+  let authority: TestAuthority;
+  let certificate: TestCertificate;
+
+  beforeAll(() => {
+    folder = certificateFolder();
+    authority = folder.authority('clients');
+    certificate = authority.issue(['DNS:localhost', 'IP:127.0.0.1']);
+  });
+  afterAll(() => folder.dispose());
+  afterEach(closeAll);
+
+  async function secureGateway(
+    options: TestGatewayOptions,
+    limits: Partial<GatewayServerOptions> = {},
+    askClients = false,
+  ) {
+    const gateway = await startGateway(options);
+    const openRequests = new OpenRequests();
+    const { server, closeAllConnections } = createSecureGatewayServer(
+      { ...defaultServerLimits, dataPlane: gateway.dataPlane, api: null, openRequests, ...limits },
+      { context: { cert: certificate.cert, key: certificate.key, ca: authority.cert }, chain: [] },
+      askClients,
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    closing({
+      close: () => {
+        closeAllConnections();
+        return new Promise((resolve) => server.close(resolve));
+      },
+    });
+    const url = `https://localhost:${(server.address() as AddressInfo).port}`;
+    return {
+      ...gateway,
+      url,
+      openRequests,
+      client: async () => closing(await http2Client(url, { ca: authority.cert })),
+    };
+  }
+
+  /** A cluster that answers with what it got. */
+  async function echo() {
+    const seen: { method: string; url: string; rawHeaders: string[]; body: Buffer }[] = [];
+    const server = await startServer((request, response) => {
+      void buffer(request).then((body) => {
+        seen.push({ method: request.method!, url: request.url!, rawHeaders: request.rawHeaders, body });
+        response.writeHead(200, 'Fine', ['Content-Type', 'text/x', 'Set-Cookie', 'a=1', 'Set-Cookie', 'b=2']).end(body);
+      });
+    });
+    return { ...server, seen };
+  }
+
+  function overHttp1(url: string, path: string, headers: Record<string, string>, body?: string) {
+    return new Promise<{ status: number; rawHeaders: string[]; text: string }>((resolve, reject) => {
+      const outgoing = httpsRequest(`${url}${path}`, {
+        ca: authority.cert,
+        agent: false,
+        headers,
+        method: body === undefined ? 'GET' : 'POST',
+      });
+      outgoing.once('error', reject);
+      outgoing.once('response', (response) => {
+        void buffer(response).then((bytes) =>
+          resolve({ status: response.statusCode!, rawHeaders: response.rawHeaders, text: bytes.toString() }),
+        );
+      });
+      outgoing.end(body);
+    });
+  }
+
+  test('a cluster is told the same by HTTP/1.1 and HTTP/2', async () => {
+    const engine = await echo();
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
+    const own = { 'x-engine-user': 'u', cookie: 'one=1; two=2', 'content-type': 'text/plain' };
+    const first = await overHttp1(gateway.url, '/v1/info?x=%20', own, 'body');
+    const client = await gateway.client();
+    const second = await client.send(
+      { ':path': '/v1/info?x=%20', ':method': 'POST', ...own, 'content-length': 4 },
+      'body',
+    );
+    expect([first.status, first.text, second.status, second.text]).toEqual([200, 'body', 200, 'body']);
+    expect(second.headers['set-cookie']).toEqual(['a=1', 'b=2']);
+    const told = engine.seen.map(({ method, url, rawHeaders, body }) => ({
+      line: `${method} ${url}`,
+      body: body.toString(),
+      headers: Object.fromEntries(
+        rawHeaders.flatMap((name, index) => (index % 2 === 0 ? [[name.toLowerCase(), rawHeaders[index + 1]]] : [])),
+      ),
+    }));
+    expect(told[0]!.headers).toMatchObject({
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'localhost',
+      cookie: own.cookie,
+    });
+    expect(told[0]!.headers.via).toMatch(/^HTTP\/1\.1 /);
+    expect(told[1]!.headers.via).toMatch(/^HTTP\/2\.0 /);
+    const same = ({ headers: { via, connection, ...headers }, ...rest }: (typeof told)[0]) => ({ ...rest, headers });
+    expect(same(told[1]!)).toEqual(same(told[0]!));
+  });
+
+  test('cookies in many lines become one; a body without a length passes', async () => {
+    const engine = await echo();
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
+    const client = await gateway.client();
+    const answer = await client.send(
+      { ':path': '/v1/info', ':method': 'PUT', cookie: ['one=1', 'two=2'] as never },
+      'text',
+    );
+    expect(answer.text).toBe('text');
+    expect(valuesOf(engine.seen[0]!.rawHeaders, 'cookie')).toEqual(['one=1; two=2']);
+    expect(valuesOf(engine.seen[0]!.rawHeaders, 'transfer-encoding')).toEqual(['chunked']);
+  });
+
+  test('a client of the statement protocol follows its query', async () => {
+    const engine = closing(await startSimulatedEngine({ name: 'a', record: true }));
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
+    const dispatcher = closing(new Agent({ allowH2: true, connect: { ca: authority.cert } }));
+    const ask = async (url: string, body?: string) => {
+      const method = body === undefined ? 'GET' : 'POST';
+      const answer = await request(url, { dispatcher, method, headers: { 'X-Engine-User': 'u' }, body: body ?? null });
+      return (await answer.body.json()) as { nextUri?: string; data?: unknown[]; id: string };
+    };
+    let answer = await ask(`${gateway.url}/v1/statement`, 'SELECT 1');
+    const rows = [...(answer.data ?? [])];
+    for (let turn = 0; answer.nextUri !== undefined && turn < 50; turn++) {
+      expect(answer.nextUri.startsWith(`${gateway.url}/v1/statement/`)).toBe(true);
+      answer = await ask(answer.nextUri);
+      rows.push(...(answer.data ?? []));
+    }
+    expect(rows).toEqual([[1]]);
+    expect(gateway.records.map((record) => record.queryId)).toEqual([answer.id]);
+    expect(engine.requests.every(({ rawHeaders }) => valuesOf(rawHeaders, 'via')[0]?.startsWith('HTTP/2.0 '))).toBe(
+      true,
+    );
+  });
+
+  test('large bodies both ways, many at once on one connection', async () => {
+    const engine = await echo();
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
+    const client = await gateway.client();
+    const bodies = Array.from({ length: 8 }, () => randomBytes(3_000_000));
+    const answers = await Promise.all(
+      bodies.map((body) => client.send({ ':path': '/v1/info', ':method': 'PUT' }, body)),
+    );
+    expect(answers.map(({ body }, index) => body.equals(bodies[index]!))).toEqual(bodies.map(() => true));
+  });
+
+  test('HEAD, 204, 304 and trailers', async () => {
+    const engine = await startServer((request, response) => {
+      const status = Number(/status=(\d+)/.exec(request.url!)?.[1] ?? 200);
+      response.writeHead(status, {
+        etag: '"x"',
+        connection: 'x-hop',
+        'x-hop': '1',
+        ...(status === 200 && request.method !== 'HEAD' ? { trailer: 'x-sum' } : {}),
+      });
+      if (status === 200 && request.method !== 'HEAD') {
+        response.write('hello');
+        response.addTrailers({ 'x-sum': '5' });
+      }
+      response.end();
+    });
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
+    const client = await gateway.client();
+    for (const [method, path, status] of [
+      ['HEAD', '/v1/info', 200],
+      ['GET', '/v1/info?status=204', 204],
+      ['GET', '/v1/info?status=304', 304],
+    ] as const) {
+      const answer = await client.send({ ':path': path, ':method': method });
+      expect([answer.status, answer.headers.etag, answer.headers['x-hop'], answer.text]).toEqual([
+        status,
+        '"x"',
+        undefined,
+        '',
+      ]);
+    }
+    const answer = await client.send({ ':path': '/v1/info' });
+    expect([answer.text, answer.trailers['x-sum']]).toEqual(['hello', '5']);
+  });
+
+  test.each([
+    ['/v1/statement', constants.NGHTTP2_CANCEL],
+    ['/v1/statement', constants.NGHTTP2_NO_ERROR],
+    ['/v1/info', constants.NGHTTP2_CANCEL],
+    ['/v1/info', constants.NGHTTP2_NO_ERROR],
+  ])('an upload to %s that the client resets (%i) never reaches a cluster as a whole', async (path, code) => {
+    let ended = 0;
+    let began = 0;
+    const engine = await startServer((request, response) => {
+      began++;
+      request.on('error', () => undefined).on('end', () => ended++);
+      request.resume();
+      void response;
+    });
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
+    const upload = closing(await rawUpload(Number(new URL(gateway.url).port), authority.cert, path, 'SELECT 1'));
+    const received = () => gateway.openRequests.count === 1 && (path !== '/v1/info' || began === 1);
+    await until(received, 'the start of the upload');
+    upload.reset(code);
+    await until(() => gateway.openRequests.count === 0, 'the end of the request');
+    const client = await gateway.client();
+    expect((await client.send({ ':path': '/v1/statement', ':method': 'OPTIONS' })).status).toBe(200);
+    expect(ended).toBe(0);
+    if (path === '/v1/statement') expect(began).toBe(0);
+  });
+
+  test('a client that goes away cancels its request at the cluster', async () => {
+    let gone = false;
+    const engine = await startServer((_request, response) => {
+      response.on('close', () => {
+        gone = true;
+      });
+      response.write('begin');
+    });
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
+    const client = await gateway.client();
+    const stream = client.session.request({ ':path': '/v1/info' });
+    await new Promise((resolve) => stream.once('data', resolve));
+    stream.close(constants.NGHTTP2_CANCEL);
+    await until(() => gone, 'the cancelled request');
+  });
+
+  test.each(['with a length', 'chunked'])('an answer %s that breaks off is an error, not an end', async (form) => {
+    const engine = await startServer((_request, response) => {
+      response.writeHead(200, form === 'chunked' ? {} : { 'content-length': 1000 });
+      response.write('begin', () => setTimeout(() => response.destroy(), 20));
+    });
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
+    const client = await gateway.client();
+    await expect(client.send({ ':path': '/v1/info' })).rejects.toThrow('NGHTTP2_INTERNAL_ERROR');
+  });
+
+  test('limits: 431 for the head, 413 for the body, 408 for a body that does not come', async () => {
+    const engine = await echo();
+    const gateway = await secureGateway(
+      { clusters: [clusterAt('a', engine.url)], settings: { maxBodySize: 10_000 } },
+      { maxHeaderSize: 8_192, headersTimeout: 300, requestTimeout: 300 },
+    );
+    const client = await gateway.client();
+    expect((await client.send({ ':path': '/v1/info', 'x-large': 'x'.repeat(9_000) })).status).toBe(431);
+    expect(
+      (await client.send({ ':path': '/v1/info', ':method': 'PUT', 'content-length': 20_000 }, Buffer.alloc(20_000)))
+        .status,
+    ).toBe(413);
+    expect((await client.send({ ':path': '/v1/info', ':method': 'PUT' }, Buffer.alloc(20_000))).status).toBe(413);
+    const slow = client.session.request({ ':path': '/v1/statement', ':method': 'POST' }, { endStream: false });
+    slow.on('error', () => undefined);
+    slow.write('SELECT');
+    const head = await new Promise<Record<string, unknown>>((resolve) => slow.once('response', resolve));
+    expect(head[':status']).toBe(408);
+    expect(client.session.remoteSettings).toMatchObject({ maxConcurrentStreams: 250 });
+    expect((await client.send({ ':path': '/v1/info' })).status).toBe(200);
+  });
+
+  test('an idle connection is closed', async () => {
+    const gateway = await secureGateway({ clusters: [] }, { idleTimeout: 200 });
+    const client = await gateway.client();
+    await client.send({ ':path': '/v1/statement', ':method': 'OPTIONS' });
+    await until(() => client.session.closed || client.session.destroyed, 'the end of the connection');
+  });
+
+  test('what is no TLS is cut off; other clients are served', async () => {
+    const gateway = await secureGateway({ clusters: [] });
+    const port = Number(new URL(gateway.url).port);
+    const plain = await fetch(`http://127.0.0.1:${port}/`).then(
+      () => 'answered',
+      () => 'refused',
+    );
+    expect(plain).toBe('refused');
+    const old = connect({ port, host: '127.0.0.1', ca: authority.cert, maxVersion: 'TLSv1.1', minVersion: 'TLSv1.1' });
+    await new Promise((resolve) => old.once('error', resolve));
+    const client = await gateway.client();
+    expect((await client.send({ ':path': '/nowhere' })).status).toBe(404);
+  });
+
+  test('clients must show a certificate where authorities are configured', async () => {
+    const gateway = await secureGateway({ clusters: [] }, {}, true);
+    const own = authority.issue(['DNS:client']);
+    const known = closing(await http2Client(gateway.url, { ca: authority.cert, cert: own.cert, key: own.key }));
+    expect((await known.send({ ':path': '/nowhere' })).status).toBe(404);
+    const stranger = folder.authority('strangers').issue(['DNS:client']);
+    for (const shown of [{}, { cert: stranger.cert, key: stranger.key }]) {
+      const answer = http2Client(gateway.url, { ca: authority.cert, ...shown }).then((client) =>
+        client.send({ ':path': '/nowhere' }),
+      );
+      await expect(answer).rejects.toThrow();
+    }
+  });
+});

@@ -1,0 +1,150 @@
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { pino } from 'pino';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { openStore } from '../../../src/store/openStore.ts';
+import { closeAll, startServer } from '../../support/gateway.ts';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+
+/** An engine whose answers to `/v1/info/…` go on until they are released. */
+async function startEngine() {
+  const waiting: (() => void)[] = [];
+  const { url } = await startServer((request, response) => {
+    if (request.url === '/v1/info') response.end('{"starting":false}');
+    else if (request.method === 'POST') {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ id: '20261121_000000_00000_abcde', infoUri: url, stats: { state: 'FINISHED' } }));
+    } else {
+      response.write('begin ');
+      waiting.push(() => response.end('end'));
+    }
+  });
+  return { url, waiting, release: () => waiting.shift()?.() };
+}
+
+let folder: string;
+let engine: Awaited<ReturnType<typeof startEngine>>;
+let gateway: GatewayProcess | null = null;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'stopping-'));
+  engine = await startEngine();
+  await writeFile(
+    join(folder, 'clusters.yaml'),
+    stringify({
+      apiVersion: 'enginegateway.dev/v1',
+      kind: 'EngineCluster',
+      metadata: { name: 'a' },
+      spec: { proxyTo: engine.url, routingGroup: 'adhoc' },
+    }),
+  );
+});
+afterEach(async () => {
+  await gateway?.stop('SIGKILL');
+  gateway = null;
+  await closeAll();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const jdbcUrl = () => `jdbc:sqlite:${join(folder, 'gateway.db')}`;
+
+async function start(server: Readonly<Record<string, string>>): Promise<GatewayProcess> {
+  gateway = await startGateway({
+    resources: { source: 'directory', directory: folder },
+    dataStore: { jdbcUrl: jdbcUrl() },
+    queryHistory: { spillDirectory: join(folder, 'spill'), flushInterval: '10s' },
+    server,
+  });
+  const { url } = gateway;
+  await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 15_000 }).toBe(200);
+  return gateway;
+}
+
+/** One connection of a client, which it keeps. */
+function connection(url: string) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const send = (path: string, body?: string): ClientRequest => {
+    const method = body === undefined ? 'GET' : 'POST';
+    const outgoing = httpRequest(`${url}${path}`, { agent, method, headers: { 'X-Engine-User': 'u' } });
+    outgoing.on('error', () => undefined);
+    return outgoing.end(body);
+  };
+  return {
+    begin: async (path: string, body?: string): Promise<IncomingMessage> => {
+      const [response] = (await once(send(path, body), 'response')) as [IncomingMessage];
+      return response;
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+test('a clean stop refuses new queries so that clients repeat them, finishes answers, writes history, gives the lead back', async () => {
+  const { url, stop, logged } = await start({ drainTimeout: '20s' });
+  const [one, other] = [connection(url), connection(url)];
+  const query = await one.begin('/v1/statement', 'SELECT 1');
+  const { id } = JSON.parse(await text(query)) as { id: string };
+  const [short, long] = await Promise.all([one.begin('/v1/info/short'), other.begin('/v1/info/long')]);
+  await expect.poll(() => engine.waiting.length).toBe(2);
+
+  const ended = stop();
+  await logged((line) => line.msg === 'stopping');
+  await expect
+    .poll(
+      () =>
+        fetch(url).then(
+          () => 'taken',
+          () => 'refused',
+        ),
+      { timeout: 5_000 },
+    )
+    .toBe('refused');
+  engine.release();
+  expect(await text(short)).toBe('begin end');
+  // The connection is kept: it was told nothing else when its answer began.
+  const refused = await one.begin('/v1/statement', 'SELECT 2');
+  expect([refused.statusCode, refused.headers['retry-after'], refused.headers.connection]).toEqual([503, '1', 'close']);
+  expect(await text(refused)).toContain('stopping');
+  engine.release();
+  expect(await text(long)).toBe('begin end');
+  expect(await ended).toBe(0);
+  one.close();
+  other.close();
+
+  const store = await openStore({ jdbcUrl: jdbcUrl(), runMigrations: false, logger: pino({ level: 'silent' }) });
+  expect(await store.history.get(id)).toMatchObject({ queryId: id, queryText: 'SELECT 1' });
+  // A lead that is held is not given to another one for seconds.
+  expect(await store.leader.acquire('another', 1_000)).toMatchObject({ holder: 'another' });
+  await store.close();
+});
+
+test('answers that do not end are cut off after server.drainTimeout', async () => {
+  const { url, stop, log } = await start({ drainTimeout: '300ms' });
+  const one = connection(url);
+  const endless = await one.begin('/v1/info/endless');
+  const body = text(endless).then(
+    () => 'whole',
+    () => 'cut off',
+  );
+  expect(await stop()).toBe(0);
+  expect(await body).toBe('cut off');
+  expect(log).toContainEqual(expect.objectContaining({ requests: 1, msg: expect.stringContaining('cut off') }));
+  one.close();
+});
+
+test('for server.drainDelay a gateway that stops says so and serves all the same', async () => {
+  const { url, stop } = await start({ drainDelay: '1500ms' });
+  const ended = stop();
+  await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 1_000, interval: 20 }).toBe(503);
+  const query = await fetch(`${url}/v1/statement`, {
+    method: 'POST',
+    body: 'SELECT 1',
+    headers: { 'X-Engine-User': 'u' },
+  });
+  expect([query.status, (await query.json()) as unknown]).toMatchObject([200, { stats: { state: 'FINISHED' } }]);
+  expect(await ended).toBe(0);
+});

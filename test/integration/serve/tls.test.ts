@@ -1,0 +1,151 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { connect, type TLSSocket } from 'node:tls';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { certificateFolder, hasOpenssl, type TestAuthority } from '../../support/certificates.ts';
+import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { http2Client } from '../../support/http2Client.ts';
+
+const run = promisify(execFile);
+const curl = spawnSync('curl', ['--version']).stdout?.toString() ?? '';
+
+describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
+  let folder: ReturnType<typeof certificateFolder>;
+  let authority: TestAuthority;
+  let file: string;
+  let gateway: GatewayProcess | null = null;
+
+  beforeAll(() => {
+    folder = certificateFolder();
+    authority = folder.authority('authority');
+    file = join(folder.path, 'gateway.pem');
+  });
+  afterEach(async () => {
+    await gateway?.stop();
+    gateway = null;
+  });
+  afterAll(() => folder.dispose());
+
+  const config = (serverConfig: Readonly<Record<string, unknown>>, server: Readonly<Record<string, unknown>> = {}) => ({
+    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder.path, 'gateway.db')}` },
+    queryHistory: { spillDirectory: join(folder.path, 'spill') },
+    server,
+    serverConfig: {
+      'http-server.https.enabled': true,
+      'http-server.https.port': 0,
+      'http-server.https.keystore.path': file,
+      'http-server.https.ssl-context.refresh-time': '200ms',
+      ...serverConfig,
+    },
+  });
+
+  async function start(settings: Readonly<Record<string, unknown>>) {
+    copyFileSync(authority.issue(['DNS:localhost', 'IP:127.0.0.1']).file, file);
+    gateway = await startGateway(settings);
+    const listening = gateway.log.find((line) => line.msg === 'listening') as { httpsUrl: string; adminUrl: string };
+    return { ...gateway, ...listening };
+  }
+
+  /** Serial number of the certificate that a new connection is shown. */
+  async function shown(url: string): Promise<string> {
+    const socket: TLSSocket = connect({ port: Number(new URL(url).port), host: 'localhost', ca: authority.cert });
+    await new Promise((resolve, reject) => socket.once('secureConnect', resolve).once('error', reject));
+    const { serialNumber } = socket.getPeerCertificate();
+    socket.destroy();
+    return serialNumber;
+  }
+
+  test('the API answers over HTTP/2 as over HTTP/1.1, beside clear text', async () => {
+    const { url, httpsUrl, adminUrl } = await start(config({}));
+    expect([url.slice(0, 7), httpsUrl.slice(0, 8), adminUrl]).toEqual(['http://', 'https://', null]);
+    const client = await http2Client(httpsUrl, { ca: authority.cert });
+    const cluster = { name: 'c1', proxyTo: 'http://127.0.0.1:1', active: true, routingGroup: 'adhoc' };
+    const body = JSON.stringify(cluster);
+    const add = { ':method': 'POST', ':path': '/gateway/backend/modify/add', 'content-type': 'application/json' };
+    const added = await client.send({ ...add, 'content-length': body.length }, body);
+    expect([added.status, JSON.parse(added.text)]).toMatchObject([200, cluster]);
+    expect((await client.send(add, body)).status).toBe(409);
+    expect((await client.send({ ...add, ':method': 'DELETE' })).status).toBe(405);
+    expect((await client.send({ ':path': '/nowhere' })).status).toBe(404);
+    expect((await client.send({ ':path': '/livez', ':method': 'HEAD' })).status).toBe(200);
+    const listed = await client.send({ ':path': '/gateway/backend/all' });
+    expect(listed.text).toBe(await (await fetch(`${url}/gateway/backend/all`)).text());
+    const large = { ...add, ':method': 'POST' };
+    expect((await client.send(large, Buffer.alloc(1_100_000, 32))).status).toBe(413);
+    await client.close();
+  });
+
+  test.skipIf(!curl.includes('HTTP2'))('curl speaks both', async () => {
+    const { httpsUrl } = await start(config({}));
+    for (const [version, told] of [
+      ['--http1.1', '1.1'],
+      ['--http2', '2'],
+    ] as const) {
+      const format = '%{http_version} %{http_code} %{ssl_verify_result}';
+      const { stdout } = await run('curl', [
+        ...['-s', '-o', '/dev/null', '-w', format, version],
+        ...['--cacert', authority.file, `${httpsUrl}/livez`],
+      ]);
+      expect(stdout).toBe(`${told} 200 0`);
+    }
+  });
+
+  test('HTTPS alone, and on the port of the API', async () => {
+    const { url, adminUrl } = await start(config({ 'http-server.http.enabled': false }, { adminPort: 0 }));
+    expect([url.slice(0, 8), adminUrl.slice(0, 8)]).toEqual(['https://', 'https://']);
+    const client = await http2Client(adminUrl, { ca: authority.cert });
+    expect((await client.send({ ':path': '/livez' })).status).toBe(200);
+    await client.close();
+    const proxy = await http2Client(url, { ca: authority.cert });
+    expect((await proxy.send({ ':path': '/livez' })).status).toBe(404);
+    await proxy.close();
+  });
+
+  test('a changed certificate is shown to new connections, a broken one is not', async () => {
+    const { url, httpsUrl, logged } = await start(config({}));
+    const first = await shown(httpsUrl);
+    const kept = await http2Client(httpsUrl, { ca: authority.cert });
+    writeFileSync(file, authority.issue(['DNS:localhost']).cert);
+    const refused = await logged((line) => String(line.msg).startsWith('changed certificate files refused'));
+    expect(refused).toMatchObject({
+      level: 'error',
+      use: 'clients',
+      reason: expect.stringContaining('no private key'),
+    });
+    expect(await shown(httpsUrl)).toBe(first);
+    const next = authority.issue(['DNS:localhost']);
+    copyFileSync(next.file, file);
+    await logged((line) => line.msg === 'changed certificate files taken');
+    expect(await shown(httpsUrl)).not.toBe(first);
+    expect((await kept.send({ ':path': '/livez' })).status).toBe(200);
+    await kept.close();
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    expect(metrics).toMatch(/engine_gateway_tls_certificate_expiry_timestamp_seconds\{use="clients"\} \d{10}/);
+    expect(metrics).toContain('engine_gateway_tls_reloads_total{use="clients",result="taken"} 1');
+    expect(metrics).toContain('engine_gateway_tls_reloads_total{use="clients",result="refused"} 1');
+    expect(readFileSync(file, 'utf8')).toContain('PRIVATE KEY');
+  });
+
+  test('a certificate that cannot be used ends the start with its key and file', async () => {
+    const failed = await startGateway(config({ 'http-server.https.keystore.path': authority.file })).catch(
+      (error: unknown) => error,
+    );
+    expect(failed).toBeInstanceOf(GatewayExit);
+    expect(failed).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/http-server\.https\.keystore\.path: .*authority\.crt: holds no private key/),
+    });
+  });
+
+  test('a stop asks clients over HTTP/2 to go, and waits for their answers', async () => {
+    const { httpsUrl, stop } = await start(config({}));
+    const client = await http2Client(httpsUrl, { ca: authority.cert });
+    expect((await client.send({ ':path': '/livez' })).status).toBe(200);
+    const goaway = new Promise((resolve) => client.session.once('goaway', resolve));
+    expect(await stop()).toBe(0);
+    gateway = null;
+    expect(await goaway).toBe(0);
+  });
+});
