@@ -36,6 +36,16 @@ export async function startStubCluster(directory: string): Promise<Nginx> {
   );
 }
 
+/** A rules service that names one group, whatever it is asked. */
+export function startRulesService(directory: string): Promise<Nginx> {
+  return start(path.join(directory, 'rules'), (port) =>
+    [
+      `server { listen 127.0.0.1:${port};`,
+      `location / { return 200 '{"routingGroup":"adhoc","errors":null}'; } }`,
+    ].join('\n'),
+  );
+}
+
 /** nginx as a reverse proxy in front of the cluster: the peer. */
 export function startNginxProxy(directory: string, cluster: string): Promise<Nginx> {
   return start(path.join(directory, 'proxy'), (port) =>

@@ -8,36 +8,32 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { hasPostgresql, startPostgresql } from '../../test/support/postgresql.ts';
 import { folderOf } from '../../test/support/serverProcess.ts';
-import { type Nginx, startNginxProxy, startStubCluster } from './nginx.ts';
-import { cpuMicroseconds, residentMegabytes } from './processTimes.ts';
-import { wrk } from './wrk.ts';
+import { type Measured, measure, print, printHead, type Target } from './measure.ts';
+import { type Nginx, startNginxProxy, startRulesService, startStubCluster } from './nginx.ts';
+import { measureVariants } from './variants.ts';
 
 const FOLLOW_UP = '/v1/statement/executing/20261121_015745_00001_bench/y1a2b3/1';
 const SUBMIT_SCRIPT = `wrk.method = "POST"
-wrk.body = "SELECT n.name, count(*) FROM tpch.tiny.nation n JOIN tpch.tiny.region r ON n.regionkey = r.regionkey GROUP BY 1"
 wrk.headers["Content-Type"] = "text/plain"
 wrk.headers["X-Engine-User"] = "bench"
 wrk.headers["X-Engine-Source"] = "wrk"
 wrk.headers["X-Engine-Catalog"] = "tpch"
+local count = 0
+-- Another text each time: no analysis may be one of an earlier request.
+request = function()
+  count = count + 1
+  return wrk.format(nil, nil, nil, "SELECT n.name, count(*) FROM tpch.tiny.nation n JOIN tpch.tiny.region r ON n.regionkey = r.regionkey WHERE n.nationkey <> " .. count .. " GROUP BY 1")
+end
 `;
 
 /** What is to be reached: times of nginx's CPU a request. */
 const targets = { 'follow-up': 4.5, submission: 8 } as const;
 type Load = keyof typeof targets;
 
-interface Measured {
-  readonly cpu: number;
-  readonly perSecond: number;
-  readonly p50: number;
-  readonly p99: number;
-  readonly resident: number;
-  readonly failed: number;
-  readonly requests: number;
-}
-
-const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million]
+const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million] [--plain-only]
   --seconds N   length of a measurement
   --rounds N    measurements of each; the median by CPU a request counts
+  --plain-only  without analysis and rules, and the external rules service
   --million     afterwards a million follow-ups and submissions; resident memory must stay flat`;
 
 /** Measures the gateway beside nginx as a reverse proxy, in turns, against one stub cluster. */
@@ -48,6 +44,7 @@ export async function runProxyBenchmark(args: readonly string[]): Promise<number
       seconds: { type: 'string', default: '10' },
       rounds: { type: 'string', default: '3' },
       million: { type: 'boolean', default: false },
+      'plain-only': { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
@@ -74,7 +71,20 @@ export async function runProxyBenchmark(args: readonly string[]): Promise<number
     stops.push(gateway.stop);
     const script = path.join(directory, 'submit.lua');
     writeFileSync(script, SUBMIT_SCRIPT);
-    return await measureAll(nginx, gateway, script, values);
+    const plain = await measureAll(nginx, gateway, script, values);
+    if (values['plain-only']) return plain;
+    const rulesService = await startRulesService(directory);
+    stops.push(rulesService.stop);
+    const variants = await measureVariants({
+      directory,
+      cluster: cluster.url,
+      rulesService: rulesService.url,
+      database: () => postgresql.createDatabase(),
+      script,
+      seconds: Number(values.seconds),
+      rounds: Number(values.rounds),
+    });
+    return Math.max(plain, variants);
   } finally {
     for (const stop of stops.reverse()) await stop();
   }
@@ -97,7 +107,7 @@ async function measureAll(
   // The gateway learns the coordinator, and the compiler its hot paths.
   for (const kind of ['submission', 'follow-up'] as const) await load(gateway, kind, Math.min(seconds, 5));
   let reached = true;
-  console.log('load        proxy    CPU µs/req  req/s    p50 ms  p99 ms  RSS MB  failed');
+  printHead();
   for (const kind of ['follow-up', 'submission'] as const) {
     const rounds: { peer: Measured; own: Measured }[] = [];
     for (let round = 0; round < Number(values.rounds); round++) {
@@ -117,14 +127,6 @@ async function measureAll(
   }
   if (values.million) reached = (await runMillion(gateway, load)) && reached;
   return reached ? 0 : 1;
-}
-
-async function measure(target: Target, requestPath: string, seconds: number, script: string | null): Promise<Measured> {
-  const before = cpuMicroseconds(target.workerPid);
-  const result = await wrk(target.url + requestPath, seconds, script);
-  await target.settle?.();
-  const cpu = (cpuMicroseconds(target.workerPid) - before) / result.requests;
-  return { ...result, cpu, resident: residentMegabytes(target.workerPid) };
 }
 
 /**
@@ -162,28 +164,6 @@ async function runMillion(
     `last quarter ${last.toFixed(0)} MB, second quarter ${second.toFixed(0)} MB: ${flat ? 'flat' : 'GROWING'}`,
   );
   return flat && failed === 0;
-}
-
-function print(kind: Load, proxy: string, measured: Measured): void {
-  const cells = [
-    kind.padEnd(11),
-    proxy.padEnd(8),
-    measured.cpu.toFixed(1).padStart(10),
-    measured.perSecond.toFixed(0).padStart(7),
-    measured.p50.toFixed(2).padStart(8),
-    measured.p99.toFixed(2).padStart(7),
-    measured.resident.toFixed(0).padStart(7),
-    String(measured.failed).padStart(7),
-  ];
-  console.log(cells.join(' '));
-}
-
-/** A proxy that is measured. */
-interface Target {
-  readonly url: string;
-  readonly workerPid: number;
-  /** Waits for work that a load leaves behind: it is part of its cost. */
-  readonly settle?: () => Promise<void>;
 }
 
 /** A gateway in a process of its own. */
