@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../../model/clock.ts';
 import type { ServiceRef } from '../../model/engineCluster.ts';
-import type { Address, ServiceLookup } from '../reconcile/dereference.ts';
+import { type Address, type ServiceLookup, serviceUrl } from '../reconcile/dereference.ts';
 import { Informer } from './informer.ts';
 import type { KubeApi } from './kubeApi.ts';
 
@@ -24,7 +24,8 @@ export class KubernetesServices implements ServiceLookup {
     this.#options = options;
   }
 
-  address({ name, namespace, port, scheme }: Required<ServiceRef>): Address {
+  address(reference: Required<ServiceRef>): Address {
+    const { name, namespace, port } = reference;
     const informer = this.#follow(namespace);
     const unknown = (reason: string, message: string): Address => ({ ok: false, reason, message, final: false });
     const service = informer.get(`${namespace}/${name}`);
@@ -42,7 +43,7 @@ export class KubernetesServices implements ServiceLookup {
         `Service ${namespace}/${name} has no port ${port} (it has ${known || 'none'})`,
       );
     }
-    return { ok: true, url: `${scheme}://${name}.${namespace}.svc:${port}` };
+    return { ok: true, url: serviceUrl(reference) };
   }
 
   onChange(listener: () => void): () => void {

@@ -78,8 +78,9 @@ function clusterOutcome(resource: Resource, holder: Resource, surroundings: Clus
   }
   const address = dereference(resource, checked.spec, surroundings.services, surroundings.allowedServiceNamespaces);
   if (!address.ok) {
-    const { reason, message, final } = address;
-    return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, lastGood);
+    const { reason, message, final, forbidden } = address;
+    const served = lastGood?.proxyTo === forbidden ? null : lastGood;
+    return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
   return outcome(
     { status: 'True', reason: 'Accepted', message: 'the cluster is valid', final: false },

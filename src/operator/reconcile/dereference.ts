@@ -5,7 +5,19 @@ import type { Resource } from '../../model/resource.ts';
 export type Address =
   | { readonly ok: true; readonly url: string }
   /** `final`: only a change of the resource can mend it. */
-  | { readonly ok: false; readonly reason: string; readonly message: string; readonly final: boolean };
+  | {
+      readonly ok: false;
+      readonly reason: string;
+      readonly message: string;
+      readonly final: boolean;
+      /** An address that may not be used, not even as that of the last good version: leave to use it was taken back. */
+      readonly forbidden?: string;
+    };
+
+/** Address of a Service, as pods resolve it. */
+export function serviceUrl({ name, namespace, port, scheme }: Required<ServiceRef>): string {
+  return `${scheme}://${name}.${namespace}.svc:${port}`;
+}
 
 /** Looks a Service up; answers from memory, as reconciling does not wait for it. */
 export interface ServiceLookup {
@@ -34,17 +46,18 @@ export function dereference(
 ): Address {
   if (spec.serviceRef === undefined) return { ok: true, url: withoutSlash(spec.proxyTo ?? '') };
   const own = resource.metadata.namespace;
-  const namespace = spec.serviceRef.namespace ?? own;
+  const { name, namespace = own, port, scheme = 'http' } = spec.serviceRef;
+  const reference = { name, namespace, port, scheme };
   if (namespace !== own && !allowedServiceNamespaces.includes(namespace)) {
     return {
       ok: false,
       reason: 'RefNotPermitted',
       message: `spec.serviceRef.namespace ${namespace} is not this resource's own; add it to resources.allowedServiceNamespaces`,
       final: true,
+      forbidden: serviceUrl(reference),
     };
   }
-  const { name, port, scheme = 'http' } = spec.serviceRef;
-  return services.address({ name, namespace, port, scheme });
+  return services.address(reference);
 }
 
 /** One trailing slash is cut (contract §1.2). */

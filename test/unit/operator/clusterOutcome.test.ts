@@ -140,6 +140,14 @@ test('what is paused or no longer valid keeps what was routed', () => {
   expect(only(resource('a', { weight: -8, name: 'other' }), { lastGood }).routable).toBeNull();
 });
 
+test('a Service whose namespace is no longer allowed is no last good version; another one stays', () => {
+  const at = (namespace: string) => ({ proxyTo: undefined, serviceRef: { name: 's', namespace, port: 1 } });
+  const routed = only(resource('a', at('x')), { services, allowed: ['x'] }).routable as RoutableCluster;
+  const lastGood = new Map([['uid-a', routed]]);
+  expect(only(resource('a', at('x')), { services, lastGood }).routable).toBeNull();
+  expect(only(resource('a', at('y')), { services, lastGood, allowed: ['x'] }).routable).toEqual(routed);
+});
+
 describe('what an update by REST changes', () => {
   const wanted = { name: 'a', proxyTo: 'http://a:1', externalUrl: 'http://a:1', active: true, routingGroup: 'adhoc' };
   const none = { set: {}, remove: [], annotations: {} };
