@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
 
@@ -41,12 +42,51 @@ const serviceMonitorCrd = {
   },
 };
 
-const kindsOf = (rendered: string): string[] =>
+interface Rendered {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly rules?: readonly object[];
+  readonly spec?: Readonly<Record<string, unknown>>;
+}
+const objectsOf = (rendered: string): Rendered[] =>
   parseAllDocuments(rendered)
-    .map((document) => document.toJS() as { kind?: string } | null)
-    .map((object) => object?.kind)
-    .filter((kind) => kind !== undefined)
+    .map((document) => document.toJS() as Rendered | null)
+    .filter((object): object is Rendered => object?.kind !== undefined);
+const kindsOf = (rendered: string): string[] =>
+  objectsOf(rendered)
+    .map(({ kind }) => kind)
     .sort();
+const ofKind = (rendered: string, kind: string): Rendered => {
+  const found = objectsOf(rendered).find((object) => object.kind === kind);
+  if (found === undefined) throw new Error(`no ${kind} is rendered`);
+  return found;
+};
+/** What an installation lets the gateway do, and how it recognises callers: the same however it was rendered. */
+const installed = (rendered: string) => {
+  const config = parse(Object.values(ofKind(rendered, 'ConfigMap').data ?? {})[0] ?? '') as {
+    readonly authentication?: unknown;
+    readonly resources: { readonly source: string; readonly namespace: string };
+  };
+  const rights = objectsOf(rendered)
+    .filter(({ kind, metadata }) => kind.endsWith('Role') && !metadata.name.endsWith('access-review'))
+    .flatMap(({ rules }) => rules ?? [])
+    .map((rule) => JSON.stringify(Object.entries(rule).sort()));
+  const deployment = ofKind(rendered, 'Deployment').spec as {
+    readonly replicas: number;
+    readonly template: { readonly spec: { readonly containers: readonly Readonly<Record<string, object>>[] } };
+  };
+  const [container] = deployment.template.spec.containers;
+  return {
+    source: config.resources.source,
+    namespace: config.resources.namespace,
+    authentication: config.authentication,
+    rights: [...new Set(rights)].sort(),
+    replicas: deployment.replicas,
+    podSecurity: deployment.template.spec,
+    container,
+  };
+};
 
 describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real API server', () => {
   let plane: ControlPlane;
@@ -136,6 +176,53 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     expect(kindsOf(rendered)).toEqual(kinds);
     expect((await dryRun(rendered)).trim().split('\n')).toHaveLength(kinds.length);
   });
+
+  test('base, overlays and chart ask callers who they are and give the gateway the same rights', async () => {
+    const kustomize = async (folder: string) =>
+      installed((await run(kubectlPath, ['kustomize', join('manifests', folder)])).stdout);
+    const chart = async (...settings: readonly string[]) =>
+      installed(await helm('template', 'gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', ...settings));
+    const [base, mysql, postgresql, all] = await Promise.all(
+      ['base', 'overlays/mysql', 'overlays/postgresql', 'overlays/all-namespaces'].map(kustomize),
+    );
+    const charts = [await chart(), await chart('--set', 'allNamespaces=true')];
+    expect(base?.rights.length).toBeGreaterThan(4);
+    for (const each of [base, mysql, postgresql, all, ...charts]) {
+      expect(each).toMatchObject({
+        source: 'kubernetes',
+        authentication: { kubernetes: {} },
+        rights: base?.rights,
+        podSecurity: { securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } },
+        container: {
+          livenessProbe: { httpGet: { path: '/livez' } },
+          readinessProbe: { httpGet: { path: '/readyz' } },
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ['ALL'] },
+          },
+        },
+      });
+      expect(each?.replicas).toBe(2);
+    }
+    const own = '${ENV:POD_NAMESPACE}';
+    const watched = [base, mysql, postgresql, all, ...charts].map((each) => each?.namespace);
+    expect(watched).toEqual([own, own, own, '*', own, '*']);
+    expect(charts[0]?.podSecurity).toHaveProperty('topologySpreadConstraints');
+  });
+
+  test.each(['base/role.yaml', 'overlays/all-namespaces/clusterrole.yaml'])(
+    'every right of %s has its reason above it',
+    async (file) => {
+      const lines = (await readFile(join('manifests', file), 'utf8')).split('\n');
+      const bare = lines.filter((line, index) => {
+        if (!line.startsWith('  - apiGroups')) return false;
+        // The Lease's two rules share a reason.
+        return !lines[index - 1]?.startsWith('  #') && !lines[index - 1]?.startsWith('    verbs: [create]');
+      });
+      expect(bare).toEqual([]);
+    },
+  );
 
   test.each([
     ['an unknown value', 'replica=3', 'replica'],

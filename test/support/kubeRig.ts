@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -48,8 +48,14 @@ export async function startPlane(): Promise<ControlPlane> {
   return await startControlPlane({ securePort: await freePort(), stopTimeoutMs: 3_000 });
 }
 
+/** What a test chooses of a rig. */
+export interface KubeRigOptions {
+  /** Adds the ClusterRole of `manifests/overlays/all-namespaces`, and watches all namespaces. */
+  readonly allNamespaces?: boolean;
+}
+
 /** Prepares a namespace with the shipped service account, Role and RoleBinding, and a new database. */
-export async function kubeRig(plane: ControlPlane): Promise<KubeRig> {
+export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: KubeRigOptions = {}): Promise<KubeRig> {
   const namespace = `gw-${randomUUID().slice(0, 8)}`;
   const directory = await mkdtemp(join(tmpdir(), 'eg-kube-'));
   const operators: KubeOperator[] = [];
@@ -59,9 +65,7 @@ export async function kubeRig(plane: ControlPlane): Promise<KubeRig> {
     return (await child).stdout;
   };
   await kubectl(['create', 'namespace', namespace]);
-  for (const file of ['serviceaccount', 'role']) {
-    await kubectl(['apply', '-f', '-'], await readFile(`manifests/base/${file}.yaml`, 'utf8'));
-  }
+  await kubectl(['apply', '-f', '-'], await shippedRights(allNamespaces, namespace));
   const token = (await kubectl(['create', 'token', 'engine-gateway', '--duration=3h'])).trim();
   const kubeconfig = join(directory, 'kubeconfig');
   await writeFile(
@@ -99,9 +103,9 @@ export async function kubeRig(plane: ControlPlane): Promise<KubeRig> {
         resources: {
           source: 'kubernetes',
           directory: null,
-          namespace: null,
+          namespace: allNamespaces ? '*' : null,
           kubeconfig,
-          writeNamespace: null,
+          writeNamespace: allNamespaces ? namespace : null,
           unmanagedRows: 'serve',
         },
         apiWrites: () => 'enabled',
@@ -141,6 +145,18 @@ export async function kubeRig(plane: ControlPlane): Promise<KubeRig> {
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** Service account and rights of the gateway as `kubectl apply -k` would install them, in another namespace. */
+async function shippedRights(allNamespaces: boolean, namespace: string): Promise<string> {
+  const folder = allNamespaces ? 'manifests/overlays/all-namespaces' : 'manifests/base';
+  const { stdout } = await run(kubectlPath, ['kustomize', folder]);
+  return stdout
+    .replaceAll('namespace: engine-gateway', `namespace: ${namespace}`)
+    .split(/^---$/m)
+    .filter((document) => /^kind: (ServiceAccount|(Cluster)?Role(Binding)?)$/m.test(document))
+    .filter((document) => !document.includes('access-review'))
+    .join('---\n');
 }
 
 async function freePort(): Promise<number> {
