@@ -40,6 +40,32 @@ const operator = await createOperator({
   metrics: new Registry(),
 });
 
+/** What became of the first write after this process was paused; null before. */
+let lateWrite: string | null = null;
+let pauseBefore: 'projection' | 'status' | null = null;
+
+/** Has the process pause itself right before a write on which it has decided, and note what becomes of that write. */
+function pausing<Arguments extends unknown[], Result>(
+  kind: 'projection' | 'status',
+  write: (...values: Arguments) => Promise<Result>,
+): (...values: Arguments) => Promise<Result> {
+  return async (...values) => {
+    if (pauseBefore !== kind) return await write(...values);
+    pauseBefore = null;
+    process.kill(process.pid, 'SIGSTOP');
+    try {
+      const result = await write(...values);
+      lateWrite = String(result);
+      return result;
+    } catch (error) {
+      lateWrite = (error as Error).name;
+      throw error;
+    }
+  };
+}
+store.resources.project = pausing('projection', store.resources.project.bind(store.resources));
+operator.source.patchStatus = pausing('status', operator.source.patchStatus.bind(operator.source));
+
 const context = { by: settings.instance, force: false };
 const calls: Readonly<Record<string, (argument: never) => unknown>> = {
   state: () => ({
@@ -57,6 +83,10 @@ const calls: Readonly<Record<string, (argument: never) => unknown>> = {
       const ready = status?.conditions?.find((condition) => condition.type === 'Ready');
       return status?.observedGeneration === metadata.generation && ready?.status === 'True';
     }).length,
+  pauseBefore: (kind) => {
+    pauseBefore = kind;
+  },
+  lateWrite: () => lateWrite,
   add: (cluster) => operator.registry.add(cluster, context),
   update: (cluster) => operator.registry.update(cluster, context),
   delete: (name) => operator.registry.delete(name, context),

@@ -15,12 +15,15 @@ export interface OperatorProcessState {
   readonly memory: number;
 }
 
+/** What can be asked of the process. */
+export type OperatorMethod = 'add' | 'update' | 'delete' | 'state' | 'ready' | 'pauseBefore' | 'lateWrite';
+
 /** An operator in a process of its own. */
 export interface OperatorProcess {
   readonly child: ChildProcess;
   /** Its log so far. */
   log(): string;
-  call<T>(method: 'add' | 'update' | 'delete' | 'state' | 'ready', argument?: unknown): Promise<T>;
+  call<T>(method: OperatorMethod, argument?: unknown): Promise<T>;
   state(): Promise<OperatorProcessState>;
   kill(signal: NodeJS.Signals): void;
   /** Ends it in any case and waits for that. */
