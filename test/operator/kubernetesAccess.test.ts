@@ -115,6 +115,9 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
     else {
       const user = `system:serviceaccount:${namespace}:${name}`;
       expect(info.json().data).toEqual({ roles, permissions: [], userId: user, userName: user });
+      const told = api.changes.find(({ object }) => object === `cluster of-${name}`);
+      if (expected.add === 200) expect(told).toMatchObject({ user, roles, recognisedBy: 'kubernetes', before: null });
+      else expect(told).toBeUndefined();
     }
   });
 

@@ -1,0 +1,197 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+
+const by = { by: 'alice', force: false };
+const until = (check: () => void | Promise<void>, timeout = 20_000): Promise<void> =>
+  vi.waitFor(check, { timeout, interval: 50 });
+
+describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and the ClusterRole of the overlay', () => {
+  let plane: ControlPlane;
+  let rig: KubeRig;
+  /** Namespaces of two teams, beside the gateway's own. */
+  let north: string;
+  let south: string;
+  beforeAll(async () => {
+    plane = await startPlane();
+  });
+  afterAll(() => plane?.stop());
+  beforeEach(async () => {
+    rig = await kubeRig(plane, { allNamespaces: true });
+    north = `north-${rig.namespace}`;
+    south = `south-${rig.namespace}`;
+    for (const namespace of [north, south]) await rig.kubectl(['create', 'namespace', namespace]);
+  });
+  afterEach(async () => {
+    await rig?.stop();
+    // The next gateway sees every namespace there is.
+    for (const namespace of [north, south, rig.namespace]) {
+      await rig.kubectl(['-n', namespace, 'delete', 'ec,rr', '--all']);
+    }
+  });
+
+  const applyIn = (namespace: string, document: object, manager = 'kubectl'): Promise<string> =>
+    rig.kubectl(['-n', namespace, 'apply', '--server-side', `--field-manager=${manager}`, '-f', '-'], document);
+  const acceptance = (namespace: string, name: string): Promise<string> =>
+    rig.kubectl([
+      '-n',
+      namespace,
+      'get',
+      'ec',
+      name,
+      '-o',
+      'jsonpath={.status.conditions[?(@.type=="Accepted")].reason}',
+    ]);
+  const referring = (name: string, service: object): object =>
+    clusterManifest(name, { proxyTo: undefined, serviceRef: service });
+
+  test('resources of every namespace are routed and stored; status and events are where they are', async () => {
+    const { table, store, source } = await rig.startOperator();
+    await applyIn(north, clusterManifest('a'));
+    await applyIn(south, clusterManifest('b', { routingGroup: 'etl' }));
+    await applyIn(south, ruleManifest('r', { routeTo: { routingGroup: 'etl' } }));
+    await until(() => expect([...table.current.clusters.keys()].sort()).toEqual(['a', 'b']));
+    await rig.kubectl(['-n', north, 'wait', '--for=condition=Ready', 'ec/a', '--timeout=20s']);
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', 'ec/b', 'rr/r', '--timeout=20s']);
+    const stored = await store.resources.all();
+    expect(stored.map((row) => `${row.kind} ${row.namespace}/${row.name}`).sort()).toEqual([
+      `EngineCluster ${north}/a`,
+      `EngineCluster ${south}/b`,
+      `RoutingRule ${south}/r`,
+    ]);
+    await until(async () =>
+      expect(await rig.kubectl(['-n', north, 'events', '--for', 'enginecluster/a'])).toContain('Accepted'),
+    );
+    // The Lease is the gateway's own matter.
+    expect(
+      await rig.kubectl([
+        'get',
+        'lease',
+        '-A',
+        '-o',
+        'jsonpath={.items[?(@.metadata.name=="engine-gateway")].metadata.namespace}',
+      ]),
+    ).toContain(rig.namespace);
+    expect(source.writeNamespace).toBe(rig.namespace);
+  });
+
+  test('a name that two namespaces claim belongs to the older resource, and then to the other', async () => {
+    const { table } = await rig.startOperator();
+    await applyIn(north, clusterManifest('same', { routingGroup: 'first' }));
+    await until(() => expect(table.current.clusters.get('same')?.routingGroup).toBe('first'));
+    // Times of creation are whole seconds.
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await applyIn(south, clusterManifest('same', { routingGroup: 'second' }));
+    await until(async () => expect(await acceptance(south, 'same')).toBe('NameConflict'));
+    expect(table.current.clusters.get('same')?.routingGroup).toBe('first');
+    await rig.kubectl(['-n', north, 'delete', 'ec', 'same']);
+    await until(() => expect(table.current.clusters.get('same')?.routingGroup).toBe('second'));
+    await until(async () => expect(await acceptance(south, 'same')).toBe('Accepted'));
+  });
+
+  test('REST creates in the write namespace, and changes and deletes a cluster where it is', async () => {
+    const { registry, table } = await rig.startOperator();
+    await applyIn(south, clusterManifest('b'), 'argocd-controller');
+    await until(() => expect(table.current.clusters.has('b')).toBe(true));
+    const sent = (name: string, more: object = {}) => ({
+      name,
+      proxyTo: `http://${name}:8080`,
+      externalUrl: `http://${name}:8080`,
+      active: true,
+      routingGroup: 'adhoc',
+      ...more,
+    });
+    expect((await registry.add(sent('a'), by)).resource).toMatchObject({ namespace: rig.namespace, name: 'a' });
+    expect(await rig.kubectl(['get', 'ec', '-o', 'name'])).toBe('enginecluster.enginegateway.dev/a\n');
+    const changed = await registry.update(sent('b', { externalUrl: 'https://b' }), by);
+    expect(changed.resource).toMatchObject({ namespace: south, name: 'b' });
+    await expect(
+      registry.update(sent('b', { externalUrl: 'https://b', routingGroup: 'etl' }), by),
+    ).rejects.toMatchObject({
+      code: 'EG_FIELD_OWNED',
+    });
+    expect((await registry.setActive('b', false, by)).resource).toMatchObject({ namespace: south });
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Active=False', 'ec/b', '--timeout=20s']);
+    await registry.delete('b', by);
+    expect(await rig.kubectl(['-n', south, 'get', 'ec', '-o', 'name'])).toBe('');
+  });
+
+  test('health credentials come from a labelled Secret beside the cluster, from nowhere else', async () => {
+    const operator = await rig.startOperator();
+    await applyIn(north, clusterManifest('a', { healthCheck: { credentialsSecretRef: { name: 'creds' } } }));
+    await until(() => expect(operator.table.current.clusters.has('a')).toBe(true));
+    const secret = async (namespace: string, password: string): Promise<void> => {
+      const literals = ['--from-literal=username=u', `--from-literal=password=${password}`];
+      await rig.kubectl(['-n', namespace, 'create', 'secret', 'generic', 'creds', ...literals]);
+    };
+    const label = 'enginegateway.dev/health-credentials=true';
+    for (const namespace of [rig.namespace, south]) {
+      await secret(namespace, 'of another');
+      await rig.kubectl(['-n', namespace, 'label', 'secret', 'creds', label]);
+    }
+    const missing = { ok: false, message: expect.stringContaining(`Secret ${north}/creds does not exist`) };
+    expect(await operator.healthCredentials('a')).toMatchObject(missing);
+    await secret(north, 'of north');
+    expect(await operator.healthCredentials('a')).toMatchObject({
+      ok: false,
+      message: expect.stringContaining('labelled'),
+    });
+    await rig.kubectl(['-n', north, 'label', 'secret', 'creds', label]);
+    expect(await operator.healthCredentials('a')).toEqual({ ok: true, username: 'u', password: 'of north' });
+  });
+
+  test('a Service of another namespace is only used where the configuration allows that namespace', async () => {
+    let allowed: readonly string[] = [];
+    const { table, controller } = await rig.startOperator({ allowedServiceNamespaces: () => allowed });
+    for (const namespace of [north, south]) {
+      await rig.kubectl(['-n', namespace, 'create', 'service', 'clusterip', 'engine', '--tcp=8080:8080']);
+    }
+    await applyIn(north, referring('own', { name: 'engine', port: 8080 }));
+    await applyIn(north, referring('theirs', { name: 'engine', namespace: south, port: 8080 }));
+    await until(() => expect(table.current.clusters.get('own')?.proxyTo).toBe(`http://engine.${north}.svc:8080`));
+    await until(async () => expect(await acceptance(north, 'theirs')).toBe('RefNotPermitted'));
+    await rig.kubectl(['-n', north, 'wait', '--for=condition=Stalled', 'ec/theirs', '--timeout=20s']);
+    expect(table.current.clusters.has('theirs')).toBe(false);
+    allowed = [south];
+    controller.rulesFileChanged();
+    await until(() => expect(table.current.clusters.get('theirs')?.proxyTo).toBe(`http://engine.${south}.svc:8080`));
+    await until(async () => expect(await acceptance(north, 'theirs')).toBe('Accepted'));
+    // Taken back: what is not permitted is no last good version to go on with.
+    allowed = [];
+    controller.rulesFileChanged();
+    await until(() => expect([...table.current.clusters.keys()]).toEqual(['own']));
+    await until(async () => expect(await acceptance(north, 'theirs')).toBe('RefNotPermitted'));
+  });
+
+  test('with the Role alone all namespaces cannot be read: the source is away, not empty', async () => {
+    const single = await kubeRig(plane);
+    const operator = await single.startOperator({
+      resources: {
+        source: 'kubernetes',
+        directory: null,
+        namespace: '*',
+        kubeconfig: single.kubeconfig,
+        writeNamespace: null,
+        unmanagedRows: 'serve',
+      },
+    });
+    expect(operator.source.state()).toMatchObject({
+      synced: false,
+      available: false,
+      reason: expect.stringContaining('403'),
+    });
+    await single.stop();
+  });
+
+  test('a namespace that the configuration allows and RBAC does not: the cluster says what is missing', async () => {
+    const single = await kubeRig(plane);
+    const { table } = await single.startOperator({ allowedServiceNamespaces: () => [north] });
+    await rig.kubectl(['-n', north, 'create', 'service', 'clusterip', 'engine', '--tcp=8080:8080']);
+    await single.apply('kubectl', referring('far', { name: 'engine', namespace: north, port: 8080 }));
+    const message = (): Promise<string> =>
+      single.kubectl(['get', 'ec', 'far', '-o', 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}']);
+    await until(async () => expect(await message()).toMatch(/403.*cannot list resource "services"/));
+    expect(table.current.clusters.has('far')).toBe(false);
+    await single.stop();
+  });
+});

@@ -1,0 +1,260 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
+import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import { sessionKeyPair } from '../support/sessionKeyPair.ts';
+import { runQuery } from '../support/statementClient.ts';
+
+const keys = sessionKeyPair();
+const passwords = { root: 'root secret', ops: 'ops secret' };
+const until = (check: () => void | Promise<void>, timeout = 20_000): Promise<void> =>
+  vi.waitFor(check, { timeout, interval: 50 });
+
+describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', () => {
+  let plane: ControlPlane;
+  let engines: readonly SimulatedEngine[];
+  let rig: KubeRig;
+  let folder: string;
+  let gateway: GatewayProcess;
+  beforeAll(async () => {
+    plane = await startPlane();
+    engines = await Promise.all(['a', 'b'].map((name) => startSimulatedEngine({ name, port: 0 })));
+  });
+  afterAll(async () => {
+    await Promise.all(engines?.map((engine) => engine.close()) ?? []);
+    await rm(keys.folder, { recursive: true, force: true });
+    await plane?.stop();
+  });
+  beforeEach(async () => {
+    rig = await kubeRig(plane);
+    folder = await mkdtemp(join(tmpdir(), 'eg-rest-'));
+    gateway = await startGateway({
+      resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig },
+      dataStore: { jdbcUrl: rig.jdbcUrl },
+      queryHistory: { spillDirectory: folder },
+      monitor: { taskDelay: '500ms' },
+      authentication: {
+        form: { selfSignKeyPair: { privateKeyRsa: keys.privateKeyRsa, publicKeyRsa: keys.publicKeyRsa } },
+      },
+      authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
+      presetUsers: {
+        root: { password: passwords.root, privileges: 'ADMIN_API' },
+        ops: { password: passwords.ops, privileges: 'API_USER' },
+      },
+    });
+  });
+  afterEach(async () => {
+    await gateway?.stop('SIGKILL');
+    await rig?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  type User = keyof typeof passwords;
+  const call = async (user: User, path: string, body: unknown = '') => {
+    const response = await fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+      headers: {
+        Authorization: `Basic ${btoa(`${user}:${passwords[user]}`)}`,
+        ...(typeof body === 'string' ? {} : { 'Content-Type': 'application/json' }),
+      },
+    });
+    return { status: response.status, text: await response.text() };
+  };
+  const cluster = (name: string, more: object = {}) => ({
+    name,
+    proxyTo: engines[0]?.url ?? '',
+    active: true,
+    routingGroup: 'adhoc',
+    ...more,
+  });
+  interface KubeEvent {
+    readonly regarding: { readonly kind: string; readonly name: string; readonly uid?: string };
+    readonly reason: string;
+    readonly action: string;
+    readonly note: string;
+    readonly type: string;
+    readonly reportingController: string;
+  }
+  /** Events of changes by REST in the order of their times. */
+  const changes = async (): Promise<readonly KubeEvent[]> => {
+    const sorted = ['get', 'events.events.k8s.io', '--sort-by=.eventTime', '-o', 'json'];
+    const { items } = JSON.parse(await rig.kubectl(sorted)) as { items: KubeEvent[] };
+    return items.filter(({ reason }) => reason.endsWith('ByRest'));
+  };
+
+  test('every change is an event: who, in which role, what, before and after; what is refused is none', async () => {
+    const [a, b] = engines.map(({ url }) => url);
+    await rig.apply('argocd-controller', clusterManifest('owned', { proxyTo: b }));
+    await until(async () => expect(await rig.kubectl(['get', 'ec', 'owned', '-o', 'yaml'])).toContain('Ready'));
+    const steps: readonly (readonly [User, string, unknown, number])[] = [
+      ['ops', '/gateway/backend/modify/add', cluster('etl-1'), 200],
+      ['ops', '/gateway/backend/modify/update', cluster('etl-1', { routingGroup: 'etl', proxyTo: b }), 200],
+      ['ops', '/gateway/backend/modify/update', cluster('etl-1', { routingGroup: 'etl', proxyTo: b }), 200],
+      ['ops', '/gateway/backend/deactivate/etl-1', '', 200],
+      ['ops', '/gateway/backend/activate/etl-1', '', 200],
+      ['ops', '/gateway/backend/modify/update', cluster('owned', { routingGroup: 'etl', proxyTo: b }), 409],
+      ['ops', '/gateway/backend/modify/update?force=true', cluster('owned', { proxyTo: a }), 403],
+      ['root', '/gateway/backend/modify/update?force=true', cluster('owned', { proxyTo: a }), 200],
+      [
+        'ops',
+        '/engine/resourcegroup/create',
+        { name: 'g', softMemoryLimit: '10%', maxQueued: 1, hardConcurrencyLimit: 1 },
+        200,
+      ],
+      ['root', '/webapp/deleteBackend', { name: 'etl-1' }, 200],
+      ['ops', '/gateway/backend/modify/delete', 'etl-1', 200],
+    ];
+    for (const [user, path, body, expected] of steps) {
+      expect([path, (await call(user, path, body)).status]).toEqual([path, expected]);
+    }
+    await until(async () => expect(await changes()).toHaveLength(7));
+    const told = await changes();
+    expect(
+      told.map((event) => `${event.regarding.kind} ${event.regarding.name} ${event.reason} ${event.action}`),
+    ).toEqual([
+      'EngineCluster etl-1 AddedByRest Add',
+      'EngineCluster etl-1 ChangedByRest Change',
+      'EngineCluster etl-1 DeactivatedByRest Deactivate',
+      'EngineCluster etl-1 ActivatedByRest Activate',
+      'EngineCluster owned ChangedByRest Change',
+      'Lease engine-gateway AddedByRest Add',
+      'EngineCluster etl-1 DeletedByRest Delete',
+    ]);
+    const ops = 'ops (USER, API; basic)';
+    const root = 'root (ADMIN, API; basic)';
+    expect(told.map(({ note }) => note)).toEqual([
+      `${ops} added cluster etl-1: name "etl-1", proxyTo "${a}", active true, routingGroup "adhoc", externalUrl "${a}"`,
+      `${ops} changed cluster etl-1: proxyTo "${a}" → "${b}", routingGroup "adhoc" → "etl", externalUrl "${a}" → "${b}"`,
+      `${ops} deactivated cluster etl-1: active true → false`,
+      `${ops} activated cluster etl-1: active false → true`,
+      `${root} changed cluster owned: proxyTo "${b}" → "${a}", externalUrl "${b}" → "${a}"`,
+      expect.stringMatching(/^ops \(USER, API; basic\) added resource group \d+: .*softMemoryLimit "10%"/),
+      `${root} deleted cluster etl-1: name "etl-1", proxyTo "${b}", active true, routingGroup "etl", externalUrl "${b}"`,
+    ]);
+    expect(
+      told.every(
+        ({ type, reportingController }) => type === 'Normal' && reportingController === 'enginegateway.dev/gateway',
+      ),
+    ).toBe(true);
+    for (const secret of Object.values(passwords)) expect(JSON.stringify(told)).not.toContain(secret);
+    // As people look for them.
+    expect(await rig.kubectl(['events', '--for', 'enginecluster/owned'])).toContain(
+      'root (ADMIN, API; basic) changed cluster owned',
+    );
+  });
+
+  test('updateRoutingRules writes the resource: who owns its fields is asked, or overruled', async () => {
+    const rule = (actions: readonly string[], more: object = {}) =>
+      ruleManifest('etl', { condition: 'true', routeTo: undefined, actions, ...more });
+    const to = (group: string) => `result.put("routingGroup", "${group}")`;
+    await rig.apply(
+      'argocd-controller',
+      clusterManifest('a', { proxyTo: engines[0]?.url, routingGroup: 'first' }),
+      clusterManifest('b', { proxyTo: engines[1]?.url, routingGroup: 'second' }),
+      rule([to('nowhere'), to('first')]),
+    );
+    await rig.kubectl(['wait', '--for=condition=Healthy', 'ec', '--all', '--timeout=40s']);
+    await rig.kubectl(['wait', '--for=condition=Programmed', 'rr', '--all', '--timeout=40s']);
+    const ranOn = async (): Promise<string> => (await runQuery(gateway.url, 'SELECT 1')).id.slice(-5);
+    const suffixes = engines.map(({ suffix }) => suffix);
+    expect(await ranOn()).toBe(suffixes[0]);
+    const stored = async () => {
+      const text = await rig.kubectl(['get', 'rr', 'etl', '--show-managed-fields', '-o', 'json']);
+      const { spec, metadata } = JSON.parse(text) as {
+        spec: Record<string, unknown>;
+        metadata: { managedFields: { manager: string; subresource?: string; fieldsV1: { 'f:spec'?: object } }[] };
+      };
+      const managers = metadata.managedFields
+        .filter(({ subresource }) => subresource === undefined)
+        .map(
+          ({ manager, fieldsV1 }) =>
+            `${manager}: ${Object.keys(fieldsV1['f:spec'] ?? {})
+              .sort()
+              .join(' ')}`,
+        );
+      return { spec, managers: managers.sort() };
+    };
+    const sent = (actions: readonly string[], more: object = {}) => ({
+      name: 'etl',
+      condition: 'true',
+      actions,
+      ...more,
+    });
+
+    // Refused: nothing changes.
+    const before = await stored();
+    const refused: readonly (readonly [User, string, object, number, string])[] = [
+      ['root', '', sent([to('second')]), 409, 'spec.actions is owned by argocd-controller'],
+      [
+        'root',
+        '',
+        sent([to('nowhere'), to('first')], { condition: 'false' }),
+        409,
+        'spec.condition is owned by argocd-controller',
+      ],
+      ['root', '?force=true', sent(['result.put(']), 400, 'actions[0]'],
+      ['root', '?force=true', { ...sent([to('second')]), name: 'other' }, 404, 'there is no rule named other'],
+      ['ops', '?force=true', sent([to('second')]), 403, 'ADMIN'],
+    ];
+    for (const [user, query, body, status, words] of refused) {
+      const answer = await call(user, `/webapp/updateRoutingRules${query}`, body);
+      expect([answer.status, answer.text]).toEqual([status, expect.stringContaining(words)]);
+    }
+    expect(await stored()).toEqual(before);
+    expect(before.managers).toEqual(['argocd-controller: f:actions f:condition']);
+
+    // What nobody else owns is set; equal values stay whose they are.
+    const described = await call(
+      'root',
+      '/webapp/updateRoutingRules',
+      sent([to('nowhere'), to('first')], { description: 'by REST', priority: 5 }),
+    );
+    expect(described.status).toBe(200);
+    expect(await stored()).toMatchObject({
+      spec: { description: 'by REST', priority: 5, actions: [to('nowhere'), to('first')] },
+      managers: ['argocd-controller: f:actions f:condition', 'engine-gateway-api: f:description f:priority'],
+    });
+
+    // Forced: the list of actions goes over as one, is in force when the answer comes, and Git is told so.
+    const forced = await call(
+      'root',
+      '/webapp/updateRoutingRules?force=true',
+      sent([to('second')], { description: 'by REST', priority: 5 }),
+    );
+    expect(forced.status).toBe(200);
+    expect(JSON.parse(forced.text)).toMatchObject({
+      data: [{ name: 'etl', actions: [to('second')], origin: 'resource' }],
+    });
+    expect(await ranOn()).toBe(suffixes[1]);
+    expect((await stored()).managers).toEqual([
+      'argocd-controller: f:condition',
+      'engine-gateway-api: f:actions f:description f:priority',
+    ]);
+    const synced = await rig
+      .apply('argocd-controller', rule([to('nowhere'), to('first')]))
+      .catch((error: { stderr: string }) => error.stderr);
+    expect(synced).toContain('conflict with "engine-gateway-api": .spec.actions');
+    await until(async () =>
+      expect((await changes()).map(({ regarding, note }) => `${regarding.kind} ${regarding.name} ${note}`)).toEqual([
+        expect.stringContaining(
+          'RoutingRule etl root (ADMIN, API; basic) changed routing rule etl: description "" → "by REST"',
+        ),
+        expect.stringContaining('changed routing rule etl: actions ['),
+      ]),
+    );
+
+    // A rule that routes declaratively has no actions to replace.
+    await rig.apply('kubectl', ruleManifest('plain', { routeTo: { routingGroup: 'first' }, priority: 9 }));
+    await rig.kubectl(['wait', '--for=condition=Programmed', 'rr/plain', '--timeout=40s']);
+    const declarative = await call('root', '/webapp/updateRoutingRules', { ...sent([to('second')]), name: 'plain' });
+    expect([declarative.status, declarative.text]).toEqual([
+      422,
+      expect.stringContaining('has routeTo in place of actions'),
+    ]);
+  });
+});
