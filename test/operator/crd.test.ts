@@ -1,10 +1,21 @@
 import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
 
 const run = promisify(execFile);
 
+interface FieldSchema {
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, FieldSchema>>;
+  readonly items?: FieldSchema;
+}
+interface Crd {
+  readonly spec: { readonly versions: readonly { readonly schema: { readonly openAPIV3Schema: FieldSchema } }[] };
+}
 type Document = { apiVersion: string; kind: string; metadata: Record<string, unknown>; spec?: Record<string, unknown> };
 
 const cluster = (spec: Record<string, unknown>, name = 'engine-a'): Document => ({
@@ -21,6 +32,17 @@ const rule = (spec: Record<string, unknown>, name = 'rule-a'): Document => ({
   spec: { condition: 'true', ...spec },
 });
 
+const healthCheck = {
+  type: 'INFO_API',
+  path: '/v1/info',
+  interval: '10s',
+  timeout: '1.5s',
+  failureThreshold: 3,
+  successThreshold: 100,
+  credentialsSecretRef: { name: 'creds' },
+};
+/** What goes with each way of saying what a rule does. */
+const beside = { description: 'x', priority: 5, onUnavailable: 'reject', stop: true, suspended: true };
 const route = { routeTo: { routingGroup: 'etl' } };
 const without = (document: Document, field: string): Document => {
   const spec = { ...document.spec };
@@ -56,7 +78,18 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     expect(await kubectl(['get', 'engine-gateway'])).toBe('');
   });
 
-  test('every field has a description', async () => {
+  test('every field has a description, which kubectl explain shows', async () => {
+    const undescribed = (path: string, schema: FieldSchema): string[] => [
+      ...(schema.description === undefined && !path.endsWith('.metadata') ? [path] : []),
+      ...Object.entries(schema.properties ?? {}).flatMap(([name, field]) => undescribed(`${path}.${name}`, field)),
+      ...Object.entries(schema.items?.properties ?? {}).flatMap(([name, field]) =>
+        undescribed(`${path}[].${name}`, field),
+      ),
+    ];
+    for (const file of readdirSync('crds')) {
+      const { spec } = parse(readFileSync(join('crds', file), 'utf8')) as Crd;
+      for (const { schema } of spec.versions) expect(undescribed(file, schema.openAPIV3Schema)).toEqual([]);
+    }
     for (const path of [
       'engineclusters.spec.proxyTo',
       'engineclusters.spec.healthCheck.credentialsSecretRef.name',
@@ -105,14 +138,58 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a negative weight', cluster({ weight: -1 }), 'greater than or equal to 0'],
     ['a huge weight', cluster({ weight: 10_001 }), 'less than or equal to 10000'],
     ['an unknown monitor', cluster({ healthCheck: { type: 'PING' } }), 'Unsupported value: "PING"'],
+    ['a whole health check', cluster({ healthCheck }), 'ok'],
     ['a bad interval', cluster({ healthCheck: { interval: '10 seconds' } }), 'spec.healthCheck.interval'],
-    ['a threshold of 0', cluster({ healthCheck: { failureThreshold: 0 } }), 'greater than or equal to 1'],
+    ['a bad timeout', cluster({ healthCheck: { timeout: '-1s' } }), 'spec.healthCheck.timeout'],
+    ['a path without slash', cluster({ healthCheck: { path: 'v1/info' } }), 'spec.healthCheck.path'],
+    ['no failures', cluster({ healthCheck: { failureThreshold: 0 } }), 'greater than or equal to 1'],
+    ['no successes', cluster({ healthCheck: { successThreshold: 0 } }), 'greater than or equal to 1'],
+    ['too many failures', cluster({ healthCheck: { failureThreshold: 101 } }), 'less than or equal to 100'],
+    [
+      'a Secret without name',
+      cluster({ healthCheck: { credentialsSecretRef: {} } }),
+      'credentialsSecretRef.name: Required',
+    ],
+    ['a password in it', cluster({ healthCheck: { password: 'x' } }), '.spec.healthCheck.password: field not declared'],
     ['an unknown field', cluster({ proxyto: 'x' }), '.spec.proxyto: field not declared in schema'],
     ['a registry name', cluster({ name: 'Trino Prod_1' }), 'ok'],
     ['a name with a slash', cluster({ name: 'a/b' }), 'spec.name'],
+    ['a name with a space at its end', cluster({ name: 'a ' }), 'spec.name'],
+    ['a long name', cluster({ name: 'a'.repeat(257) }), 'may not be more than 256'],
+    ['a long group', cluster({ routingGroup: 'a'.repeat(256) }), 'may not be more than 255'],
+    ['a control character in the group', cluster({ routingGroup: 'a\tb' }), 'spec.routingGroup'],
+    [
+      'port 65536',
+      without(cluster({ serviceRef: { name: 'a', port: 65_536 } }), 'proxyTo'),
+      'less than or equal to 65535',
+    ],
+    [
+      'a Service with everything',
+      without(cluster({ serviceRef: { name: 'a', namespace: 'b', port: 1, scheme: 'https' } }), 'proxyTo'),
+      'ok',
+    ],
+    ['the longest URL', cluster({ proxyTo: `http://${'a'.repeat(249)}` }), 'ok'],
+    ['the bounds of weight', cluster({ weight: 10_000 }), 'ok'],
+    ['a weight of 0', cluster({ weight: 0 }), 'ok'],
+    ['no active, as Git may leave it out', without(cluster({}), 'active'), 'ok'],
     ['a rule with a route', rule(route), 'ok'],
     ['a rule with actions', rule({ actions: ['result.put("routingGroup", "etl")'] }), 'ok'],
     ['a rule that denies', rule({ deny: { message: 'no' } }), 'ok'],
+    ['a rule with everything beside its actions', rule({ actions: ['x'], ...beside }), 'ok'],
+    ['a rule with everything beside its route', rule({ routeTo: { cluster: 'a' }, ...beside }), 'ok'],
+    ['a rule with everything beside its refusal', rule({ deny: { message: 'no', onError: 'skip' }, ...beside }), 'ok'],
+    ['the lowest priority', rule({ ...route, priority: -2_147_483_648 }), 'ok'],
+    ['the highest priority', rule({ ...route, priority: 2_147_483_647 }), 'ok'],
+    ['the largest rule', rule({ condition: 'x'.repeat(16_384), actions: Array(64).fill('x'.repeat(16_000)) }), 'ok'],
+    ['too many actions', rule({ actions: Array(65).fill('x') }), 'must have at most 64 items'],
+    ['a huge action', rule({ actions: ['x'.repeat(16_385)] }), 'may not be more than 16384'],
+    ['an empty action', rule({ actions: [''] }), 'spec.actions[0]'],
+    ['a long description', rule({ ...route, description: 'x'.repeat(1_025) }), 'may not be more than 1024'],
+    ['a long message', rule({ deny: { message: 'x'.repeat(1_025) } }), 'may not be more than 1024'],
+    ['another outcome of errors', rule({ deny: { message: 'no', onError: 'allow' } }), 'Unsupported value: "allow"'],
+    ['a text as stop', rule({ ...route, stop: 'yes' }), 'spec.stop'],
+    ['a text as suspended', rule({ ...route, suspended: 'yes' }), 'spec.suspended'],
+    ['an unknown field of a rule', rule({ ...route, when: 'x' }), '.spec.when: field not declared in schema'],
     ['a rule that does nothing', rule({}), 'exactly one of actions, routeTo and deny must be set'],
     [
       'two outcomes',
@@ -142,6 +219,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['EngineCluster', cluster({ name: 'Trino Prod_1' }, 'named'), cluster({ name: 'Other' }, 'named')],
     ['EngineCluster', cluster({ name: 'Trino Prod_1' }, 'unset'), cluster({}, 'unset')],
     ['RoutingRule', rule({ ...route }, 'set-later'), rule({ ...route, name: 'Later' }, 'set-later')],
+    ['EngineCluster', cluster({}, 'set-later'), cluster({ name: 'Later' }, 'set-later')],
+    ['RoutingRule', rule({ ...route, name: 'Named' }, 'named'), rule({ ...route, name: 'Other' }, 'named')],
   ])('the name of an %s cannot change', async (kind, before, after) => {
     await kubectl(['apply', '--server-side', '-f', '-'], before);
     const answer = await kubectl(['apply', '--server-side', '-f', '-'], after).catch(
@@ -155,6 +234,15 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     const stored = JSON.parse(await kubectl(['get', 'ec', 'defaults', '-o', 'json'])) as { spec: unknown };
     expect(stored.spec).toEqual({ active: true, proxyTo: 'http://engine-a:8080', routingGroup: 'etl', weight: 100 });
     await kubectl(['apply', '--server-side', '-f', '-'], rule(route, 'shown'));
+    const { spec } = JSON.parse(await kubectl(['get', 'rr', 'shown', '-o', 'json'])) as { spec: unknown };
+    expect(spec).toEqual({
+      condition: 'true',
+      ...route,
+      priority: 2_147_483_647,
+      onUnavailable: 'fallback',
+      stop: false,
+      suspended: false,
+    });
     expect((await kubectl(['get', 'ec', 'defaults'])).split('\n')[0]).toMatch(
       /^NAME +GROUP +ACTIVE +HEALTHY +READY +AGE$/,
     );
@@ -164,5 +252,29 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     expect(await kubectl(['get', 'ec', '--field-selector=spec.routingGroup=etl', '-o', 'name'])).toBe(
       'enginecluster.enginegateway.dev/defaults\n',
     );
+    for (const [kind, field, name] of [
+      ['ec', 'spec.active=true,spec.routingGroup=etl', 'enginecluster.enginegateway.dev/defaults\n'],
+      ['ec', 'spec.active=false', ''],
+      ['rr', 'spec.priority=2147483647,spec.suspended=false', 'routingrule.enginegateway.dev/shown\n'],
+      ['rr', 'spec.suspended=true', ''],
+    ] as const) {
+      const found = await kubectl(['get', kind, `--field-selector=${field}`, '-o', 'name']);
+      expect(found.split('\n').filter((line) => line === name.trim() && line !== '')).toHaveLength(name === '' ? 0 : 1);
+    }
+  });
+
+  test('status is a resource of its own: writing the spec leaves it, writing it leaves the spec', async () => {
+    const document = cluster({}, 'with-status');
+    await kubectl(['apply', '--server-side', '-f', '-'], { ...document, status: { active: false } });
+    const stored = async () =>
+      JSON.parse(await kubectl(['get', 'ec', 'with-status', '-o', 'json'])) as Document & { status?: unknown };
+    expect((await stored()).status).toBeUndefined();
+    const patch = JSON.stringify({ spec: { weight: 7 }, status: { active: true } });
+    await kubectl(['patch', 'ec', 'with-status', '--subresource=status', '--type=merge', '-p', patch]);
+    expect(await stored()).toMatchObject({
+      spec: { weight: 100 },
+      metadata: { generation: 1 },
+      status: { active: true },
+    });
   });
 });

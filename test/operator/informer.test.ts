@@ -6,6 +6,7 @@ import { Informer, type InformerOptions } from '../../src/operator/kubernetes/in
 import { KubeApi, type KubeList, kindPath } from '../../src/operator/kubernetes/kubeApi.ts';
 import { loadKubeConfig, type PooledKubeConfig } from '../../src/operator/kubernetes/kubeConfig.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { type KubeProxy, startKubeProxy } from '../support/kubeProxy.ts';
 import { clusterManifest, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.ts';
 
@@ -34,11 +35,14 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     await rig.stop();
   });
 
-  /** An informer that reaches the API server through the proxy. */
-  const start = async (options: Partial<InformerOptions> = {}) => {
+  /** An informer that reaches the API server through a proxy: of TCP, or the one that is given. */
+  const start = async (options: Partial<InformerOptions> = {}, server = `https://127.0.0.1:${proxy.port}`) => {
     const path = `${rig.kubeconfig}-${Math.random()}`;
     const text = await readFile(rig.kubeconfig, 'utf8');
-    await writeFile(path, text.replace(/(server: https:\/\/127.0.0.1:)\d+/, `$1${proxy.port}`));
+    const changed = text.replace(/server: https:.*/, `server: ${server}`);
+    // The client library asks for this where a server speaks clear text.
+    const clear = changed.replace(/certificate-authority-data: .*/, 'insecure-skip-tls-verify: true');
+    await writeFile(path, server.startsWith('http:') ? clear : changed);
     const config = loadKubeConfig(path);
     configs.push(config);
     const api = new KubeApi(config, 3_000);
@@ -166,6 +170,100 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     await rig.kubectl(['apply', '-f', '-'], role);
     await until(() => expect(informer.state.available).toBe(true));
     expect(names(informer)).toEqual(['a']);
+  });
+
+  describe('an API server that answers with an error', () => {
+    let errors: KubeProxy;
+    beforeEach(async () => {
+      errors = await startKubeProxy(plane);
+      await rig.apply('kubectl', clusterManifest('a'));
+    });
+    afterEach(() => errors?.close());
+    const watching = (): Promise<void> => until(() => expect(errors.watches).toBeGreaterThan(0));
+
+    test.each([401, 403, 404, 429, 500, 503])('%i to a list: away, never empty; then all is found', async (status) => {
+      // Listed again whenever a watch has ended.
+      const { informer } = await start({ relistMs: 1 }, errors.url);
+      await informer.whenSynced();
+      await watching();
+      errors.refuse(({ isWatch }) => (isWatch ? null : status));
+      errors.endWatches();
+      const reason = expect.stringContaining(String(status));
+      await until(() => expect(informer.state).toMatchObject({ synced: true, available: false, reason }));
+      expect(names(informer)).toEqual(['a']);
+      const late = await start({}, errors.url);
+      await until(() => expect(late.informer.state).toMatchObject({ synced: false, available: false, reason }));
+      await rig.apply('kubectl', clusterManifest('b'));
+      errors.refuse(null);
+      for (const each of [informer, late.informer]) {
+        await until(() => expect(names(each)).toEqual(['a', 'b']));
+        expect(each.state).toMatchObject({ synced: true, available: true });
+      }
+    });
+
+    test.each([
+      [401, 1],
+      [403, 1],
+      [429, 1],
+      [503, 1],
+      // What is gone, or no longer known, is listed anew.
+      [404, 2],
+      [410, 2],
+    ])('%i to a watch: what is known stays; lists in all: %i', async (status, expected) => {
+      const { informer, lists } = await start({}, errors.url);
+      await informer.whenSynced();
+      await watching();
+      expect(errors.paths.find((path) => path.includes('watch=true'))).toContain('allowWatchBookmarks=true');
+      let refused = 0;
+      errors.refuse(({ isWatch }) => {
+        if (!isWatch || (status === 410 && refused > 0)) return null;
+        refused += 1;
+        return status;
+      });
+      errors.endWatches();
+      await until(() => expect(refused).toBeGreaterThan(0));
+      await rig.apply('kubectl', clusterManifest('b'));
+      // A watch that expired is no trouble of the server.
+      if (status !== 410) {
+        await until(() => expect(informer.state).toMatchObject({ synced: true, available: false }));
+        expect(informer.get(`${rig.namespace}/a`)).not.toBeNull();
+      }
+      errors.refuse(null);
+      await until(() => expect(names(informer)).toEqual(['a', 'b']));
+      expect(informer.state.available).toBe(true);
+      if (status === 404) expect(lists.length).toBeGreaterThanOrEqual(expected);
+      else expect(lists).toHaveLength(expected);
+    });
+  });
+
+  test('etcd forgets the history during a stop (410): listed anew, what changed and went meanwhile is found', async () => {
+    const lines: string[] = [];
+    const logger = pino({ level: 'info' }, { write: (line: string) => lines.push(line) });
+    const operator = await rig.startOperator({ logger });
+    const stored = async () => (await operator.store.backends.all()).map((row) => row.name);
+    await rig.apply('kubectl', clusterManifest('a'), clusterManifest('b'));
+    await until(async () => expect(await stored()).toEqual(['a', 'b']));
+    await rig.stopApiServer();
+    // etcd's JSON gateway: keys are base64.
+    const etcd = async (path: string, body: object): Promise<{ header: { revision: string } }> => {
+      const response = await fetch(`${plane.config.etcdURL}/v3/kv/${path}`, {
+        method: 'POST',
+        body: JSON.stringify(body),
+      });
+      expect(response.status).toBe(200);
+      return (await response.json()) as { header: { revision: string } };
+    };
+    const key = `/registry/enginegateway.dev/engineclusters/${rig.namespace}/a`;
+    const { header } = await etcd('deleterange', { key: Buffer.from(key).toString('base64') });
+    await etcd('compaction', { revision: header.revision, physical: true });
+    await rig.startApiServer();
+    await rig.apply('kubectl', clusterManifest('c'));
+    await until(() => expect(operator.registry.all().map((entry) => entry.name)).toEqual(['b', 'c']), 40_000);
+    await until(async () => expect(await stored()).toEqual(['b', 'c']), 40_000);
+    const expired = lines
+      .map((line) => JSON.parse(line) as { msg: string; informer?: string })
+      .filter(({ msg }) => msg === 'the watch expired; listing anew');
+    expect(expired.map(({ informer }) => informer)).toContain('EngineCluster');
   });
 
   test('large sets are listed by pages', async () => {

@@ -1,5 +1,9 @@
+import { DatabaseSync } from 'node:sqlite';
+import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { exportManifests } from '../../src/operator/exportManifests.ts';
 import { neverChecked } from '../../src/routing/routingTable.ts';
+import { openStore } from '../../src/store/openStore.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
 
@@ -229,6 +233,78 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     expect(table.current.clusters.get('a')?.routingGroup).toBe('adhoc');
     await rig.kubectl(['annotate', 'ec', 'a', 'enginegateway.dev/paused-']);
     await until(() => expect(table.current.clusters.get('a')?.routingGroup).toBe('other'));
+  });
+
+  test('a status that somebody else wrote is put right', async () => {
+    await rig.startOperator();
+    await rig.apply('kubectl', clusterManifest('a'));
+    await rig.kubectl(['wait', '--for=condition=Ready', 'ec/a', '--timeout=20s']);
+    const verdicts = async () => {
+      const status = await rig.kubectl(['get', 'ec', 'a', '-o', 'jsonpath={.status}']);
+      const { conditions } = JSON.parse(status) as { conditions: { type: string; status: string }[] };
+      return conditions;
+    };
+    const right = (await verdicts()).map(({ type, status }) => `${type} ${status}`);
+    const conditions = (await verdicts()).map((each) => ({ ...each, status: 'False' }));
+    const patch = JSON.stringify({ status: { conditions } });
+    await rig.kubectl(['patch', 'ec', 'a', '--subresource=status', '--type=merge', '-p', patch]);
+    await until(async () => expect((await verdicts()).map(({ type, status }) => `${type} ${status}`)).toEqual(right));
+  });
+
+  test("spec.active that Git leaves out is nobody's: REST sets it, and a sync leaves it", async () => {
+    const { registry, table } = await rig.startOperator();
+    await rig.apply('argocd-controller', clusterManifest('a'));
+    await until(() => expect(table.current.clusters.has('a')).toBe(true));
+    await registry.update(cluster('a', { active: false }), by);
+    expect(await spec('a')).toMatchObject({ active: false });
+    await rig.apply('argocd-controller', clusterManifest('a', { weight: 5 }));
+    await until(async () => expect(await spec('a')).toMatchObject({ active: false, weight: 5 }));
+    expect(table.current.clusters.get('a')?.active).toBe(false);
+  });
+
+  test('an update that repeats the active of an override leaves it, whoever owns spec.active', async () => {
+    const { registry, table } = await rig.startOperator();
+    await rig.apply('argocd-controller', clusterManifest('a', { active: true }));
+    await until(() => expect(table.current.clusters.has('a')).toBe(true));
+    await registry.setActive('a', false, by);
+    const sent = cluster('a', { active: false, externalUrl: 'https://x' });
+    expect((await registry.update(sent, by)).cluster).toEqual(sent);
+    expect(await spec('a')).toMatchObject({ active: true, externalUrl: 'https://x' });
+    expect(Object.keys(await annotations('a'))).toEqual(['enginegateway.dev/active']);
+    await expect(registry.update({ ...sent, routingGroup: 'etl' }, by)).rejects.toMatchObject({
+      field: 'routingGroup',
+    });
+    // The other value is no override any more.
+    expect((await registry.update({ ...sent, active: true }, by)).cluster.active).toBe(true);
+    expect(await annotations('a')).toEqual({});
+  });
+
+  test('two replicas add one name at once: one wins, the other is told so', async () => {
+    const replicas = [await rig.startOperator(), await rig.startOperator()];
+    const added = await Promise.allSettled(replicas.map(({ registry }) => registry.add(cluster('same'), by)));
+    expect(added.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(added.find((each) => each.status === 'rejected')?.reason).toMatchObject({ code: 'EG_CONFLICT' });
+    expect(await rig.kubectl(['get', 'ec', '-o', 'name'])).toBe('enginecluster.enginegateway.dev/same\n');
+  });
+
+  test('rows of a gateway that ran before: served, named in a warning, exported and adopted by what is applied', async () => {
+    const lines: string[] = [];
+    const logger = pino({ level: 'warn' }, { write: (line: string) => lines.push(line) });
+    await (await openStore({ jdbcUrl: rig.jdbcUrl, runMigrations: true, logger })).close();
+    const database = new DatabaseSync(rig.jdbcUrl.replace('jdbc:sqlite:', ''));
+    database.exec(
+      "insert into gateway_backend (name, routing_group, backend_url, external_url, active) values ('Old One', 'etl', 'http://old:1', 'http://old:1', true)",
+    );
+    database.close();
+    const { registry, store } = await rig.startOperator({ logger });
+    expect(registry.get('Old One')).toMatchObject({ proxyTo: 'http://old:1' });
+    expect(lines.join('')).toMatch(/Old One.*engine-gateway export/);
+    const manifests = exportManifests({ clusters: await store.backends.all(), rules: [], namespace: null });
+    await rig.kubectl(['apply', '--server-side', '--validate=strict', '-f', '-'], manifests);
+    await until(async () =>
+      expect((await store.backends.all()).map((row) => [row.name, row.managed])).toEqual([['Old One', true]]),
+    );
+    expect(registry.all()).toHaveLength(1);
   });
 
   test('one of two replicas leads; REST on the follower is projected by it; a clean stop hands the lead over', async () => {
