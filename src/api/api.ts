@@ -21,6 +21,7 @@ import type { Authentication } from './auth/authentication.ts';
 import { guardRoutes } from './auth/guard.ts';
 import { loginRoutes } from './auth/loginRoutes.ts';
 import { clusterRoutes } from './clusterRoutes.ts';
+import { type ClusterQueriesLookup, drainRoutes } from './drainRoutes.ts';
 import { entityRoutes } from './entityRoutes.ts';
 import { errorHandler, malformed } from './errors.ts';
 import { explainRoutes } from './explainRoutes.ts';
@@ -64,6 +65,8 @@ export interface ApiDependencies {
   readonly resourceGroups?: SchemaStores | null;
   /** Absent: rules are neither listed nor explained. */
   readonly rules?: RuleDependencies | null;
+  /** Absent: `/api/clusters/{name}/drain` is not served. */
+  readonly runningQueries?: ClusterQueriesLookup | null;
   /** Absent: neither the web application's calls nor the JSON views are served. */
   readonly webapp?: WebappDependencies | null;
   /** Absent: no user interface is served, and `/` is a plain page. */
@@ -146,6 +149,9 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   await collectOpenapi(app, names.product, version);
   await app.register(loginRoutes, { authentication, logger });
   await app.register(registryRoutes, { registry, names });
+  if (dependencies.runningQueries) {
+    await app.register(drainRoutes, { table, runningQueries: dependencies.runningQueries });
+  }
   if (inventory) await app.register(clusterRoutes, { inventory, registry, table, names });
   await app.register(publicRoutes, { registry, table, names });
   const allReadiness = withAuthentication(readiness, authentication);

@@ -35,6 +35,7 @@ import { ownerCluster } from './ownerCluster.ts';
 import { PREFIXED_METHODS, routeByPrefix } from './prefixRouting.ts';
 import { type Analysis, headerOf, type RequestAnalyzer } from './requestAnalyzer.ts';
 import { RequestHeaders } from './requestHeaders.ts';
+import type { RunningQueries } from './runningQueries.ts';
 import { defaultStickinessOptions, type QueryOwner, Stickiness, type StickinessOptions } from './stickiness.ts';
 import { type Submission, SubmissionExchange } from './submissionExchange.ts';
 import type { TrustPeer } from './trustedProxies.ts';
@@ -46,6 +47,8 @@ export interface DataPlaneDependencies {
   readonly table: { readonly current: RoutingTable };
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
   readonly history: Pick<HistoryWriter, 'add' | 'buffered'>;
+  /** Told which queries clients follow; left out, nobody is. */
+  readonly runningQueries?: RunningQueries;
   readonly analyzer: RequestAnalyzer;
   /** Null: rules and header decide. */
   readonly externalRules?: ExternalRules | null;
@@ -147,6 +150,7 @@ class QueryDataPlane implements DataPlane {
       }),
       metrics: new DataPlaneMetrics(dependencies.registry, table, upstreams),
       history: dependencies.history,
+      runningQueries: dependencies.runningQueries ?? null,
       analyzer: dependencies.analyzer,
       forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation ?? (() => undefined)),
       logger,

@@ -13,6 +13,7 @@ import type { ForwardedCheck } from './forwardedCheck.ts';
 import type { HandshakeCookies } from './handshakeCookies.ts';
 import type { RequestAnalyzer } from './requestAnalyzer.ts';
 import type { RequestHeaders } from './requestHeaders.ts';
+import type { RunningQueries } from './runningQueries.ts';
 import type { Stickiness } from './stickiness.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -93,6 +94,8 @@ export interface DataPlaneContext {
   readonly headers: RequestHeaders;
   readonly metrics: DataPlaneMetrics;
   readonly history: Pick<HistoryWriter, 'add'>;
+  /** Null: nobody wants to know. */
+  readonly runningQueries: RunningQueries | null;
   readonly analyzer: RequestAnalyzer;
   readonly forwardedCheck: ForwardedCheck;
   readonly logger: Logger;

@@ -1,7 +1,9 @@
+import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { explainNoCluster } from '../routing/clusterChoice.ts';
 import { type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
+import { AnswerWatch } from './answerWatch.ts';
 import { BodyRelay, hasBody } from './body.ts';
 import { cancelQuery } from './cancelQuery.ts';
 import { classify, isOwnFault, isReset } from './clusterError.ts';
@@ -37,6 +39,7 @@ export class ForwardExchange extends Exchange {
   #tooLarge = false;
   #excluded: Map<string, string> | null = null;
   #looking = false;
+  #watch: AnswerWatch | null = null;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, reason: ForwardReason) {
     super(proxied.request, proxied.response);
@@ -60,6 +63,38 @@ export class ForwardExchange extends Exchange {
         : null,
       headersTimeout: settings.asyncTimeout,
     };
+  }
+
+  /** Only answers of the statement protocol tell whether the query goes on. */
+  #newWatch(): AnswerWatch | null {
+    const { runningQueries } = this.#context;
+    const { statementPath, method } = this.#proxied;
+    const reason = this.#reason;
+    if (runningQueries === null || reason.queryId === null || !statementPath) return null;
+    return new AnswerWatch(runningQueries, reason.queryId, reason.owner.cluster, method);
+  }
+
+  override onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    statusText?: string,
+  ): void {
+    if (status >= 200) {
+      this.#watch = this.#newWatch();
+      this.#watch?.begin(status, headers);
+    }
+    super.onResponseStart(controller, status, headers, statusText);
+  }
+
+  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#watch?.data(chunk);
+    super.onResponseData(controller, chunk);
+  }
+
+  override onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#watch?.end();
+    super.onResponseEnd(controller, trailers);
   }
 
   /** Starts toward the upstream of the reason. */

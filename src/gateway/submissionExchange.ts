@@ -7,6 +7,7 @@ import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { storedTrace } from '../rules/decision.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
+import { namesNext } from './answerWatch.ts';
 import { BodyRelay, type BodyStart } from './body.ts';
 import { classify, isOwnFault, isReset } from './clusterError.ts';
 import { tellingPrefix } from './clusterKeys.ts';
@@ -184,6 +185,7 @@ export class SubmissionExchange extends Exchange {
         this.#context.headers.clientOf(this.request),
       );
     }
+    if (!held.ended || namesNext(text)) this.#context.runningQueries?.seen(found.id, cluster.name);
     const stored = this.#context.stickiness.learn(found.id, { cluster: cluster.name, baseUrl: cluster.proxyTo });
     if (stored === null) {
       this.release();

@@ -14,6 +14,7 @@ import { type QueryCounts, queryCounts } from './queryCounts.ts';
 import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
 import { resourceGroupStore } from './resourceGroupStore.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
+import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
 import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
 import type { Dialect, Store } from './store.ts';
 
@@ -36,6 +37,7 @@ export class KnexStore implements Store {
   readonly history: KnexQueryHistoryRepository;
   readonly coordinators: KnexCoordinatorRepository;
   readonly queries: KnexQueryOwnerRepository;
+  readonly runningQueries: KnexRunningQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
   readonly queryCounts: QueryCounts;
@@ -53,6 +55,7 @@ export class KnexStore implements Store {
     this.history = new KnexQueryHistoryRepository(database);
     this.coordinators = new KnexCoordinatorRepository(database);
     this.queries = new KnexQueryOwnerRepository(database);
+    this.runningQueries = new KnexRunningQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
     this.queryCounts = queryCounts(database);

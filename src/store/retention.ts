@@ -16,7 +16,10 @@ const TOMBSTONE_AGE = DAY;
 
 /** What the job works with. */
 export interface RetentionOptions {
-  readonly store: Pick<GatewayStore, 'history' | 'coordinators' | 'endedSessions' | 'queries' | 'resources'>;
+  readonly store: Pick<
+    GatewayStore,
+    'history' | 'coordinators' | 'endedSessions' | 'queries' | 'runningQueries' | 'resources'
+  >;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
   readonly historyHours: () => number;
   /** Proof that this replica leads, checked in each transaction, so that one replica does the work; null: it does not. */
@@ -36,6 +39,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['query_history', (fence) => store.history.deleteBefore(now - options.historyHours() * HOUR, fence)],
     ['eg_coordinators', (fence) => store.coordinators.deleteBefore(now - COORDINATOR_AGE, fence)],
     ['eg_queries', (fence) => store.queries.deleteBefore(now - QUERY_OWNER_AGE, fence)],
+    ['eg_running_queries', (fence) => store.runningQueries.deleteBefore(now - HOUR, fence)],
     ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
     ['eg_resources', (fence) => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE, fence)],
   ];

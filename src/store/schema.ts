@@ -93,6 +93,12 @@ export const ownTables: readonly TableDefinition[] = [
       created bigint not null`,
   ),
   table(
+    'eg_running_queries',
+    ['query_id', 'cluster', 'started', 'last_seen'],
+    () => `query_id varchar(256) primary key, cluster varchar(256) not null, started bigint not null,
+      last_seen bigint not null`,
+  ),
+  table(
     'eg_query_decisions',
     ['query_id', 'cluster', 'created', 'decision'],
     (dialect) => `query_id varchar(256) primary key, cluster varchar(256) not null, created bigint not null,
@@ -113,5 +119,6 @@ export const indexes: readonly IndexDefinition[] = [
   { table: 'query_history', name: 'eg_query_history_user_idx', columns: 'user_name, created' },
   { table: 'eg_resources', name: 'eg_resources_backend_idx', columns: 'backend_name' },
   { table: 'eg_queries', name: 'eg_queries_created_idx', columns: 'created' },
+  { table: 'eg_running_queries', name: 'eg_running_queries_cluster_idx', columns: 'cluster, last_seen' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_created_idx', columns: 'created' },
 ];

@@ -158,6 +158,26 @@ export interface QueryOwnerRepository {
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
+/** A row of `eg_running_queries`; times in milliseconds since 1970. */
+export interface RunningQueryRow {
+  readonly queryId: string;
+  /** Registry name. */
+  readonly cluster: string;
+  readonly started: number;
+  /** When a client asked for it last, within some tens of seconds. */
+  readonly lastSeen: number;
+}
+
+/** `eg_running_queries`: queries that clients are following, as all replicas tell. */
+export interface RunningQueryRepository {
+  /** Adds rows; of those that are there the time of the last request is renewed. */
+  put(rows: readonly RunningQueryRow[]): Promise<void>;
+  remove(queryIds: readonly string[]): Promise<void>;
+  /** Queries of a cluster that were asked for at or after a time, oldest first. */
+  ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]>;
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
+}
+
 /** `eg_ended_sessions`: sessions that were ended before they ran out, and one-time values that were used. */
 export interface EndedSessionRepository {
   /** Keeps an id until a time (milliseconds since 1970); false when it was there already. */
@@ -185,6 +205,7 @@ export interface Store {
   readonly history: QueryHistoryRepository;
   readonly coordinators: CoordinatorRepository;
   readonly queries: QueryOwnerRepository;
+  readonly runningQueries: RunningQueryRepository;
   readonly leader: LeaderRepository;
   readonly endedSessions: EndedSessionRepository;
   /** Resolves when the database answers within the time. */

@@ -60,6 +60,7 @@ class StoreToCome {
       history: part('history'),
       coordinators: part('coordinators'),
       queries: part('queries'),
+      runningQueries: part('runningQueries'),
       leader: part('leader'),
       endedSessions: part('endedSessions'),
       queryCounts: part('queryCounts'),

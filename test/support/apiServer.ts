@@ -64,6 +64,7 @@ export type ServerOptions = Partial<ApiOptions> & {
   readonly resourceGroups?: SchemaStores;
   readonly webapp?: WebappDependencies;
   readonly userInterface?: NonNullable<ApiDependencies['userInterface']>;
+  readonly runningQueries?: NonNullable<ApiDependencies['runningQueries']>;
   /** Who may call; everybody where it is left out. */
   readonly access?: Partial<AuthenticationSettings>;
   readonly accessDependencies?: Partial<AuthenticationDependencies>;
@@ -118,6 +119,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       resourceGroups: options.resourceGroups ?? null,
       webapp: options.webapp ?? null,
       userInterface: options.userInterface ?? null,
+      runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
     },
     { names, version: '1.2.3', ...options },
   );

@@ -8,6 +8,7 @@ import { type DataPlaneSettings, defaultDataPlaneSettings } from '../../src/gate
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
 import type { ForwardedHeadersObservation } from '../../src/gateway/forwardedCheck.ts';
 import { headerUserAnalyzer, type RequestAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
+import type { RunningQueries } from '../../src/gateway/runningQueries.ts';
 import {
   createGatewayServer,
   defaultServerLimits,
@@ -57,6 +58,7 @@ export interface TestGatewayOptions {
   readonly upstream?: Partial<DataPlaneOptions['upstream']>;
   readonly server?: Partial<GatewayServerOptions>;
   readonly analyzer?: RequestAnalyzer;
+  readonly runningQueries?: RunningQueries;
   /** A rules service that decides, by its address and settings. */
   readonly externalRules?: Partial<ExternalRulesOptions> & { readonly url: string };
   readonly random?: () => number;
@@ -143,6 +145,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
         buffered: (id) => records.find((record) => record.queryId === id) ?? null,
       },
       analyzer: options.analyzer ?? headerUserAnalyzer(names),
+      ...(options.runningQueries === undefined ? {} : { runningQueries: options.runningQueries }),
       externalRules,
       logger,
       registry,

@@ -88,6 +88,7 @@ export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'US
     [/^\/api\/overview(\/|$)/, pages(listClusters)],
     [/^\/api\/clusters$/, pages(listClusters)],
     [/^\/api\/clusters\/:name\/active$/, admin(updateCluster)],
+    [/^\/api\/clusters\/:name\/drain$/, { anyOf: ['API', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/explain/, admin(listRules)],
     [new RegExp(`^${gateway}/api/`), user(listClusters)],
     [new RegExp(`^(${gateway})?/(livez|readyz)$`), 'public'],

@@ -25,7 +25,7 @@ export async function openApi(
   externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
 ): Promise<Api> {
   const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, undo } = frame;
-  const { store, history, resourceGroups } = storage;
+  const { store, history, resourceGroups, runningQueries } = storage;
   const { table, operator } = control;
   const readiness = gatewayReadiness({
     table,
@@ -78,6 +78,7 @@ export async function openApi(
       webapp,
       rules,
       userInterface,
+      runningQueries: (cluster) => runningQueries.ofCluster(cluster),
     },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );

@@ -1,3 +1,4 @@
+import { RunningQueries } from '../../gateway/runningQueries.ts';
 import { createHistoryWriter } from '../../store/historyWriter.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { HistoryWriter } from '../../store/store.ts';
@@ -15,6 +16,7 @@ const OPEN_SCHEMAS = 8;
 export interface Storage {
   readonly store: GatewayStore;
   readonly history: HistoryWriter;
+  readonly runningQueries: RunningQueries;
   /** Null: switched off by `resourceGroups.enabled`. */
   readonly resourceGroups: SchemaStores | null;
 }
@@ -39,9 +41,12 @@ export async function openStorage(frame: Frame): Promise<Storage> {
     clock,
   });
   undo(() => history.close(FLUSH_TIMEOUT_MS));
+  const runningQueries = new RunningQueries({ repository: store.runningQueries, clock, logger });
+  undo(() => runningQueries.stop());
+  runningQueries.start();
   const resourceGroups = config.resourceGroups.enabled
     ? store.resourceGroups({ allowed: config.resourceGroups.allowedSchemas, maxOpen: OPEN_SCHEMAS })
     : null;
   undo(() => resourceGroups?.close());
-  return { store, history, resourceGroups };
+  return { store, history, runningQueries, resourceGroups };
 }

@@ -40,7 +40,14 @@ export interface TrafficParts {
 /** Makes what proxies queries; `start` it before its first request. Its owner closes it. */
 export function openDataPlane(
   frame: Frame,
-  { storage: { store, history }, control: { table, operator }, monitors, analyze, externalRules, tls }: TrafficParts,
+  {
+    storage: { store, history, runningQueries },
+    control: { table, operator },
+    monitors,
+    analyze,
+    externalRules,
+    tls,
+  }: TrafficParts,
 ): DataPlane {
   const { config, names, trustPeer, logger, metrics, clock, random, undo } = frame;
   const users = new UserExtractor(config.requestAnalyzerConfig, { names, clock, logger, registry: metrics });
@@ -51,6 +58,7 @@ export function openDataPlane(
       table,
       store,
       history,
+      runningQueries,
       analyzer: requestAnalyzer({ users, analyze, logger }),
       externalRules,
       logger,

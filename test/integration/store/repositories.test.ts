@@ -196,6 +196,24 @@ for (const database of databases) {
       expect(await store.queries.get('q1')).toBeNull();
     });
 
+    it('keeps running queries of all replicas', async () => {
+      const row = (queryId: string, started: number, lastSeen: number, cluster = 'a') => ({
+        queryId,
+        cluster,
+        started,
+        lastSeen,
+      });
+      const many = Array.from({ length: 1_200 }, (_, index) => row(`many${index}`, index, 5, 'many'));
+      await store.runningQueries.put([row('q2', 2, 20), row('q1', 1, 10), row('other', 1, 99, 'b'), ...many]);
+      await store.runningQueries.put([row('q1', 7, 30)]);
+      expect(await store.runningQueries.ofCluster('a', 20)).toEqual([row('q1', 1, 30), row('q2', 2, 20)]);
+      expect(await store.runningQueries.ofCluster('a', 21)).toEqual([row('q1', 1, 30)]);
+      await store.runningQueries.remove(['q1', 'unknown', ...many.map(({ queryId }) => queryId)]);
+      expect(await store.runningQueries.ofCluster('many', 0)).toEqual([]);
+      expect(await store.runningQueries.deleteBefore(21)).toBe(1);
+      expect(await store.runningQueries.ofCluster('b', 0)).toEqual([row('other', 1, 99, 'b')]);
+    });
+
     it('keeps history, pages it newest first and filters it', async () => {
       const records = Array.from({ length: 25 }, (_, index) =>
         record(`h${String(index).padStart(2, '0')}`, {
