@@ -22,6 +22,7 @@ export default defineConfig({
       suite('packaging', 60, true),
       suite('ui', 60, true),
       suite('faults', 300),
+      suite('abuse', 120),
     ],
   },
 });

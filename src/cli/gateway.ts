@@ -88,9 +88,11 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
     async stop() {
       beginStop();
       const { drainDelay, drainTimeout } = config.server;
+      // From the beginning, so that clients leave their connections before these are closed: a request that is sent just
+      // then would be lost.
+      openRequests.drain();
       if (drainDelay > 0) await pause(drainDelay);
       dataPlane.refuseSubmissions();
-      openRequests.drain();
       listeners.drain();
       const finished = await openRequests.idle(drainTimeout);
       if (!finished) logger.warn({ requests: openRequests.count }, 'answers cut off, as server.drainTimeout is over');

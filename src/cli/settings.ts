@@ -30,6 +30,7 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     includeClusterHostInResponse: config.includeClusterHostInResponse,
     maxAnalyzedBody: config.requestAnalyzerConfig.maxBodySize,
     maxBodySize: config.server.maxBodySize,
+    clientStallTimeout: config.serverConfig['http-server.net.max-idle-time'],
     ownerGoneAfter: OWNER_GONE_AFTER_MS,
     logQueryText: config.logging.queryText,
     historyEnabled: config.dataStore.queryHistoryEnabled,

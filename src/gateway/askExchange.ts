@@ -28,7 +28,7 @@ export class AskExchange extends Exchange {
   #isTold = false;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, queryId: string, told: AskedListener) {
-    super(proxied.request, proxied.response);
+    super(proxied.request, proxied.response, context.settings().clientStallTimeout);
     this.#context = context;
     this.#proxied = proxied;
     this.#queryId = queryId;

@@ -34,6 +34,8 @@ export interface DataPlaneSettings extends ChoiceSettings {
   readonly maxAnalyzedBody: number;
   /** Largest body of a proxied request. */
   readonly maxBodySize: number;
+  /** Time without a client taking what waits for it, after which its connection is cut. */
+  readonly clientStallTimeout: number;
   /** Time of refused connections after which a query's cluster counts as gone. */
   readonly ownerGoneAfter: number;
   /** Whether the line of a query holds its text. */
@@ -57,6 +59,7 @@ export const defaultDataPlaneSettings: DataPlaneSettings = {
   includeClusterHostInResponse: false,
   maxAnalyzedBody: 1_000_000,
   maxBodySize: 100 * 1024 ** 2,
+  clientStallTimeout: 200_000,
   ownerGoneAfter: 10_000,
   logQueryText: false,
   historyEnabled: true,

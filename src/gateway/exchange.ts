@@ -56,10 +56,14 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** Bytes of the body still to come where Content-Length says; -1 where it does not. */
   #remaining = -1;
   #onDrain: (() => void) | null = null;
+  readonly #stallTimeout: number;
+  #stallTimer: NodeJS.Timeout | null = null;
 
-  constructor(request: IncomingMessage, response: ServerResponse) {
+  /** @param stallTimeout milliseconds without the client taking what waits for it, after which it is cut off */
+  constructor(request: IncomingMessage, response: ServerResponse, stallTimeout: number) {
     this.request = request;
     this.response = response;
+    this.#stallTimeout = stallTimeout;
     response.on('close', () => this.#closed());
   }
 
@@ -227,6 +231,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const { response } = this;
     if (chunk.length > MAX_JOINED_BYTES || response.socket === null || response.socket.writableLength > 0) {
       response.end(chunk);
+      if (response.writableLength > 0) this.#watchStall();
       return;
     }
     // As text, Node joins head and body into one write; as a Buffer they and the empty end are a gathering write of
@@ -243,12 +248,27 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
       this.response.addTrailers(trailers as Record<string, string>);
     }
     this.response.end();
+    if (this.response.writableLength > 0) this.#watchStall();
   }
 
   #pauseUntilDrained(controller: Dispatcher.DispatchController): void {
     controller.pause();
-    this.#onDrain ??= () => this.#controller?.resume();
+    this.#watchStall();
+    this.#onDrain ??= () => {
+      this.#endStall();
+      this.#controller?.resume();
+    };
     this.response.once('drain', this.#onDrain);
+  }
+
+  /** A client that takes nothing would hold its connection, the one to the cluster, and what waits for it, for ever. */
+  #watchStall(): void {
+    this.#stallTimer ??= setTimeout(() => this.response.destroy(), this.#stallTimeout).unref();
+  }
+
+  #endStall(): void {
+    if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
+    this.#stallTimer = null;
   }
 
   #leave(): void {
@@ -258,6 +278,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #closed(): void {
+    this.#endStall();
     if (!this.response.writableFinished) {
       this.clientGone = true;
       this.#held = null;

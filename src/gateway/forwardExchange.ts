@@ -42,7 +42,7 @@ export class ForwardExchange extends Exchange {
   #watch: AnswerWatch | null = null;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, reason: ForwardReason) {
-    super(proxied.request, proxied.response);
+    super(proxied.request, proxied.response, context.settings().clientStallTimeout);
     this.#context = context;
     this.#proxied = proxied;
     this.#reason = reason;

@@ -52,7 +52,7 @@ export class SubmissionExchange extends Exchange {
   #headers: IncomingHttpHeaders | null = null;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, submission: Submission) {
-    super(proxied.request, proxied.response);
+    super(proxied.request, proxied.response, context.settings().clientStallTimeout);
     this.#context = context;
     this.#proxied = proxied;
     this.#submission = submission;

@@ -29,6 +29,8 @@ export interface LoadOptions {
   readonly bases: readonly string[];
   /** Connections, each running one query after the other; 32 by default. */
   readonly connections?: number;
+  /** Whether replicas that say that they are not ready get no requests, as behind a load balancer; false by default. */
+  readonly balanced?: boolean;
   readonly group?: string;
   /** Share of queries that run for a while; 0.3 by default. */
   readonly slowShare?: number;
@@ -62,6 +64,7 @@ const MAX_PAUSE_MS = 500;
 /** As long as clients of the protocol keep asking again. */
 const REPEAT_FOR_MS = 120_000;
 const PROGRESS_TIMEOUT_MS = 60_000;
+const READINESS_INTERVAL_MS = 250;
 
 interface Statement {
   readonly sql: string;
@@ -72,7 +75,8 @@ interface Statement {
 export function startLoad(options: LoadOptions): Load {
   const running = new Map<string, number>();
   const queries: EndedQuery[] = [];
-  const clients = Array.from({ length: options.connections ?? 32 }, () => new Client(options, running));
+  const balancer = new Balancer(options.bases, options.balanced === true);
+  const clients = Array.from({ length: options.connections ?? 32 }, () => new Client(options, balancer, running));
   let stopping = false;
   const work = clients.map(async (client) => {
     while (!stopping) {
@@ -99,6 +103,7 @@ export function startLoad(options: LoadOptions): Load {
     async stop() {
       stopping = true;
       await Promise.all(work);
+      balancer.stop();
       return {
         queries,
         failed: queries.filter((query) => query.failure !== null),
@@ -118,16 +123,51 @@ class Refused extends Error {
   }
 }
 
+/** Which replicas get requests: all, or those that are ready. */
+class Balancer {
+  readonly #ready: boolean[];
+  readonly #timer: NodeJS.Timeout | undefined;
+  #turn = 0;
+
+  constructor(bases: readonly string[], asks: boolean) {
+    this.#ready = bases.map(() => true);
+    const ask = (base: string, index: number) =>
+      fetch(`${base}/readyz`, { signal: AbortSignal.timeout(2_000) }).then(
+        ({ status }) => {
+          this.#ready[index] = status === 200;
+        },
+        () => {
+          this.#ready[index] = false;
+        },
+      );
+    if (asks) this.#timer = setInterval(() => void Promise.all(bases.map(ask)), READINESS_INTERVAL_MS);
+  }
+
+  /** The replica of the next request. */
+  next(): number {
+    for (let tries = 0; tries < this.#ready.length; tries++) {
+      const index = this.#turn++ % this.#ready.length;
+      if (this.#ready[index] === true) return index;
+    }
+    return this.#turn++ % this.#ready.length;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}
+
 /** One connection to each replica, one query at a time. */
 class Client {
   readonly #options: LoadOptions;
   readonly #running: Map<string, number>;
   readonly #pools: readonly Pool[];
-  #turn = Math.floor(Math.random() * 1000);
+  readonly #balancer: Balancer;
   #repeated = 0;
 
-  constructor(options: LoadOptions, running: Map<string, number>) {
+  constructor(options: LoadOptions, balancer: Balancer, running: Map<string, number>) {
     this.#options = options;
+    this.#balancer = balancer;
     this.#running = running;
     const timeout = options.answerTimeout ?? 150_000;
     this.#pools = options.bases.map(
@@ -184,7 +224,7 @@ class Client {
       ...(this.#options.group === undefined ? {} : { 'X-Engine-Routing-Group': this.#options.group }),
     };
     for (let refusals = 0; ; ) {
-      const pool = this.#pools[this.#turn++ % this.#pools.length] as Pool;
+      const pool = this.#pools[this.#balancer.next()] as Pool;
       let why: string;
       try {
         const response = await pool.request({ method, path, headers, body });

@@ -16,7 +16,11 @@ describe.skipIf(!hasPostgresql())('a replica ends in the middle of a load', () =
   });
   afterAll(() => server?.dispose());
   beforeEach(async () => {
-    world = await startWorld({ database: await server.createDatabase(), clusters: { a: 'adhoc', b: 'adhoc' } });
+    world = await startWorld({
+      database: await server.createDatabase(),
+      clusters: { a: 'adhoc', b: 'adhoc' },
+      config: { server: { drainDelay: '3s' } },
+    });
   });
   afterEach(async () => {
     await load?.stop();
@@ -39,14 +43,15 @@ describe.skipIf(!hasPostgresql())('a replica ends in the middle of a load', () =
     expect(await world.missingInHistory(sure)).toBe(0);
   });
 
-  test('stopped cleanly: no query fails, nothing is lost', async () => {
-    load = startLoad({ bases: world.bases, slowShare: 0.6, slowSeconds: 2 });
+  test('stopped cleanly: no query fails, no connection breaks, nothing is lost', async () => {
+    load = startLoad({ bases: world.bases, slowShare: 0.6, slowSeconds: 2, balanced: true });
     await load.progress(60);
     const stopped = world.replicas[0].stop('SIGTERM');
     await load.progress(150);
     expect(await stopped).toBe(0);
-    const { failed, queries } = await load.stop();
+    const { failed, repeated, queries } = await load.stop();
     expect(reasonsOf(failed)).toEqual([]);
+    expect(repeated).toBe(0);
     expect(await world.missingInHistory(queries)).toBe(0);
   });
 

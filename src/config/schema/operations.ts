@@ -85,7 +85,7 @@ export const server = section(
     }),
     drainDelay: duration({
       description:
-        'Time at a clean stop between not ready and the end of listening, in which all is served as before, so that load balancers take note.',
+        'Time at a clean stop between not ready and the end of listening, in which all is served and answers end their connections, so that load balancers and clients take note.',
       default: 0,
       minimum: 0,
       maximum: 600_000,

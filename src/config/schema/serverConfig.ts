@@ -272,7 +272,7 @@ export const serverConfig = section(
       maximum: 100_000,
     }),
     'http-server.net.max-idle-time': duration({
-      description: 'Time after which an idle client connection is closed.',
+      description: 'Time after which a client connection is closed that is idle, or takes nothing of its answer.',
       default: 200_000,
       minimum: 1000,
       maximum: 86_400_000,

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { DataPlane } from '../dataPlane.ts';
+import { framingFault, refuseFraming } from './framing.ts';
 import type { OpenRequests } from './openRequests.ts';
 
 /** A handler of requests, of either protocol. */
@@ -48,7 +49,9 @@ export const defaultServerLimits: ServerLimits = {
 export function requestHandler({ dataPlane, api, openRequests }: GatewayServerOptions): RequestHandler {
   return (request, response) => {
     openRequests?.add(response);
-    if (dataPlane?.handles(request.url ?? '') === true) dataPlane.handle(request, response);
+    const fault = framingFault(request);
+    if (fault !== null) refuseFraming(request, response, fault);
+    else if (dataPlane?.handles(request.url ?? '') === true) dataPlane.handle(request, response);
     else if (api !== null) api(request, response);
     else response.writeHead(404, { 'content-length': 0 }).end();
   };

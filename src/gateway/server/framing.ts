@@ -1,0 +1,49 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+/** Why a request is refused before anybody looks at what it asks. */
+export interface FramingFault {
+  readonly status: 400 | 501 | 505;
+  readonly message: string;
+}
+
+const versions: FramingFault = { status: 505, message: 'HTTP/1.1 and HTTP/1.0 are spoken here.' };
+const hosts: FramingFault = { status: 400, message: 'The request has more than one Host.' };
+const oldCoding: FramingFault = { status: 400, message: 'HTTP/1.0 knows no Transfer-Encoding.' };
+const codings: FramingFault = {
+  status: 501,
+  message: 'The only Transfer-Encoding that is taken is one line "chunked".',
+};
+
+/**
+ * What Node's parser lets pass although a second parser might see another request in the same bytes: more than one Host
+ * (RFC 9112 §3.2), codings other than chunked, which the gateway would drop and not undo (§6.1), any coding in HTTP/1.0
+ * (§6.1), and versions that are not of this protocol (§2.3). Null for all that is right.
+ */
+export function framingFault(request: IncomingMessage): FramingFault | null {
+  if (request.httpVersionMajor === 2) return request.httpVersion === '2.0' && 'stream' in request ? null : versions;
+  if (request.httpVersionMajor !== 1) return versions;
+  const raw = request.rawHeaders;
+  let hostLines = 0;
+  let codingLines = 0;
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] as string;
+    if (name.length === 4) {
+      if (name.toLowerCase() === 'host' && ++hostLines > 1) return hosts;
+    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
+      if (request.httpVersionMinor === 0) return oldCoding;
+      if (++codingLines > 1 || (raw[index + 1] as string).toLowerCase() !== 'chunked') return codings;
+    }
+  }
+  return null;
+}
+
+/** Answers a request that is refused for its framing, and ends its connection: what follows cannot be trusted either. */
+export function refuseFraming(request: IncomingMessage, response: ServerResponse, fault: FramingFault): void {
+  const body = `${fault.message}\n`;
+  response.writeHead(fault.status, {
+    'content-type': 'text/plain; charset=utf-8',
+    'content-length': body.length,
+    connection: 'close',
+  });
+  response.end(body, () => request.socket.destroySoon());
+}

@@ -1,0 +1,179 @@
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { vi } from 'vitest';
+import { stringify } from 'yaml';
+import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
+import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+
+/** A gateway as a process of its own before one cluster, which counts what reaches it. */
+export interface Target {
+  readonly url: string;
+  readonly port: number;
+  readonly gateway: GatewayProcess;
+  /** Requests that reached the cluster whole, other than health checks: `POST /v1/statement`, with their bodies. */
+  readonly reached: readonly { readonly request: string; readonly body: string }[];
+  /** Resident memory of the gateway now, MB. */
+  memory(): number;
+  close(): Promise<void>;
+}
+
+/** Starts both and waits until queries are routed. */
+export async function startTarget(config: Readonly<Record<string, unknown>> = {}): Promise<Target> {
+  const reached: { request: string; body: string }[] = [];
+  const cluster = await startCluster(reached);
+  const folder = await mkdtemp(join(tmpdir(), 'abuse-'));
+  const proxyTo = `http://127.0.0.1:${(cluster.address() as AddressInfo).port}`;
+  const manifest = {
+    apiVersion: 'enginegateway.dev/v1',
+    kind: 'EngineCluster',
+    metadata: { name: 'a' },
+    spec: { proxyTo, routingGroup: 'adhoc' },
+  };
+  await writeFile(join(folder, 'a.yaml'), stringify(manifest));
+  const gateway = await startGateway({
+    resources: { source: 'directory', directory: folder },
+    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+    queryHistory: { spillDirectory: join(folder, 'spill') },
+    monitor: { taskDelay: '1s' },
+    ...config,
+  });
+  const target: Target = {
+    url: gateway.url,
+    port: Number(new URL(gateway.url).port),
+    gateway,
+    reached,
+    memory: () => residentMegabytes(gateway.pid),
+    async close() {
+      await gateway.stop();
+      cluster.closeAllConnections();
+      cluster.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+  await vi.waitFor(() => submitTo(target), { timeout: 30_000, interval: 50 });
+  reached.length = 0;
+  return target;
+}
+
+/** Sends a small statement. @throws when it is not served */
+async function submitTo({ url }: Pick<Target, 'url'>): Promise<void> {
+  const response = await fetch(`${url}/v1/statement`, {
+    method: 'POST',
+    headers: { 'X-Engine-User': 'other' },
+    body: 'SELECT 1',
+    signal: AbortSignal.timeout(20_000),
+  });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${text}`);
+  const { error } = JSON.parse(text) as { error?: { message: string } };
+  if (error !== undefined) throw new Error(error.message);
+}
+
+/** Another client, which sends statements one after the other while a test does its worst. */
+export class OtherClient {
+  readonly #target: Target;
+  #served = 0;
+  #slowest = 0;
+  #stopped = false;
+  #failure: unknown = null;
+  readonly #work: Promise<void>;
+
+  constructor(target: Target) {
+    this.#target = target;
+    this.#work = this.#run();
+  }
+
+  /** Ends it. @throws when one of its statements was not served */
+  async stop(): Promise<{ readonly served: number; readonly slowestMs: number }> {
+    this.#stopped = true;
+    await this.#work;
+    if (this.#failure !== null) throw this.#failure;
+    return { served: this.#served, slowestMs: this.#slowest };
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopped && this.#failure === null) {
+      const startedAt = performance.now();
+      await submitTo(this.#target).catch((error: unknown) => {
+        this.#failure = error;
+      });
+      this.#slowest = Math.max(this.#slowest, performance.now() - startedAt);
+      this.#served++;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+/** A connection that sends what it is told, and keeps what comes back. */
+export class RawConnection {
+  readonly socket: Socket;
+  received = '';
+  /** Whether the other side ended or reset it. */
+  closed = false;
+
+  constructor(port: number) {
+    this.socket = connect(port, '127.0.0.1');
+    this.socket.on('data', (chunk) => {
+      this.received += chunk.toString('latin1');
+    });
+    this.socket.on('error', () => undefined);
+    this.socket.on('close', () => {
+      this.closed = true;
+    });
+  }
+
+  /** Statuses of the answers so far. */
+  get statuses(): readonly number[] {
+    return [...this.received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]));
+  }
+
+  async open(): Promise<this> {
+    if (this.socket.connecting) await once(this.socket, 'connect');
+    return this;
+  }
+
+  send(bytes: string | Buffer): void {
+    this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
+  }
+}
+
+/** A cluster that answers statements at once, and `/ui/endless` with as many bytes as are taken. */
+async function startCluster(reached: { request: string; body: string }[]): Promise<Server> {
+  const server = createServer({ maxHeaderSize: 2 * 1024 ** 2 }, (request, response) => {
+    const { method = '', url = '' } = request;
+    if (url === '/v1/info') {
+      response.setHeader('content-type', 'application/json');
+      response.end(
+        JSON.stringify({ nodeVersion: { version: '1' }, environment: 'a', coordinator: true, starting: false }),
+      );
+      return;
+    }
+    if (url.startsWith('/ui/endless')) {
+      const chunk = Buffer.alloc(65_536, 'x');
+      const more = () => {
+        while (response.write(chunk));
+      };
+      response.on('drain', more);
+      more();
+      return;
+    }
+    const chunks: Buffer[] = [];
+    request.on('error', () => undefined);
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const body = Buffer.concat(chunks).toString('latin1');
+      reached.push({ request: `${method} ${url}`, body: body.slice(0, 1000) });
+      if (reached.length > 1000) reached.shift();
+      const id = '20260101_000000_00000_abuse';
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ id, infoUri: '', stats: { state: 'FINISHED' }, size: body.length }));
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
