@@ -5,7 +5,7 @@ import type { Clock, Random } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { explainNoCluster } from '../routing/clusterChoice.ts';
 import { ClusterChooser } from '../routing/clusterChooser.ts';
-import { splitClusterKey } from '../routing/clusterKey.ts';
+import { type PrefixedTarget, splitClusterKey } from '../routing/clusterKey.ts';
 import { backTo, decideExternally, decideGroup, type GroupDecision } from '../routing/groupDecision.ts';
 import {
   hasDotSegments,
@@ -177,34 +177,33 @@ class QueryDataPlane implements DataPlane {
   }
 
   handles(rawUrl: string): boolean {
-    const target = this.#targetOf(rawUrl)?.target;
-    return target !== undefined && this.#context.paths.kindOf(target.path) !== null;
+    const target = splitTarget(rawUrl);
+    return target !== null && this.#context.paths.kindOf((this.#prefixOf(target)?.target ?? target).path) !== null;
   }
 
-  /** The request target, with the key of a cluster taken off its path. */
-  #targetOf(rawUrl: string): { readonly key: string | null; readonly target: RequestTarget } | null {
-    const target = splitTarget(rawUrl);
-    if (target === null) return null;
-    return (this.#context.prefixes === null ? null : splitClusterKey(target)) ?? { key: null, target };
+  /** The key of a cluster in front of the path; null where none is looked for. */
+  #prefixOf(target: RequestTarget): PrefixedTarget | null {
+    return this.#context.prefixes === null ? null : splitClusterKey(target);
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const asked = this.#targetOf(request.url ?? '');
-    const pathKind = asked === null ? null : this.#context.paths.kindOf(asked.target.path);
-    if (asked === null || pathKind === null) {
+    const sent = splitTarget(request.url ?? '');
+    const prefixed = sent === null ? null : this.#prefixOf(sent);
+    const target = prefixed?.target ?? sent;
+    const pathKind = target === null ? null : this.#context.paths.kindOf(target.path);
+    if (target === null || pathKind === null) {
       answer(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');
       return;
     }
-    const { key, target } = asked;
     const method = request.method ?? '';
-    const isSubmission = key === null && method === 'POST' && this.#context.paths.isSubmissionPath(target.path);
+    const isSubmission = prefixed === null && method === 'POST' && this.#context.paths.isSubmissionPath(target.path);
     const proxied: ProxiedRequest = {
       request,
       response,
       method,
       target,
       rawTarget: target.query === null ? target.path : `${target.path}?${target.query}`,
-      clusterKey: key,
+      clusterKey: prefixed?.key ?? null,
       pathKind,
       statementPath: pathKind === 'statement' && this.#context.paths.statementPathOf(target.path) !== null,
       kind: kindOf(pathKind, isSubmission),

@@ -12,7 +12,7 @@ export type PrefixRoute =
   | { readonly to: 'owner'; readonly queryId: string; readonly owner: QueryOwner }
   | { readonly to: 'cluster'; readonly cluster: ClusterEntry }
   | { readonly to: 'refusal'; readonly refusal: Refusal }
-  /** The same path without the key. */
+  /** The same path without the key; relative, as a proxy in front may have taken a prefix of its own off. */
   | { readonly to: 'redirect'; readonly location: string };
 
 /** Methods of the URLs that carry a key: clients poll, cancel, download and acknowledge with these. */
@@ -36,13 +36,13 @@ export function routeByPrefix(
   }
   if (pathKind === 'other') {
     if (isBelow(target.path, '/v1/spooled')) return routeSegment(context, keys, key);
-    return isBelow(target.path, '/oauth2') ? { to: 'redirect', location: proxied.rawTarget } : notOfAQuery();
+    return isBelow(target.path, '/oauth2') ? withoutKey(proxied) : notOfAQuery();
   }
   // Only pages of the web interface name their query in the query string.
   const id = recognizeQueryId(context.paths, pathKind, target.path, pathKind === 'ui' ? target.query : null);
   if (id === null) {
     // Pages load scripts and styles relative to themselves.
-    return pathKind === 'ui' && method !== 'DELETE' ? { to: 'redirect', location: proxied.rawTarget } : notOfAQuery();
+    return pathKind === 'ui' && method !== 'DELETE' ? withoutKey(proxied) : notOfAQuery();
   }
   return isPlausible(id) ? routeQuery(context, keys, key, id) : refused(unknownQuery(id));
 }
@@ -83,6 +83,11 @@ function routeSegment(
 
 function isBelow(path: string, base: string): boolean {
   return path.startsWith(base) && path.charCodeAt(base.length) === 47;
+}
+
+function withoutKey({ target, rawTarget }: Pick<ProxiedRequest, 'target' | 'rawTarget'>): PrefixRoute {
+  const depth = target.path.split('/').length - 1;
+  return { to: 'redirect', location: '../'.repeat(depth) + rawTarget.slice(1) };
 }
 
 function refused(refusal: Refusal): PrefixRoute {

@@ -113,6 +113,8 @@ describe('what may be asked with a key', () => {
     ['GET', '/v1/spooled/ack/AbC-_0', 'a'],
     // What a page of the interface loads, and a handshake, go the usual way.
     ['GET', '/ui/vendor/x.js?v=1', 307],
+    ['GET', '/ui', 307],
+    ['GET', '/ui/', 307],
     ['GET', '/oauth2/callback?state=x', 307],
     ['POST', '/v1/statement', 405],
     ['POST', `/v1/statement/executing/${id}/y/1`, 405],
@@ -146,7 +148,12 @@ describe('what may be asked with a key', () => {
     expect(answer.headers['x-name'] ?? answer.status).toBe(expected);
     expect(seen).toEqual(expected === 'a' ? [`${method} ${path}`] : []);
     expect(other).toEqual([]);
-    if (expected === 307) expect(answer.headers.location).toBe(path);
+    if (expected === 307) {
+      for (const outer of ['', '/sql']) {
+        const url = new URL(answer.headers.location!, `https://gateway${outer}/${a}${path}`);
+        expect(url.href).toBe(`https://gateway${outer}${path}`);
+      }
+    }
     if (expected === 405 && method !== 'PATCH') expect(answer.headers.allow).toBe('GET, HEAD, DELETE, OPTIONS');
   });
 

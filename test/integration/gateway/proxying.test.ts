@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { RE2JS } from 're2js';
 import { afterEach, describe, expect, test } from 'vitest';
 import { closeAll, clusterAt, freePort, startGateway, startServer, until } from '../../support/gateway.ts';
@@ -213,16 +213,35 @@ describe('bodies', () => {
     expect(valuesOf(engine.seen[1]!.rawHeaders, 'transfer-encoding')).toEqual(['chunked']);
   });
 
-  test('compressed ones pass untouched both ways', async () => {
-    const packed = gzipSync(randomBytes(1000).toString('hex'));
+  test.each([
+    ['PUT', '/v1/info', 'gzip', gzipSync],
+    ['GET', '/v1/statement/executing/20261121_015745_00000_kvhrm/y/1', 'gzip', gzipSync],
+    ['GET', '/v1/statement/executing/20261121_015745_00000_kvhrm/y/1', 'br', brotliCompressSync],
+    ['GET', '/v1/query/20261121_015745_00000_kvhrm', 'zstd', zstdCompressSync],
+    ['GET', '/ui/api/stats', 'deflate', deflateSync],
+    ['GET', '/v1/spooled/download/x', 'gzip, br', (bytes: Buffer) => brotliCompressSync(gzipSync(bytes))],
+    ['GET', '/v1/spooled/download/x', 'own-code', (bytes: Buffer) => bytes],
+    ['POST', '/v1/statement', 'zstd', zstdCompressSync],
+  ] as const)('compressed ones pass untouched: %s %s, %s', async (method, path, encoding, compress) => {
+    const packed = compress(randomBytes(20_000));
+    const seen: { accepts: string | undefined; body: Buffer }[] = [];
     const engine = await startServer((request, response) => {
-      void buffer(request).then((body) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(body));
+      void buffer(request).then((body) => {
+        seen.push({ accepts: request.headers['accept-encoding'], body });
+        const type = { 'content-type': 'application/octet-stream', 'content-encoding': encoding };
+        response.writeHead(200, type).end(packed);
+      });
     });
     const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
-    const answer = await send(gateway.url, '/v1/info', { method: 'PUT', body: packed });
-    expect(answer.headers['content-encoding']).toBe('gzip');
-    expect(gunzipSync(answer.body)).toEqual(gunzipSync(packed));
+    const sent = method === 'GET' ? {} : { body: packed };
+    const headers = ['Accept-Encoding', 'gzip, br;q=0.5', 'Content-Encoding', encoding];
+    const answer = await send(gateway.url, path, { method, headers, ...sent });
+    expect([answer.status, answer.headers['content-encoding']]).toEqual([200, encoding]);
     expect(answer.body.equals(packed)).toBe(true);
+    expect(seen).toHaveLength(1);
+    if (method !== 'GET') expect(seen[0]!.body.equals(packed)).toBe(true);
+    // Submissions are answered plainly, so that the query id can be read.
+    expect(seen[0]!.accepts).toBe(method === 'POST' ? undefined : 'gzip, br;q=0.5');
   });
 
   test('over the limit: 413, announced or not', async () => {
