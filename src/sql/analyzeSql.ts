@@ -40,22 +40,16 @@ const NO_LITERAL_ID = 'Unable to route kill_query procedures where the first arg
  */
 export function analyzeSql(text: string, context: SqlContext): SqlVerdict {
   try {
-    const first = analyzeText(text, context, null);
-    return 'executed' in first ? (analyzeText(first.executed, context, first) as SqlVerdict) : first;
+    const first = analyzeText(text, context, true);
+    if (typeof first !== 'string') return first;
+    return analyzeText(first, context, false) as SqlVerdict;
   } finally {
     releaseTokens();
   }
 }
 
-/** The text that EXECUTE runs, and what its parameters stand for. */
-interface Execution {
-  readonly executed: string;
-  /** Null for values that are no strings. */
-  readonly values: readonly (string | null)[];
-}
-
-/** One statement's verdict; or the statement that EXECUTE runs instead, unless `within` one already. */
-function analyzeText(text: string, context: SqlContext, within: Execution | null): SqlVerdict | Execution {
+/** One statement's verdict; with `expand`, the text that EXECUTE runs instead. */
+function analyzeText(text: string, context: SqlContext, expand: boolean): SqlVerdict | string {
   const parser = new Parser(text);
   try {
     singleStatement(parser);
@@ -65,19 +59,15 @@ function analyzeText(text: string, context: SqlContext, within: Execution | null
     return verdict({ ...noNames, errorMessage: errorText(parser) }, '', '', text, null);
   }
   const statement = parser.statement;
-  if (within === null && parser.executed >= 0 && (statement === 'Execute' || statement === 'ExecuteImmediate')) {
-    const executed =
-      statement === 'ExecuteImmediate'
-        ? (stringValue(parser, parser.executed) ?? '')
-        : context.prepared.get(originalName(parser, parser.executed));
-    if (executed === undefined) return verdict(noNames, statement, '', text, null);
-    return { executed, values: parser.values.map((token) => (token < 0 ? null : stringValue(parser, token))) };
+  if (expand && parser.executed >= 0 && (statement === 'Execute' || statement === 'ExecuteImmediate')) {
+    if (statement === 'ExecuteImmediate') return stringValue(parser, parser.executed) ?? '';
+    return context.prepared.get(originalName(parser, parser.executed)) ?? verdict(noNames, statement, '', text, null);
   }
   let names = referencedNames(parser, context);
   let queryId: string | null = null;
   if (names.errorMessage === null && callsKillQuery(parser, context)) {
-    const { queryIdToken, queryIdParameter } = parser.call;
-    queryId = queryIdToken < 0 ? (within?.values[queryIdParameter] ?? null) : stringValue(parser, queryIdToken);
+    const token = parser.call.queryIdToken;
+    queryId = token < 0 ? null : stringValue(parser, token);
     if (queryId === null) names = { ...names, errorMessage: NO_LITERAL_ID };
   }
   return verdict(names, statement, resourceGroupQueryType(statement, parser.analyzed), text, queryId);

@@ -69,13 +69,8 @@ export class Parser {
   readonly scope = new Map<string, number>();
   /** For EXECUTE: token of the statement's name; for EXECUTE IMMEDIATE: token of its text. -1 for others. */
   executed = -1;
-  /** For EXECUTE … USING: tokens of the values in order; -1 for those that are no strings. */
-  readonly values: number[] = [];
-  /**
-   * For CALL: token of the literal that names the query, where there is one; or else the position of the `?` that stands
-   * for it among those of the statement. -1 for none.
-   */
-  readonly call = { nameToken: -1, nameParts: 0, queryIdToken: -1, queryIdParameter: -1 };
+  /** For CALL: token of the literal that names the query, where there is one; see `callArguments`. */
+  readonly call = { nameToken: -1, nameParts: 0, queryIdToken: -1 };
   /**
    * Token that errors are reported at instead of where they are. The engine's parser looks ahead over all of `IN (…)`, as
    * IN may follow an expression too; if that fails it takes the expression as finished before IN. `UNBLAMED` for none;

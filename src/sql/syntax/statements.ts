@@ -15,7 +15,7 @@ import { describe, show } from './show.ts';
 const {
   ALTER, ANALYZE, AND, AS, AT_SIGN, CALL, COMMA, COMMENT, COMMIT, CREATE, DEALLOCATE, DELETE, DENY, DESC,
   DESCRIBE, DISTRIBUTED, DOT, DROP, EOF, EQ, EXECUTE, EXPLAIN, FORMAT, FROM, GRANT, GRAPHVIZ, IMMEDIATE, INSERT,
-  INTO, IO, JSON_WORD, LOGICAL, LPAREN, MATCHED, MATERIALIZED, MERGE, NOT, ON, PREPARE, QUESTION_MARK, REFRESH, RESET, REVOKE,
+  INTO, IO, JSON_WORD, LOGICAL, LPAREN, MATCHED, MATERIALIZED, MERGE, NOT, ON, PREPARE, REFRESH, RESET, REVOKE,
   ROLLBACK, RPAREN, SELECT, SESSION, SET, SHOW, START, STRING, TABLE, TEXT, THEN, TRANSACTION, TRUNCATE, TYPE,
   UESCAPE, UNICODE_STRING, UPDATE, USE, USING, VALIDATE, VALUES, VERBOSE, VIEW, WHEN, WHERE, WITH, WORK,
 } = T;
@@ -298,17 +298,16 @@ function call(p: Parser): string {
   const nameParts = p.names[p.names.length - 1] as number;
   p.expect(LPAREN);
   let first = true;
-  /** Where the argument that names the query begins, and ends; -1 for none. */
-  let idStart = -1;
-  let idEnd = -1;
+  let byPosition = -1;
+  let byName = -1;
   if (p.kind !== RPAREN) {
     do {
       const token = p.pos;
       const named = argument(p);
-      if (named ? p.identifierValue(token) === 'query_id' : first) {
-        idStart = named ? token + 2 : token;
-        idEnd = p.pos;
-      }
+      const literal = stringArgument(p, named ? token + 2 : token);
+      if (named) {
+        if (p.identifierValue(token) === 'query_id') byName = literal;
+      } else if (first) byPosition = literal;
       first = false;
     } while (p.accept(COMMA));
   }
@@ -316,40 +315,23 @@ function call(p: Parser): string {
   if (p.call.nameToken < 0) {
     p.call.nameToken = nameToken;
     p.call.nameParts = nameParts;
-    if (idStart >= 0) {
-      p.call.queryIdToken = stringBetween(p, idStart, idEnd);
-      p.call.queryIdParameter = parameterBetween(p, idStart, idEnd);
-    }
+    p.call.queryIdToken = byName >= 0 ? byName : byPosition;
   }
   return 'Call';
 }
 
-/** Token of the string that an expression is, parentheses aside; -1 for anything else. */
-function stringBetween(p: Parser, from: number, to: number): number {
-  const [start, end] = withoutParentheses(p, from, to);
-  const kind = p.kinds[start];
-  if (kind === STRING) return end === start + 1 ? start : -1;
-  if (kind !== UNICODE_STRING) return -1;
-  return end === start + 1 || (end === start + 3 && p.kinds[start + 1] === UESCAPE) ? start : -1;
-}
-
-/** Position of the `?` that an expression is, parentheses aside, among those of the text; -1 for anything else. */
-function parameterBetween(p: Parser, from: number, to: number): number {
-  const [start, end] = withoutParentheses(p, from, to);
-  if (end !== start + 1 || p.kinds[start] !== QUESTION_MARK) return -1;
-  let position = 0;
-  for (let token = 0; token < start; token += 1) if (p.kinds[token] === QUESTION_MARK) position += 1;
-  return position;
-}
-
-function withoutParentheses(p: Parser, from: number, to: number): readonly [start: number, end: number] {
-  let start = from;
-  let end = to;
+/** Token of the string that an argument from `token` to the present place is, parentheses aside; -1 for anything else. */
+function stringArgument(p: Parser, token: number): number {
+  let start = token;
+  let end = p.pos;
   while (p.kinds[start] === LPAREN && p.kinds[end - 1] === RPAREN) {
     start += 1;
     end -= 1;
   }
-  return [start, end];
+  const kind = p.kinds[start];
+  if (kind === STRING) return end === start + 1 ? start : -1;
+  if (kind !== UNICODE_STRING) return -1;
+  return end === start + 1 || (end === start + 3 && p.kinds[start + 1] === UESCAPE) ? start : -1;
 }
 
 function execute(p: Parser): string {
@@ -359,13 +341,7 @@ function execute(p: Parser): string {
   const token = p.pos;
   if (immediate && atString(p)) string(p);
   else p.identifier();
-  if (p.accept(USING)) {
-    do {
-      const start = p.pos;
-      expression(p);
-      p.values.push(stringBetween(p, start, p.pos));
-    } while (p.accept(COMMA));
-  }
+  if (p.accept(USING)) expressionList(p);
   p.executed = token;
   return immediate ? 'ExecuteImmediate' : 'Execute';
 }

@@ -83,18 +83,7 @@ describe('a call of kill_query reaches the cluster of the query it names', () =>
     ],
     ['in unicode', (id) => ({ body: `CALL system.runtime.kill_query(U&'${id.replaceAll('_', '\\005f')}')` })],
     ['at once', (id) => ({ body: `EXECUTE IMMEDIATE 'CALL system.runtime.kill_query(''${id}'')'` })],
-    [
-      'at once, bound',
-      (id) => ({ body: `EXECUTE IMMEDIATE 'CALL system.runtime.kill_query(?, ?)' USING '${id}', 'x'` }),
-    ],
     ['prepared', (id) => ({ body: 'EXECUTE k', headers: prepared(encodeURIComponent(call(id))) })],
-    [
-      'prepared and bound',
-      (id) => ({
-        body: `execute k using '${id}'`,
-        headers: prepared(encodeURIComponent('CALL system.runtime.kill_query(?)')),
-      }),
-    ],
     [
       'prepared, wholly encoded',
       (id) => ({

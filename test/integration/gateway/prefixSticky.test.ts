@@ -150,7 +150,7 @@ describe('what may be asked with a key', () => {
     expect(other).toEqual([]);
     if (expected === 307) {
       for (const outer of ['', '/sql']) {
-        const url = new URL(answer.headers.location!, `https://gateway${outer}/${a}${path}`);
+        const url = new URL(String(answer.headers.location), `https://gateway${outer}/${a}${path}`);
         expect(url.href).toBe(`https://gateway${outer}${path}`);
       }
     }

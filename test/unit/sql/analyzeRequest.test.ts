@@ -97,22 +97,3 @@ test.each([
 ])('statement path %s: %s', (path, expected) => {
   expect(isStatementPath(path, ['/v1/statement'])).toBe(expected);
 });
-
-const killed = '20261121_015745_00001_kvhrm';
-test.each([
-  ['EXECUTE k USING ?', 'CALL system.runtime.kill_query(?, ?)', null],
-  [`EXECUTE k USING '${killed}', 'because'`, 'CALL system.runtime.kill_query(?, ?)', killed],
-  [`EXECUTE k USING 'because', ('${killed}')`, 'CALL system.runtime.kill_query(message => ?, query_id => (?))', killed],
-  [`EXECUTE k USING U&'${killed.replace('k', '\\006b')}'`, 'CALL system.runtime.kill_query(?)', killed],
-  [`EXECUTE k USING 'a' || 'b'`, 'CALL system.runtime.kill_query(?)', null],
-  [`EXECUTE k USING 7, '${killed}'`, 'CALL system.runtime.kill_query(?, ?)', null],
-  ['EXECUTE k', 'CALL system.runtime.kill_query(?)', null],
-  [`EXECUTE k USING '${killed}'`, 'CALL system.runtime.kill_query(lower(?))', null],
-  [`EXECUTE k USING '${killed}'`, 'CALL other.runtime.kill_query(?)', null],
-])('%s of %s kills %s', (text, prepared, queryId) => {
-  const verdict = requestAnalysis(settings)(
-    post(text, ['X-Engine-Prepared-Statement', `k=${encodeURIComponent(prepared)}`]),
-  );
-  expect(verdict.queryId).toBe(queryId);
-  expect(verdict.queryType).toBe('Call');
-});
