@@ -18,6 +18,8 @@ export const ldapAvailable = requireComponent('slapd', slapd !== undefined, 'ins
 /** A real LDAP server with the tree that it was given. */
 export interface LdapTestServer {
   readonly port: number;
+  /** Port of ldaps; null without a certificate. */
+  readonly tlsPort: number | null;
   readonly adminDn: string;
   readonly adminPassword: string;
   stop(): Promise<void>;
@@ -26,7 +28,7 @@ export interface LdapTestServer {
 /**
  * Starts slapd on a free port with a database of its own below dc=example,dc=com.
  * @param ldif entries below that
- * @param tls PEM files of a certificate and its key: then StartTLS is offered
+ * @param tls PEM files of a certificate and its key: then StartTLS is offered, and ldaps on a port of its own
  */
 export async function startLdapServer(ldif: string, tls?: { cert: string; key: string }): Promise<LdapTestServer> {
   const folder = mkdtempSync(join(tmpdir(), 'slapd-'));
@@ -63,11 +65,14 @@ export async function startLdapServer(ldif: string, tls?: { cert: string; key: s
   );
   execFileSync(slapd ?? '', ['-T', 'add', '-f', config, '-l', entries]);
   const port = await freePort();
-  const child = spawn(slapd ?? '', ['-f', config, '-h', `ldap://127.0.0.1:${port}`, '-d', '0'], { stdio: 'ignore' });
+  const tlsPort = tls === undefined ? null : await freePort();
+  const listeners = [`ldap://127.0.0.1:${port}`, ...(tlsPort === null ? [] : [`ldaps://127.0.0.1:${tlsPort}`])];
+  const child = spawn(slapd ?? '', ['-f', config, '-h', listeners.join(' '), '-d', '0'], { stdio: 'ignore' });
   const ended = once(child, 'exit');
   await reachable(port);
   return {
     port,
+    tlsPort,
     adminDn,
     adminPassword,
     async stop() {

@@ -1,4 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import {
   Client,
   type ClientOptions,
@@ -26,11 +28,13 @@ const refusedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
 export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
   readonly #settings: LdapSettings;
   readonly #options: ClientOptions;
+  readonly #tls: ConnectionOptions;
   #open = 0;
 
-  private constructor(settings: LdapSettings, options: ClientOptions) {
+  private constructor(settings: LdapSettings, options: ClientOptions, tls: ConnectionOptions) {
     this.#settings = settings;
     this.#options = options;
+    this.#tls = tls;
   }
 
   /**
@@ -38,16 +42,26 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
    * @throws GatewayError EG_IMPOSSIBLE when the trust store cannot be used
    */
   static async create(settings: LdapSettings): Promise<LdapServer> {
-    const { ldapHost, ldapPort, useSsl, useTls, ldapTrustStorePath } = settings;
+    const { ldapHost, ldapPort, useSsl, ldapTrustStorePath } = settings;
     const host = ldapHost.includes(':') ? `[${ldapHost}]` : ldapHost;
     const ca = ldapTrustStorePath === null ? null : await readAuthorities(ldapTrustStorePath);
-    const tlsOptions = ca === null ? {} : { ca };
-    return new LdapServer(settings, {
-      url: `${useSsl ? 'ldaps' : 'ldap'}://${host}:${ldapPort}`,
-      timeout: TIMEOUT_MS,
-      connectTimeout: TIMEOUT_MS,
-      ...(useSsl || useTls ? { tlsOptions } : {}),
-    });
+    const tls: ConnectionOptions = {
+      // StartTLS takes over a socket that does not know the name it was opened with.
+      host: ldapHost,
+      ...(isIP(ldapHost) === 0 ? { servername: ldapHost } : {}),
+      ...(ca === null ? {} : { ca }),
+    };
+    return new LdapServer(
+      settings,
+      {
+        url: `${useSsl ? 'ldaps' : 'ldap'}://${host}:${ldapPort}`,
+        timeout: TIMEOUT_MS,
+        connectTimeout: TIMEOUT_MS,
+        // Options of TLS make the client begin with it, which StartTLS does not.
+        ...(useSsl ? { tlsOptions: tls } : {}),
+      },
+      tls,
+    );
   }
 
   /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is away */
@@ -118,7 +132,8 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     this.#open++;
     const client = new Client(this.#options);
     try {
-      if (this.#settings.useTls) await client.startTLS(this.#options.tlsOptions ?? {});
+      // Options of its own: the client writes the socket into them.
+      if (this.#settings.useTls) await inTime(client.startTLS({ ...this.#tls }));
       return await use(client);
     } catch (error) {
       throw away(error);
@@ -145,9 +160,29 @@ export function fillDn(pattern: string, name: string): string {
   return pattern.replaceAll(USER_MARK, () => escaped);
 }
 
+/** Codes of Node.js for certificates that are not accepted (https://nodejs.org/api/tls.html#x509-certificate-error-codes). */
+const certificateError =
+  /^(CERT_|CRL_|ERR_TLS_CERT_|DEPTH_ZERO_|SELF_SIGNED_CERT|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE))/;
+
 function away(cause: unknown): GatewayError {
-  const message = 'The LDAP server does not answer properly; try again soon.';
+  const code = String((cause as { code?: unknown } | null)?.code ?? '');
+  const message = certificateError.test(code)
+    ? `The LDAP server's certificate is not accepted (${code}): ldapTrustStorePath must hold its authority, and ldapHost be a name in it.`
+    : 'The LDAP server does not answer properly; try again soon.';
   return new GatewayError('EG_IDENTITY_UNAVAILABLE', message, { cause });
+}
+
+/** The client bounds its requests, not the handshake of TLS. */
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no TLS within ${TIMEOUT_MS} ms`)), TIMEOUT_MS);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 async function readAuthorities(path: string): Promise<string> {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
+import { certificateFolder, hasOpenssl } from '../../../support/certificates.ts';
 import { type LdapTestServer, ldapAvailable, startLdapServer } from '../../../support/ldapServer.ts';
 import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
 
@@ -157,6 +158,71 @@ presetUsers:
     expect((await login(refused, 'marie', 'radium')).status).toBe(503);
     expect(refused.logged.join('\n')).toContain('the server refuses ldapAdminBindDn');
     await refused.close();
+  });
+
+  describe.skipIf(!hasOpenssl)('over TLS', () => {
+    const certificates = certificateFolder();
+    const trusted = certificates.authority('trusted');
+    const stranger = certificates.authority('stranger');
+    let secure: LdapTestServer;
+    let elsewhere: LdapTestServer;
+    beforeAll(async () => {
+      const here = trusted.issue(['IP:127.0.0.1', 'DNS:localhost']);
+      const other = trusted.issue(['DNS:ldap.example']);
+      secure = await startLdapServer(tree, { cert: here.file, key: here.file });
+      elsewhere = await startLdapServer(tree, { cert: other.file, key: other.file });
+    });
+    afterAll(async () => {
+      await secure?.stop();
+      await elsewhere?.stop();
+      certificates.dispose();
+    });
+
+    const over = (way: string, server: LdapTestServer, trust: string | null) => {
+      const port = way === 'StartTLS' ? server.port : (server.tlsPort ?? 0);
+      const lines = [way === 'StartTLS' ? 'useTls: true' : 'useSsl: true', ...bySearch];
+      if (trust !== null) lines.push(`ldapTrustStorePath: ${trust}`);
+      return startApi({ access: settings(file('tls.yaml', lines, port)), accessDependencies: { environment } });
+    };
+
+    test.each(['StartTLS', 'ldaps'])('by %s, at once and one after the other', async (way) => {
+      const api = await over(way, secure, trusted.file);
+      const logins = await Promise.all(Array.from({ length: 6 }, () => login(api, 'marie', 'radium')));
+      expect(logins.map(({ status }) => status)).toEqual(logins.map(() => 200));
+      expect(await rolesOf(api, logins[0]?.json().data.token)).toEqual(['ADMIN', 'API']);
+      expect((await login(api, 'lise', 'fission')).status).toBe(200);
+      expect((await login(api, 'marie', 'wrong')).status).toBe(401);
+      await api.close();
+    });
+
+    test.each([
+      ['StartTLS', 'another authority', () => secure, () => stranger.file, 'UNABLE_TO_'],
+      ['ldaps', 'another authority', () => secure, () => stranger.file, 'UNABLE_TO_'],
+      ['StartTLS', "only the system's authorities", () => secure, () => null, 'UNABLE_TO_'],
+      ['ldaps', "only the system's authorities", () => secure, () => null, 'UNABLE_TO_'],
+      [
+        'StartTLS',
+        'the certificate of another host',
+        () => elsewhere,
+        () => trusted.file,
+        'ERR_TLS_CERT_ALTNAME_INVALID',
+      ],
+      ['ldaps', 'the certificate of another host', () => elsewhere, () => trusted.file, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    ])('by %s, not with %s', async (way, _why, server, trust, code) => {
+      const api = await over(way, server(), trust());
+      const answer = await login(api, 'marie', 'radium');
+      expect([answer.status, answer.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
+      expect(answer.json().msg).toContain("The LDAP server's certificate is not accepted");
+      expect(answer.json().msg).toContain(code);
+      expect(api.logged.join('\n')).not.toContain('radium');
+      await api.close();
+    });
+
+    test('by StartTLS, not without it where the server has none', async () => {
+      const api = await over('StartTLS', ldap, trusted.file);
+      expect((await login(api, 'marie', 'radium')).status).toBe(503);
+      await api.close();
+    });
   });
 
   test.each([
