@@ -1,8 +1,10 @@
 import type { Knex } from 'knex';
+import { LRUCache } from 'lru-cache';
+import { GatewayError } from '../model/errors.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fitRecord } from './historyText.ts';
-import type { Fence, HistoryFilter, QueryHistoryRepository, QueryRecord } from './store.ts';
+import type { Fence, HistoryFilter, HistoryPage, QueryHistoryRepository, QueryRecord } from './store.ts';
 
 interface Row {
   readonly query_id: string;
@@ -17,8 +19,13 @@ interface Row {
   readonly decision: string | null;
 }
 
-/** Up to here `total` is exact; beyond, it stays at this number: counting ten million rows would take seconds. */
-export const TOTAL_BOUND = 1_000_000;
+/**
+ * Up to here `total` is exact, and pages can be asked for by number; beyond, it stays at this number. Counting and
+ * passing over so many rows of an index takes hundredths of a second, over ten million seconds.
+ */
+export const TOTAL_BOUND = 100_000;
+/** How long it is believed that there are more, in milliseconds: only the retention makes them fewer. */
+const BEYOND_MS = 60_000;
 
 const fromRow = (row: Row): QueryRecord => ({
   queryId: row.query_id,
@@ -59,9 +66,16 @@ function filtered(knex: Knex, filter: HistoryFilter): Knex.QueryBuilder {
   return query;
 }
 
+const newestFirst = [
+  { column: 'h.created', order: 'desc' },
+  { column: 'h.query_id', order: 'desc' },
+];
+
 /** `query_history` and `eg_query_decisions`. */
 export class KnexQueryHistoryRepository implements QueryHistoryRepository {
   private readonly database: Database;
+  /** Filters that more rows fit than are counted: counting them again and again would tell nothing new. */
+  private readonly beyond = new LRUCache<string, true>({ max: 1000, ttl: BEYOND_MS });
 
   constructor(database: Database) {
     this.database = database;
@@ -83,36 +97,42 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
     });
   }
 
-  find(
-    filter: HistoryFilter,
-    page: { offset: number; limit: number },
-  ): Promise<{ total: number; records: readonly QueryRecord[] }> {
+  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly QueryRecord[] }> {
+    const { offset, limit, after } = page;
     return this.database.run(async (knex) => {
-      const bounded = filtered(knex, filter).select(knex.raw('1 as one')).limit(TOTAL_BOUND).as('bounded');
-      const counted = await knex.from(bounded).count({ total: '*' }).first();
-      const total = Number(counted?.total ?? 0);
-      if (page.limit <= 0 || page.offset >= total) return { total, records: [] };
-      // The page's ids first, by the index on `created`; long texts are read for the page's rows only.
-      const ids = filtered(knex, filter)
-        .select('h.query_id')
-        .orderBy([
-          { column: 'h.created', order: 'desc' },
-          { column: 'h.query_id', order: 'desc' },
-        ])
-        .limit(page.limit)
-        .offset(page.offset)
-        .as('p');
+      if (limit <= 0) return { total: await this.total(knex, filter), records: [] };
+      if (offset >= TOTAL_BOUND) {
+        const counted = await this.total(knex, filter);
+        if (counted < TOTAL_BOUND) return { total: counted, records: [] };
+        const message = `page reaches beyond row ${TOTAL_BOUND}: narrow the search by from and to, or go on with after.`;
+        throw new GatewayError('EG_MALFORMED', message, { field: 'page' });
+      }
+      // The page's ids first, by an index in its order; long texts are read for the page's rows only.
+      const ids = filtered(knex, filter).select('h.query_id').orderBy(newestFirst).limit(limit).offset(offset).as('p');
+      if (after !== undefined) {
+        ids.where('h.created', '<=', after.created);
+        ids.where((older) => older.where('h.created', '<', after.created).orWhere('h.query_id', '<', after.queryId));
+      }
       const rows: Row[] = await knex
         .from(ids)
         .join('query_history as h', 'h.query_id', 'p.query_id')
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
         .select('h.*', 'd.cluster', 'd.decision')
-        .orderBy([
-          { column: 'h.created', order: 'desc' },
-          { column: 'h.query_id', order: 'desc' },
-        ]);
-      return { total, records: rows.map(fromRow) };
+        .orderBy(newestFirst);
+      const isLast = after === undefined && rows.length < limit && (rows.length > 0 || offset === 0);
+      return { total: isLast ? offset + rows.length : await this.total(knex, filter), records: rows.map(fromRow) };
     });
+  }
+
+  /** Rows that fit, counted up to the bound. */
+  private async total(knex: Knex, filter: HistoryFilter): Promise<number> {
+    const key = JSON.stringify(filter);
+    if (this.beyond.has(key)) return TOTAL_BOUND;
+    const bounded = filtered(knex, filter).select(knex.raw('1 as one')).limit(TOTAL_BOUND).as('bounded');
+    const counted = await knex.from(bounded).count({ total: '*' }).first();
+    const total = Number(counted?.total ?? 0);
+    if (total === TOTAL_BOUND) this.beyond.set(key, true);
+    return total;
   }
 
   async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {

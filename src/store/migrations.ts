@@ -14,11 +14,11 @@ const allTables = [...sharedTables, ...ownTables];
 export async function migrate(database: Database, logger: Logger): Promise<void> {
   const { dialect } = database;
   if ((await missing(database)).length === 0) return;
-  const done = await database.migrateAlone((connection) => addMissing(connection, dialect));
+  const done = await database.migrateAlone((connection) => addMissing(connection, dialect, logger));
   if (done.length > 0) logger.info({ steps: done }, 'database migrated');
 }
 
-async function addMissing(connection: Knex, dialect: SqlDialect): Promise<readonly string[]> {
+async function addMissing(connection: Knex, dialect: SqlDialect, logger: Logger): Promise<readonly string[]> {
   const done: string[] = [];
   for (const definition of allTables) {
     if ((await dialect.columns(connection, definition.name)) !== null) continue;
@@ -38,6 +38,7 @@ async function addMissing(connection: Knex, dialect: SqlDialect): Promise<readon
   }
   for (const index of indexes) {
     if (await dialect.hasIndex(connection, index.table, index.name)) continue;
+    logger.info({ index: index.name }, 'making an index: on millions of rows this takes minutes');
     await connection.raw(`create index ${index.name} on ${index.table} (${index.columns})`);
     done.push(`index ${index.name}`);
   }

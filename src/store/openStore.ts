@@ -7,7 +7,7 @@ import { KnexEndedSessionRepository } from './endedSessionRepository.ts';
 import { type ExactMatchSelectorRepository, exactMatchSelectors } from './exactMatchSelectors.ts';
 import { storeError } from './failures.ts';
 import { KnexQueryHistoryRepository } from './historyRepository.ts';
-import { type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
+import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { KnexLeaderRepository } from './leaderRepository.ts';
 import { checkSchema, migrate } from './migrations.ts';
 import { type QueryCounts, queryCounts } from './queryCounts.ts';
@@ -20,6 +20,9 @@ import type { Dialect, Store } from './store.ts';
 
 /** `useSchema` is for a person's or a script's calls now and then. */
 const CONNECTIONS_TO_ANOTHER_DATABASE = 2;
+
+/** Longest statement of a migration: an index of a hundred million rows. */
+const MIGRATION_STATEMENT_MS = 2 * 3_600_000;
 
 /** What `openStore` needs. */
 export interface StoreOptions extends JdbcSettings {
@@ -116,11 +119,27 @@ export async function openStore(options: StoreOptions): Promise<KnexStore> {
       ? null
       : (name: string) => openDatabase({ ...target, database: name }, others, options.logger);
   try {
-    if (options.runMigrations) await migrate(database, options.logger);
+    if (options.runMigrations) await migrateWith(database, target, limits, options.logger);
     else await checkSchema(database);
     return new KnexStore(database, openOther);
   } catch (error) {
     await database.close();
     throw storeError(error);
+  }
+}
+
+/** Making an index of a long history takes longer than any other statement may. */
+async function migrateWith(
+  database: Database,
+  target: DatabaseTarget,
+  limits: DatabaseLimits,
+  logger: Logger,
+): Promise<void> {
+  if (target.dialect === 'sqlite') return migrate(database, logger);
+  const patient = openDatabase({ ...target, queryTimeoutMs: MIGRATION_STATEMENT_MS }, limits, logger);
+  try {
+    await migrate(patient, logger);
+  } finally {
+    await patient.close();
   }
 }

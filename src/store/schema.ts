@@ -117,8 +117,14 @@ export const ownTables: readonly TableDefinition[] = [
 export const indexes: readonly IndexDefinition[] = [
   { table: 'query_history', name: 'query_history_created_idx', columns: 'created' },
   { table: 'query_history', name: 'eg_query_history_user_idx', columns: 'user_name, created' },
+  // Without these a filter that few rows fit reads the whole history, and the counts by cluster do.
+  { table: 'query_history', name: 'eg_query_history_backend_idx', columns: 'backend_url, created' },
+  { table: 'query_history', name: 'eg_query_history_source_idx', columns: 'source, created' },
+  { table: 'query_history', name: 'eg_query_history_group_idx', columns: 'routing_group, created' },
+  { table: 'query_history', name: 'eg_query_history_external_idx', columns: 'external_url, created' },
   { table: 'eg_resources', name: 'eg_resources_backend_idx', columns: 'backend_name' },
   { table: 'eg_queries', name: 'eg_queries_created_idx', columns: 'created' },
   { table: 'eg_running_queries', name: 'eg_running_queries_cluster_idx', columns: 'cluster, last_seen' },
+  { table: 'eg_query_decisions', name: 'eg_query_decisions_cluster_idx', columns: 'cluster, created' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_created_idx', columns: 'created' },
 ];

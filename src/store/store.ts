@@ -108,16 +108,26 @@ export interface HistoryFilter {
   readonly to?: number;
 }
 
+/** Which of the rows found are wanted. */
+export interface HistoryPage {
+  /** Rows that are left out before the page; below the number to which totals are exact. */
+  readonly offset: number;
+  readonly limit: number;
+  /** Only rows after this one in the order; pages can go on from there to any depth. */
+  readonly after?: { readonly created: number; readonly queryId: string };
+}
+
 /** `query_history`. */
 export interface QueryHistoryRepository {
   /** Inserts a batch; rows whose id exists are left as they are. */
   insert(records: readonly QueryRecord[]): Promise<void>;
   get(queryId: string): Promise<QueryRecord | null>;
-  /** Newest first. */
-  find(
-    filter: HistoryFilter,
-    page: { offset: number; limit: number },
-  ): Promise<{ total: number; records: readonly QueryRecord[] }>;
+  /**
+   * Newest first.
+   * @returns `total`: rows that fit the filter, wherever the page is; exact up to a bound, at which it stays
+   * @throws GatewayError EG_MALFORMED for an offset beyond that bound that there may be rows at
+   */
+  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly QueryRecord[] }>;
   /** Deletes rows older than `before` in batches, as long as the fence holds (null: no fence); answers how many. */
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }

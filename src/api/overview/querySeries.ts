@@ -4,6 +4,7 @@ import type { QueryCounts } from '../../store/queryCounts.ts';
 export const MAX_INTERVALS = 240;
 
 const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 
 /** Queries by cluster and time. Times in milliseconds since 1970. */
 export interface QuerySeries {
@@ -35,7 +36,9 @@ export async function querySeries(
   const length = Math.ceil((minutes * MINUTE) / intervalMs);
   const from = to - length * intervalMs;
   const lines = new Map<string, number[]>();
-  for (const { start, cluster, backendUrl, count } of await counts.perInterval(from, intervalMs)) {
+  // The clocks of other replicas may be ahead.
+  const counted = await counts.perInterval({ from, to: to + HOUR, length: intervalMs });
+  for (const { start, cluster, backendUrl, count } of counted) {
     const name = cluster ?? names.get(backendUrl) ?? backendUrl;
     const line = lines.get(name) ?? new Array<number>(length).fill(0);
     lines.set(name, line);

@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import type { Clock } from '../../model/clock.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
-import type { HistoryFilter, QueryHistoryRepository, QueryRecord } from '../../store/store.ts';
+import type { HistoryFilter, HistoryPage, QueryHistoryRepository, QueryRecord } from '../../store/store.ts';
 import { visibleUser } from '../auth/guard.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { withoutNulls } from '../schemas.ts';
@@ -26,6 +27,9 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 /** Most points of a cluster's line; a longer time has longer intervals. */
 const MAX_POINTS = 48 * 60;
+/** Counts of long times may be as old as a tenth of the time between two points, at most a minute. */
+const MAX_AGE_SHARE = 10;
+const MAX_AGE = MINUTE;
 /** Most rows of a page. */
 export const MAX_PAGE = 2000;
 
@@ -54,6 +58,18 @@ const HistoryQuery = Type.Object({
   text: filterText,
   from: time,
   to: time,
+  after: Type.Optional(
+    Type.Union(
+      [
+        Type.Object({
+          captureTime: Type.Integer({ minimum: 0, maximum: 253_402_300_800_000 }),
+          queryId: Type.String({ maxLength: 1024 }),
+        }),
+        Type.Null(),
+      ],
+      { description: 'A row of the page before: only rows after it are found, however deep that is.' },
+    ),
+  ),
 });
 const checkQuery = compileCheck(HistoryQuery);
 
@@ -107,7 +123,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
         tags,
         summary: 'Finds queries of the history, newest first',
         description:
-          'Filters match exactly, but for `text`, a part of the query in any letter case; an empty one is none. Callers without ADMIN see their own queries. `total` is exact up to a million.',
+          'Filters match exactly, but for `text`, a part of the query in any letter case; an empty one is none. Callers without ADMIN see their own queries. `total` is exact up to 100,000, and so far pages reach; `after` reaches all rows.',
         ...bodyIsOptional,
         body: HistoryQuery,
         response: {
@@ -122,10 +138,28 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
       const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
       const user = await visibleUser(request);
       const filter = user === null ? filterOf(query) : { ...filterOf(query), user };
-      const { total, records } = await history.find(filter, { offset, limit });
+      const { total, records } = await history.find(filter, { offset, limit, ...afterOf(query) });
       return succeed(reply, { total, rows: records.map(historyRow) });
     },
   );
+
+  /** Counts of long times, which take the database seconds: asked for once, however many pages show them. */
+  const known = new LRUCache<number, Promise<readonly QueryCount[]>>({
+    max: 16,
+    perf: { now: () => clock.monotonic() },
+    ttlResolution: 0,
+  });
+  const figuresOf = (hours: number, length: number): Promise<readonly QueryCount[]> => {
+    // The clocks of other replicas may be ahead.
+    const count = () => counts.perInterval({ from: clock.now() - hours * HOUR, to: clock.now() + HOUR, length });
+    if (length === MINUTE) return count();
+    const counted = known.get(hours) ?? count();
+    if (!known.has(hours)) {
+      known.set(hours, counted, { ttl: Math.min(length / MAX_AGE_SHARE, MAX_AGE) });
+      counted.catch(() => known.delete(hours));
+    }
+    return counted;
+  };
 
   app.post(
     '/webapp/getDistribution',
@@ -143,7 +177,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
       const { latestHour } = sent(request, checkDistribution);
       const hours = latestHour ?? 1;
       const intervalMs = MINUTE * Math.max(1, Math.ceil((hours * 60) / MAX_POINTS));
-      const points = hours === 0 ? [] : await counts.perInterval(clock.now() - hours * HOUR, intervalMs);
+      const points = hours === 0 ? [] : await figuresOf(hours, intervalMs);
       return succeed(reply, {
         ...clusterCounts(table.current),
         ...figures(points, hours, namesByUrl(table.current)),
@@ -175,6 +209,11 @@ export function namesByUrl(table: RoutingTable): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const { name, proxyTo } of table.clusters.values()) if (!names.has(proxyTo)) names.set(proxyTo, name);
   return names;
+}
+
+function afterOf({ after }: Static<typeof HistoryQuery>): Pick<HistoryPage, 'after'> {
+  if (after === null || after === undefined) return {};
+  return { after: { created: after.captureTime, queryId: after.queryId.replaceAll('\0', '\ufffd') } };
 }
 
 /** Only the known filters: an unknown field of the body may hold anything. */

@@ -142,6 +142,9 @@ for (const family of databases) {
       expect(await ids({ text: "T 'Q1" })).toEqual([3, ['q1', 'q10', 'q11']]);
       for (const text of ['q%1', 'q_', '!', '\\']) expect(await ids({ text })).toEqual([0, []]);
       expect(await ids({ user: 'a\u0000' })).toEqual([0, []]);
+      const after = { captureTime: now - 3 * minute, queryId: 'q3' };
+      expect(await ids({ after, size: 2 })).toEqual([13, ['q4', 'q5']]);
+      expect(await ids({ after: { ...after, queryId: '\u0000' }, size: 1 })).toEqual([13, ['q3']]);
       // Unknown fields are ignored, whatever they hold: drivers would write an object into the statement.
       expect((await ids({ decision: { x: 1 }, query_id: [], limit: 0, size: 1 }))[1]).toEqual(['q0']);
       const { rows } = await data('findQueryHistory', { queryId: 'other' });
@@ -162,6 +165,8 @@ for (const family of databases) {
         [{ page: 'x' }, 'page'],
         [{ user: 5 }, 'user'],
         [{ from: -1 }, 'from'],
+        [{ after: 'q3' }, 'after'],
+        [{ after: { queryId: 'q3' } }, 'after.captureTime'],
       ] as const) {
         expect(await failure('findQueryHistory', body)).toEqual([400, 'EG_MALFORMED', field]);
       }

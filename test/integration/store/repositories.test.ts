@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import type { BackendRow, Fence, QueryRecord, StoredResource } from '../../../src/store/store.ts';
+import type { BackendRow, Fence, HistoryFilter, QueryRecord, StoredResource } from '../../../src/store/store.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
 
 const logger = pino({ level: 'silent' });
@@ -235,8 +235,47 @@ for (const database of databases) {
         'h04',
         'h03',
       ]);
+      const ids = async (filter: HistoryFilter, after: QueryRecord | undefined, limit: number) => {
+        const found = await store.history.find(filter, { offset: 0, limit, ...(after === undefined ? {} : { after }) });
+        return [found.total, ...found.records.map((r) => r.queryId)];
+      };
+      expect(await ids({}, records[3], 2)).toEqual([25, 'h02', 'h01']);
+      expect(await ids({ user: 'bob' }, records[3], 9)).toEqual([12, 'h01']);
+      expect(await ids({}, records[0], 9)).toEqual([25]);
+      expect(await store.history.find({}, { offset: 1_000_000_000, limit: 9 })).toEqual({ total: 25, records: [] });
       expect(await store.history.deleteBefore(1_800_000_000_020)).toBe(20);
       expect((await store.history.find({}, { offset: 0, limit: 1 })).total).toBe(5);
+    });
+
+    it('goes on after a row among others of the same time', async () => {
+      await store.history.insert(['a', 'b', 'c', 'd'].map((id) => record(id, { created: 7, source: 'same time' })));
+      const pages: string[] = [];
+      for (let after: QueryRecord | undefined; ; ) {
+        const page = { offset: 0, limit: 1, ...(after === undefined ? {} : { after }) };
+        after = (await store.history.find({ source: 'same time' }, page)).records[0];
+        if (after === undefined) break;
+        pages.push(after.queryId);
+      }
+      expect(pages).toEqual(['d', 'c', 'b', 'a']);
+      await store.history.deleteBefore(8);
+    });
+
+    // Counting does not depend on the database.
+    it.runIf(database.name === 'sqlite')('counts up to a bound, and refuses pages beyond it', async () => {
+      const long = await openStore({ ...(await server.create()), runMigrations: true, logger });
+      for (let start = 0; start < 100_002; start += 10_002) {
+        await long.history.insert(
+          Array.from({ length: 10_002 }, (_, index) => record(`l${start + index}`, { created: start + index })),
+        );
+      }
+      expect((await long.history.find({}, { offset: 0, limit: 1 })).total).toBe(100_000);
+      expect((await long.history.find({}, { offset: 99_999, limit: 2 })).records).toHaveLength(2);
+      await expect(long.history.find({}, { offset: 100_000, limit: 1 })).rejects.toMatchObject({
+        code: 'EG_MALFORMED',
+        field: 'page',
+      });
+      expect((await long.history.find({ queryId: 'l7' }, { offset: 0, limit: 5 })).total).toBe(1);
+      await long.close();
     });
 
     it('takes texts of any kind', async () => {
