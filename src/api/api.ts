@@ -35,6 +35,7 @@ import { publicRoutes } from './publicRoutes.ts';
 import type { Readiness } from './readiness.ts';
 import { registryRoutes } from './registryRoutes.ts';
 import { resourceGroupRoutes } from './resourceGroupRoutes.ts';
+import { ruleRoutes } from './ruleRoutes.ts';
 import { type UserInterfaceRoutes, userInterfaceRoutes } from './userInterface/userInterfaceRoutes.ts';
 import { viewRoutes } from './viewRoutes.ts';
 import { backendRoutes } from './webapp/backendRoutes.ts';
@@ -75,7 +76,7 @@ export interface ApiDependencies {
 
 /** What the calls about rules and routing speak for. */
 export interface RuleDependencies {
-  readonly routingRules: Pick<RoutingRules, 'list' | 'update'>;
+  readonly routingRules: Pick<RoutingRules, 'list' | 'update' | 'inventory'>;
   readonly explain: ExplainRequest;
   readonly history: QueryHistoryRepository;
   /** Records that are not in the database yet. */
@@ -182,6 +183,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
       rules: routingRules,
       pendingHeader: names.header('Gateway-Pending'),
     });
+    await app.register(ruleRoutes, { rules: routingRules, names });
     await app.register(explainRoutes, { explain, history, buffered });
   }
   if (userInterface) await app.register(userInterfaceRoutes, { ...userInterface, names });

@@ -1,13 +1,15 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { DescribedRequest, parseDescribedRequest } from '../gateway/describedRequest.ts';
+import { DescribedRequest } from '../gateway/describedRequest.ts';
 import type { ExplainRequest } from '../gateway/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
+import { compileCheck } from '../model/validation.ts';
 import type { HistoryWriter, QueryHistoryRepository, QueryRecord } from '../store/store.ts';
 import type { Caller } from './auth/caller.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
-import { answer, errorAnswers, reference } from './schemas.ts';
+import { RuleToTry, wholeRule } from './ruleRoutes.ts';
+import { answer, errorAnswers } from './schemas.ts';
 
 /** Needs of the routes that explain routing. */
 export interface ExplainRoutes {
@@ -18,6 +20,11 @@ export interface ExplainRoutes {
 }
 
 const tags = ['routing'];
+const TriedRequest = Type.Object(
+  { ...DescribedRequest.properties, rule: Type.Optional(Type.Union([RuleToTry, Type.Null()])) },
+  { additionalProperties: false, description: 'A request, described, and a rule to try.' },
+);
+const checkTriedRequest = compileCheck(TriedRequest);
 const RuleOutcome = Type.Object({
   rule: Type.String(),
   origin: Type.Union([Type.Literal('file'), Type.Literal('resource')]),
@@ -90,15 +97,21 @@ export async function explainRoutes(
       schema: {
         tags,
         summary: 'Explains where a request would go',
-        description: 'Nothing is sent and no external service is asked.',
-        body: reference(DescribedRequest),
-        response: { 200: answer('The decision and how it came about.', Explanation), ...errorAnswers(400, 413, 415) },
+        description:
+          'Nothing is sent and no external service is asked. With `rule`, as if that rule were in force in place of the one of its name: it is not stored.',
+        body: TriedRequest,
+        response: {
+          200: answer('The decision and how it came about.', Explanation),
+          ...errorAnswers(400, 413, 415, 422),
+        },
       },
     },
     (request, reply) => {
-      const checked = parseDescribedRequest(jsonBody(request));
+      const checked = checkTriedRequest(jsonBody(request));
       if (!checked.ok) throw malformed(checked.problems);
-      return reply.send(explain(checked.value));
+      const { rule, ...described } = checked.value;
+      if (rule === undefined || rule === null) return reply.send(explain(described));
+      return reply.send(explain.withRule(described, wholeRule(rule.name, rule, 'rule.')));
     },
   );
 

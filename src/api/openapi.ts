@@ -9,6 +9,7 @@ import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../mode
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
 import { ClusterState } from './clusterRoutes.ts';
 import { Overview } from './overview/overviewRoutes.ts';
+import { RuleState } from './ruleRoutes.ts';
 import { answer, ErrorBody } from './schemas.ts';
 import { WebappError } from './webapp/envelope.ts';
 
@@ -18,7 +19,7 @@ const shared = [
   ...[ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate],
   ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
   ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError, DescribedRequest],
-  ...[ClusterState, Overview],
+  ...[ClusterState, Overview, RuleState],
 ];
 
 /** Prepares the OpenAPI document; to be called before any route, as it collects them. */

@@ -4,8 +4,8 @@ import { GatewayError } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import type { RoutingRuleSpec } from '../model/routingRule.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
-import { compileRule } from '../rules/set/compiledRule.ts';
 import { plainRule } from '../rules/set/definition.ts';
+import { draftProblems, placedText, type RuleDraft } from '../rules/set/ruleDraft.ts';
 import { parseRulesFile } from '../rules/set/rulesFile.ts';
 import { type ResourceReference, referenceTo } from './appliedChange.ts';
 import type { WriteContext } from './clusterRegistry.ts';
@@ -13,6 +13,7 @@ import type { Controller } from './controller.ts';
 import { changeManifestFile } from './directory/manifestWriter.ts';
 import type { ApiWrites } from './resourceClusterRegistry.ts';
 import { registryNameOf } from './resourceName.ts';
+import { type RuleInventory, ruleInventory } from './ruleInventory.ts';
 import { fieldsOf, type RuleFields, replaceRule } from './rulesFile/ruleDocument.ts';
 import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
 import { type ResourceSource, VersionConflict } from './source.ts';
@@ -43,6 +44,14 @@ export interface RoutingRulesOptions {
   readonly context: CompileContext;
   readonly apiWrites: () => ApiWrites;
   readonly projectionTimeoutMs?: number;
+}
+
+/** A rule as a caller wants it. What only resources have stays as it is where it is absent; null takes it out. */
+export interface RuleChange
+  extends RuleFields,
+    Pick<RuleDraft, 'routeTo' | 'deny' | 'onUnavailable' | 'stop' | 'suspended'> {
+  /** Of the rule that the caller has seen (`InventoryRule.version`); absent: whatever it says now is replaced. */
+  readonly version?: string;
 }
 
 /** Answer of a change of a rule. */
@@ -102,12 +111,20 @@ export class RoutingRules {
     };
   }
 
+  /** Every rule in firing order, with what became of it. */
+  inventory(): RuleInventory {
+    const { rulesType, rulesEngineEnabled, file, source, controller, context } = this.#options;
+    const engine = rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
+    const compiled = controller.compiledRules;
+    return ruleInventory({ source, compiled, file: file?.current ?? null, engine, context });
+  }
+
   /**
    * Replaces the rule of that name where it lives; the answer is the whole list, in force already.
    * @throws GatewayError EG_NOT_FOUND (no such rule), EG_MALFORMED (it does not compile), EG_CONFLICT (an external
    * service decides, or two rules have the name), EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_FIELD_OWNED, EG_IMPOSSIBLE
    */
-  async update(rule: RuleFields, context: WriteContext): Promise<RuleWrite> {
+  async update(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
     const { rulesType, file, apiWrites } = this.#options;
     if (apiWrites() !== 'enabled') {
       throw new GatewayError(
@@ -122,6 +139,7 @@ export class RoutingRules {
       );
     }
     this.#mustCompile(rule);
+    this.#mustBeUnchanged(rule);
     const resource = this.#resourceOf(rule.name);
     const documents = file === null ? [] : parseRulesFile(file.current).documents;
     const isInFile = documents.some((document) => document.rule.name === rule.name);
@@ -136,30 +154,26 @@ export class RoutingRules {
     if (file === null || !isInFile) {
       throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
     }
+    mustFitFile(rule);
     await this.#updateFile(file, rule);
     return { rules: this.list() ?? [], pending: false, resource: null };
   }
 
-  #mustCompile(rule: RuleFields): void {
-    const text = (content: string, field: string) => ({ text: content, field, place: null });
-    const compiled = compileRule(
-      {
-        ...plainRule,
-        name: rule.name,
-        origin: 'file',
-        description: rule.description,
-        priority: 0,
-        condition: text(rule.condition, 'condition'),
-        actions: rule.actions.map((action, index) => text(action, `actions[${index}]`)),
-      },
-      this.#options.context,
-    );
-    if ('rule' in compiled) return;
-    const [first] = compiled.problems;
-    const all = compiled.problems.map(
-      ({ field, line, column, message }) => `${field}, line ${line}, column ${column}: ${message}`,
-    );
-    throw new GatewayError('EG_MALFORMED', all.join('; '), first === undefined ? {} : { field: first.field });
+  #mustCompile(rule: RuleChange): void {
+    const problems = draftProblems(rule, this.#options.context);
+    const [first] = problems;
+    if (first !== undefined)
+      throw new GatewayError('EG_MALFORMED', placedText(problems), { field: first.field, problems });
+  }
+
+  /** Refuses to overwrite what the caller has not seen. */
+  #mustBeUnchanged({ name, version }: RuleChange): void {
+    if (version === undefined) return;
+    const present = this.inventory().rules.find((rule) => rule.name === name);
+    if (present === undefined || present.version === version) return;
+    throw new GatewayError('EG_CONFLICT', `the rule ${name} was changed meanwhile; look at it again`, {
+      field: 'version',
+    });
   }
 
   #resourceOf(name: string): Resource | null {
@@ -174,10 +188,10 @@ export class RoutingRules {
     return named[0] ?? null;
   }
 
-  async #updateFile(file: RulesFileWatch, rule: RuleFields): Promise<void> {
+  async #updateFile(file: RulesFileWatch, rule: RuleChange): Promise<void> {
     const { path } = file.current;
     await changeManifestFile(dirname(path), path, (present) => {
-      const after = present === null ? null : replaceRule(path, present, rule);
+      const after = present === null ? null : replaceRule(path, present, ruleFields(rule));
       if (after === null)
         throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name} any more`, { field: 'name' });
       return after;
@@ -186,7 +200,7 @@ export class RoutingRules {
     this.#options.controller.refreshNow();
   }
 
-  async #updateResource(rule: RuleFields, context: WriteContext): Promise<RuleWrite> {
+  async #updateResource(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
     const { source, controller, projectionTimeoutMs } = this.#options;
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const resource = this.#resourceOf(rule.name);
@@ -217,23 +231,54 @@ export class RoutingRules {
   }
 }
 
+/** The specification's fields of a change. */
+function ruleFields({ name, description, priority, condition, actions }: RuleChange): RuleFields {
+  return { name, description, priority, condition, actions };
+}
+
+/**
+ * Refuses what the form of a rules file has no place for (spec.md: Routing rule).
+ * @throws GatewayError EG_IMPOSSIBLE
+ */
+function mustFitFile(rule: RuleChange): void {
+  for (const field of ['routeTo', 'deny', 'onUnavailable', 'stop', 'suspended'] as const) {
+    if (rule[field] === undefined || rule[field] === plainRule[field]) continue;
+    const message = `the rule ${rule.name} is in the rules file, which has no ${field}; only resources have it`;
+    throw new GatewayError('EG_IMPOSSIBLE', message, { field });
+  }
+}
+
 /** Fields of a resource that differ from the rule sent. */
 function specChange(
   resource: Resource,
-  rule: RuleFields,
+  rule: RuleChange,
 ): { readonly set: Record<string, unknown>; readonly remove: readonly string[] } {
   const spec = resource.spec as Partial<RoutingRuleSpec>;
-  if (spec.routeTo !== undefined || spec.deny !== undefined) {
+  const saysWhere = rule.routeTo !== undefined || rule.deny !== undefined;
+  if (!saysWhere && (spec.routeTo !== undefined || spec.deny !== undefined)) {
     throw new GatewayError(
       'EG_IMPOSSIBLE',
       `the rule ${rule.name} has ${spec.deny === undefined ? 'routeTo' : 'deny'} in place of actions; change its resource`,
       { field: 'actions' },
     );
   }
-  const set: Record<string, unknown> = {};
-  if ((spec.description ?? '') !== rule.description) set.description = rule.description;
-  if (spec.condition !== rule.condition) set.condition = rule.condition;
-  if (!isDeepStrictEqual(spec.actions ?? [], [...rule.actions])) set.actions = [...rule.actions];
-  if (rule.priority !== null && spec.priority !== rule.priority) set.priority = rule.priority;
-  return { set, remove: rule.priority === null && spec.priority !== undefined ? ['priority'] : [] };
+  const wanted: Record<string, unknown> = {
+    description: rule.description === '' && spec.description === undefined ? undefined : rule.description,
+    condition: rule.condition,
+    actions: rule.actions.length === 0 ? null : [...rule.actions],
+    priority: rule.priority,
+    routeTo: rule.routeTo,
+    deny: rule.deny,
+  };
+  for (const field of ['onUnavailable', 'stop', 'suspended'] as const) {
+    // What is absent has its default already.
+    wanted[field] = spec[field] === undefined && rule[field] === plainRule[field] ? undefined : rule[field];
+  }
+  const changed = Object.entries(wanted).filter(
+    ([field, value]) => value !== undefined && !isDeepStrictEqual(spec[field as keyof RoutingRuleSpec] ?? null, value),
+  );
+  return {
+    set: Object.fromEntries(changed.filter(([, value]) => value !== null)),
+    remove: changed.filter(([, value]) => value === null).map(([field]) => field),
+  };
 }

@@ -1,6 +1,8 @@
+import type { PlacedProblem } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { RoutingRule } from '../model/routingRule.ts';
 import type { RuleSet } from './decision.ts';
+import type { RuleDraft } from './set/ruleDraft.ts';
 
 /** The rules file as it was last read. */
 export interface RulesFile {
@@ -73,6 +75,9 @@ export interface RuleFailure {
   readonly count: number;
 }
 
+/** The rules in force with a draft among them, or why the draft does not compile. */
+export type TriedRule = { readonly ruleSet: RuleSet } | { readonly problems: readonly PlacedProblem[] };
+
 /** Budgets of one request's evaluation: a rule that exceeds one fails. */
 export interface RuleLimits {
   /** Steps (calls, loop rounds, elements) that all rules of a request may take together. */
@@ -120,4 +125,10 @@ export interface RuleCompiler {
    * @param file the rules file as last read; null when none is configured
    */
   compile(resources: readonly RoutingRule[], file: RulesFile | null): CompiledRules;
+  /**
+   * A rule set of the rules in force with one more: in place of the rule of its name, or added. Nothing of it is kept,
+   * and its failures are reported nowhere.
+   * @returns null where rules are not asked at all (`rulesEngineEnabled: false`); mistakes with places in the draft's texts
+   */
+  tryRule(draft: RuleDraft): TriedRule | null;
 }

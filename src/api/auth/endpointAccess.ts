@@ -89,6 +89,8 @@ export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'US
     [/^\/api\/clusters$/, pages(listClusters)],
     [/^\/api\/clusters\/:name\/active$/, admin(updateCluster)],
     [/^\/api\/clusters\/:name\/drain$/, { anyOf: ['API', 'ADMIN'], resources: [listClusters] }],
+    [/^\/api\/rules$/, read(listRules)],
+    [/^\/api\/rules\/:name$/, admin(updateRule)],
     [/^\/api\/explain/, admin(listRules)],
     [new RegExp(`^${gateway}/api/`), user(listClusters)],
     [new RegExp(`^(${gateway})?/(livez|readyz)$`), 'public'],

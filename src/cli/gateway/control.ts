@@ -5,6 +5,7 @@ import { createOperator, type Operator } from '../../operator/operator.ts';
 import { RoutingRules } from '../../operator/routingRules.ts';
 import { RulesFileWatch } from '../../operator/rulesFile/rulesFileWatch.ts';
 import { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { RuleCompiler } from '../../rules/ruleCompiler.ts';
 import { checkRulesFile } from '../../rules/set/checkRules.ts';
 import { createRuleCompiler } from '../../rules/set/compiler.ts';
 import type { Store } from '../../store/store.ts';
@@ -16,6 +17,7 @@ export interface Control {
   readonly table: RoutingTableHolder;
   readonly operator: Operator;
   readonly routingRules: RoutingRules;
+  readonly compiler: RuleCompiler;
   /** Reads the rules file and begins to follow the resources. */
   start(): Promise<void>;
 }
@@ -80,6 +82,7 @@ export async function openControl(frame: Frame, store: Store): Promise<Control> 
     table,
     operator,
     routingRules,
+    compiler,
     async start() {
       await rulesFile?.start();
       await operator.start();

@@ -89,7 +89,7 @@ export async function openApi(
 function ruleDependencies(
   { config, current, names, clock, logger }: Frame,
   { store, history }: Storage,
-  { table, routingRules }: Control,
+  { table, routingRules, compiler }: Control,
   analyze: AnalyzeRequest,
 ): RuleDependencies {
   return {
@@ -104,6 +104,7 @@ function ruleDependencies(
         userOf: localUsers(config.requestAnalyzerConfig, { names, clock, logger }),
       },
       () => current().routing.defaultRoutingGroup,
+      (draft) => compiler.tryRule(draft),
     ),
     history: store.history,
     buffered: (queryId: string) => history.buffered(queryId),

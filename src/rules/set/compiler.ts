@@ -11,11 +11,13 @@ import type {
   RulesFile,
   RulesFileProblem,
   RuleVerdict,
+  TriedRule,
 } from '../ruleCompiler.ts';
 import { warningsOf } from './checkRules.ts';
 import { type CompiledRule, compileRule } from './compiledRule.ts';
 import { plainRule, type RuleDefinition } from './definition.ts';
 import { FailureReports } from './failureReports.ts';
+import { draftDefinition, placedProblems, type RuleDraft } from './ruleDraft.ts';
 import { CompiledRuleSet } from './ruleSet.ts';
 import { parseRulesFile } from './rulesFile.ts';
 
@@ -50,6 +52,12 @@ class SetCompiler implements RuleCompiler {
   #resources = new Map<string, KnownResource>();
   #file: KnownFile | null = null;
   #lastGoodFile: readonly CompiledRule[] | null = null;
+  /** Rules that take part since the last `compile`, those of the file in its order. */
+  #partaking: {
+    readonly file: readonly CompiledRule[];
+    readonly resources: readonly CompiledRule[];
+    readonly fileFailed: boolean;
+  } = { file: [], resources: [], fileFailed: false };
   /** The rule set made last, for as long as its rules are the same objects. */
   #made: {
     readonly order: readonly CompiledRule[];
@@ -85,14 +93,30 @@ class SetCompiler implements RuleCompiler {
     const fileFailed = compiledFile !== null && compiledFile.problems.length > 0;
     const keepsLast = fileFailed && settings.onFileError === 'keepLast' && this.#lastGoodFile !== null;
     const fileRules = keepsLast ? (this.#lastGoodFile ?? []) : (compiledFile?.rules ?? []);
-    const order = inOrder([...(isOff ? [] : fileRules)], inForce);
+    this.#partaking = { file: isOff ? [] : fileRules, resources: inForce, fileFailed: fileFailed && !keepsLast };
+    const order = inOrder(this.#partaking.file, inForce);
     return {
-      ruleSet: isOff || isUnused ? null : this.#ruleSet(order, fileFailed && !keepsLast, settings),
+      ruleSet: isOff || isUnused ? null : this.#ruleSet(order, this.#partaking.fileFailed, settings),
       verdicts,
       fileProblems: compiledFile?.problems ?? [],
       fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
       order: order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority })),
     };
+  }
+
+  tryRule(draft: RuleDraft): TriedRule | null {
+    if (this.#options.rulesEngineEnabled === false) return null;
+    const { file, resources, fileFailed } = this.#partaking;
+    const isDraft = ({ definition }: CompiledRule): boolean => definition.name === draft.name;
+    const origin = file.some(isDraft) ? 'file' : 'resource';
+    const compiled = compileRule(draftDefinition(draft, origin), this.#options);
+    if (!('rule' in compiled)) return { problems: placedProblems(compiled.problems) };
+    const { rule } = compiled;
+    const replaced = (rules: readonly CompiledRule[]) => rules.map((each) => (isDraft(each) ? rule : each));
+    const withDraft = origin === 'file' || resources.some(isDraft) ? replaced(resources) : [...resources, rule];
+    const order = inOrder(replaced(file), withDraft).filter(({ definition }) => !definition.suspended);
+    const settings = { ...this.#options, ...this.#options.live?.() };
+    return { ruleSet: this.#newRuleSet(order, fileFailed, settings, () => undefined) };
   }
 
   /** A rule set of these rules; the same object as before when nothing changed. */
@@ -109,16 +133,29 @@ class SetCompiler implements RuleCompiler {
     ) {
       return made.ruleSet;
     }
-    const ruleSet = new CompiledRuleSet(order, {
-      names: this.#options.names,
-      limits,
-      onRuleError: settings.onRuleError,
-      fileFailed,
-      onFailure: (rule, message) => this.#failures.report(rule, message),
-      sources: systemSources,
-    });
+    const ruleSet = this.#newRuleSet(order, fileFailed, settings, (rule, message) =>
+      this.#failures.report(rule, message),
+    );
     this.#made = { order, fileFailed, settings: kept, ruleSet };
     return ruleSet;
+  }
+
+  #newRuleSet(
+    order: readonly CompiledRule[],
+    fileFailed: boolean,
+    { onRuleError, limits }: LiveRuleSettings,
+    onFailure: (rule: CompiledRule, message: string) => void,
+  ): RuleSet {
+    const { names } = this.#options;
+    const all = { ...defaultRuleLimits, ...limits };
+    return new CompiledRuleSet(order, {
+      names,
+      limits: all,
+      onRuleError,
+      fileFailed,
+      onFailure,
+      sources: systemSources,
+    });
   }
 
   #compileResources(resources: readonly RoutingRule[]): ReadonlyMap<string, KnownResource> {

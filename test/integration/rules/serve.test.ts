@@ -223,6 +223,80 @@ test('updateRoutingRules replaces a rule where it lives, and nothing else', asyn
   }
 });
 
+test('rules are listed in firing order, changed where they live, and tried before they are stored', async () => {
+  await writeFile(
+    rulesPath,
+    rule('late', 'true', 'state.put("x", 1)') +
+      rule('early', 'true', 'result.put("routingGroup", "a")', 'priority: 1\n'),
+  );
+  const resources = [
+    manifest('etl', {
+      priority: 5,
+      condition: 'request.getHeader("X-Engine-Source") == "etl"',
+      routeTo: { routingGroup: 'b' },
+    }),
+    manifest('off', { priority: 6, condition: 'true', deny: { message: 'no' }, suspended: true }),
+    manifest('wrong', { priority: 7, condition: 'true &&\n  request.', actions: ['1'] }),
+  ];
+  await writeFile(join(manifests, 'rules.yaml'), resources.join('---\n'));
+  const gateway = await start();
+  const list = async () => (await send(gateway, 'GET', '/api/rules')).json;
+  const listed = await list();
+  expect(listed).toMatchObject({ engine: 'on', file: { path: rulesPath, state: 'loaded', problems: [] } });
+  expect(listed.rules.map((one: Record<string, unknown>) => [one.position, one.name, one.origin, one.status])).toEqual([
+    [1, 'early', 'file', 'Programmed'],
+    [2, 'etl', 'resource', 'Programmed'],
+    [null, 'off', 'resource', 'Suspended'],
+    [null, 'wrong', 'resource', 'NotAccepted'],
+    [3, 'late', 'file', 'Programmed'],
+  ]);
+  const [early, etl, , wrong] = listed.rules;
+  expect(early.place).toBe(`${rulesPath}, document 2`);
+  expect(etl).toMatchObject({ resource: 'default/etl', place: `${join(manifests, 'rules.yaml')}, document 1` });
+  expect(wrong.problems).toEqual([
+    { field: 'condition', line: 2, column: expect.any(Number), message: expect.any(String) },
+  ]);
+
+  const etlSpec = { priority: 5, condition: etl.condition, routeTo: { routingGroup: 'b' } };
+  const put = (name: string, body: unknown) => send(gateway, 'PUT', `/api/rules/${name}`, body);
+  const suspended = await put('etl', { ...etlSpec, suspended: true, version: etl.version });
+  expect(suspended).toMatchObject({ status: 200, json: { status: 'Suspended', suspended: true, position: null } });
+  expect(await put('etl', { ...etlSpec, version: etl.version })).toMatchObject({
+    status: 409,
+    json: { error: { code: 'EG_CONFLICT', field: 'version' } },
+  });
+  expect(await put('etl', { ...etlSpec, routeTo: null, actions: ['result.put("routingGroup", "a")'] })).toMatchObject({
+    status: 200,
+    json: { status: 'Programmed', suspended: false, routeTo: null, actions: ['result.put("routingGroup", "a")'] },
+  });
+  expect((await put('early', { condition: 'false', actions: ['1'] })).json).toMatchObject({ priority: 2_147_483_647 });
+  expect((await put('early', { condition: 'true', actions: ['1'], stop: true })).json.error).toMatchObject({
+    code: 'EG_IMPOSSIBLE',
+    field: 'stop',
+  });
+  expect((await put('early', { condition: 'true', actions: ['1', 'x ='] })).json.error.problems).toEqual([
+    { field: 'actions[1]', line: 1, column: expect.any(Number), message: expect.any(String) },
+  ]);
+
+  const tryIt = (tried: unknown) =>
+    send(gateway, 'POST', '/api/explain', { body: 'SELECT 1', headers: { 'X-Engine-Source': 'x' }, rule: tried });
+  expect((await tryIt(null)).json).toMatchObject({ routingGroup: 'a', decidedBy: 'default' });
+  const changed = await tryIt({ name: 'etl', priority: 9, condition: 'true', routeTo: { routingGroup: 'b' } });
+  expect(changed.json).toMatchObject({ routingGroup: 'b', rule: 'etl' });
+  expect(changed.json.rules).toHaveLength(3);
+  const added = await tryIt({ name: 'new', condition: 'true', deny: { message: 'not today' } });
+  expect(added.json).toMatchObject({ outcome: 'denied', message: 'new: not today' });
+  expect(added.json.rules).toHaveLength(4);
+  expect((await tryIt({ name: 'new', condition: 'true &&', actions: ['1'] })).json.error).toMatchObject({
+    field: 'rule.condition',
+    problems: [{ field: 'rule.condition', line: 1 }],
+  });
+  expect((await tryIt({ name: 'new', condition: 'true' })).json.error.field).toBe('rule.actions');
+  expect((await tryIt({ name: 'r', condition: 'while (true) {}', actions: ['1'] })).status).toBeLessThan(500);
+  expect((await list()).rules.map(({ name }: { name: string }) => name)).not.toContain('new');
+  expect((await submit(gateway, 'SELECT 1', { 'X-Engine-Source': 'x' })).decision).toContain('by=default');
+});
+
 test('a broken file leaves routing to the header until it is mended; a file that is being written changes nothing', async () => {
   const good = rule('all', 'true', 'result.put("routingGroup", "b")');
   await writeFile(rulesPath, good);

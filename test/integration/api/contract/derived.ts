@@ -95,6 +95,7 @@ const badParameters: Readonly<Record<string, string | null>> = {
   resourceGroupId: 'x',
   entityType: 'OTHER',
   force: 'perhaps',
+  minutes: '0',
   name: null,
   queryId: null,
   verbose: null,

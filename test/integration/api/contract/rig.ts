@@ -13,12 +13,13 @@ import { cluster, clusterRows } from './clusters.ts';
 import { otherRows } from './otherRows.ts';
 import { group, resourceGroupRows } from './resourceGroups.ts';
 import type { Known, OperationRows, RowCall } from './rows.ts';
+import { stateRows } from './stateRows.ts';
 
 const callback = 'http://gateway.example/oidc/callback';
 
 /** All rows by operation, e.g. `POST /entity`. */
 export function allRows(known: Known): Record<string, OperationRows> {
-  return { ...clusterRows(known), ...resourceGroupRows(known), ...otherRows(known) };
+  return { ...clusterRows(known), ...resourceGroupRows(known), ...otherRows(known), ...stateRows };
 }
 
 /** For the names of tests, which must be there before anything has started. */

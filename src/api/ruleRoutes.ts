@@ -1,0 +1,233 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { GatewayError } from '../model/errors.ts';
+import type { ProductNames } from '../model/names.ts';
+import { Deny, RouteTo, RoutingRuleSpec } from '../model/routingRule.ts';
+import { specProblems } from '../model/specValidation.ts';
+import { compileCheck } from '../model/validation.ts';
+import type { RoutingRules, RuleChange } from '../operator/routingRules.ts';
+import type { InventoryRule } from '../operator/ruleInventory.ts';
+import { recordChange } from './auth/audit.ts';
+import { isForced, writerOf } from './auth/guard.ts';
+import { malformed } from './errors.ts';
+import { jsonBody } from './jsonBody.ts';
+import { notModified, revalidate } from './revalidation.ts';
+import { answer, errorAnswers, Force, reference } from './schemas.ts';
+
+/** Needs of the routes of routing rules. */
+export interface RuleRoutes {
+  readonly rules: Pick<RoutingRules, 'inventory' | 'update'>;
+  readonly names: ProductNames;
+}
+
+const tags = ['routing rules'];
+const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description?: string) =>
+  Type.Union([type, Type.Null()], description === undefined ? {} : { description });
+const { condition, onUnavailable, stop, suspended } = RoutingRuleSpec.properties;
+
+/** What a rule says, as callers send it. */
+const ruleFields = {
+  description: Type.Optional(nullable(Type.String({ maxLength: 1024 }), 'Text for people.')),
+  priority: Type.Optional(
+    nullable(
+      Type.Integer({ minimum: -2_147_483_648, maximum: 2_147_483_647 }),
+      'Rules fire in ascending order, a later one overrules an earlier one; absent or null is 2147483647.',
+    ),
+  ),
+  condition,
+  actions: Type.Optional(
+    nullable(
+      Type.Array(Type.String({ minLength: 1, maxLength: 16_384 }), { maxItems: 64 }),
+      'Expressions run when the condition is true. Exactly one of actions, routeTo and deny.',
+    ),
+  ),
+  routeTo: Type.Optional(nullable(RouteTo)),
+  deny: Type.Optional(nullable(Deny)),
+  onUnavailable,
+  stop,
+  suspended,
+};
+
+const RuleUpdate = Type.Object(
+  {
+    ...ruleFields,
+    version: Type.Optional(
+      Type.String({ maxLength: 64, description: 'Of the rule as it was seen: 409 when it has changed.' }),
+    ),
+  },
+  { $id: 'RuleUpdate', additionalProperties: false, description: 'A rule as a whole: what is absent has its default.' },
+);
+const checkUpdate = compileCheck(RuleUpdate);
+
+/** A rule that is stored nowhere, to be tried. */
+export const RuleToTry = Type.Object(
+  { name: Type.String({ minLength: 1, maxLength: 256 }), ...ruleFields },
+  { additionalProperties: false, description: 'A rule that is asked in place of the one of its name, or added.' },
+);
+
+const Problem = Type.Object({
+  field: Type.String({ description: 'condition, actions[0], …' }),
+  message: Type.String(),
+  line: Type.Optional(Type.Integer()),
+  column: Type.Optional(Type.Integer()),
+});
+
+/** A rule as it is listed. */
+export const RuleState = Type.Object(
+  {
+    name: Type.String(),
+    description: Type.String(),
+    priority: Type.Integer(),
+    condition: Type.String(),
+    actions: Type.Array(Type.String()),
+    routeTo: nullable(RouteTo),
+    deny: nullable(Deny),
+    onUnavailable: Type.Union([Type.Literal('fallback'), Type.Literal('reject')]),
+    stop: Type.Boolean(),
+    suspended: Type.Boolean(),
+    origin: Type.Union([Type.Literal('file'), Type.Literal('resource')]),
+    resource: nullable(Type.String(), 'namespace/name of its resource; null in a file.'),
+    place: Type.String({ description: 'Where it is written.' }),
+    managers: Type.Array(Type.Object({ manager: Type.String(), fields: Type.Array(Type.String()) })),
+    version: Type.String({ description: 'Changes whenever what it says does.' }),
+    position: nullable(Type.Integer(), 'When it is asked, from 1; null: it is not.'),
+    status: Type.String({
+      description:
+        'Programmed, PreviousVersion (its last good version decides), NotAccepted, Suspended, FileFailed, RulesEngineDisabled, ExternalRules.',
+    }),
+    message: Type.String({ description: 'The status in a sentence.' }),
+    problems: Type.Array(Problem, { description: 'Why what it says now does not compile.' }),
+  },
+  { $id: 'RuleState', description: 'A rule, where it lives and what became of it.' },
+);
+
+const Inventory = Type.Object({
+  engine: Type.Union([Type.Literal('on'), Type.Literal('off'), Type.Literal('external')], {
+    description: 'external: a service decides, and only deny rules are asked beside it.',
+  }),
+  file: nullable(
+    Type.Object({
+      path: Type.String(),
+      state: Type.Union([
+        Type.Literal('absent'),
+        Type.Literal('loaded'),
+        Type.Literal('failed'),
+        Type.Literal('keptLast'),
+      ]),
+      problems: Type.Array(
+        Type.Object({
+          path: Type.String(),
+          document: nullable(Type.Integer()),
+          line: Type.Integer(),
+          column: Type.Integer(),
+          rule: nullable(Type.String()),
+          message: Type.String(),
+        }),
+        { description: 'Its mistakes, with places in the file.' },
+      ),
+    }),
+    'The rules file; null: none is configured.',
+  ),
+  rules: Type.Array(reference(RuleState), { description: 'In the order in which they are asked.' }),
+});
+const RuleInPath = Type.Object({
+  name: Type.String({ minLength: 1, description: 'Name of the rule, percent-encoded.' }),
+});
+
+/** Routing rules in firing order with status and mistakes, and changing them where they live (contract §10). */
+export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRoutes): Promise<void> {
+  revalidate(app);
+
+  app.get(
+    '/api/rules',
+    {
+      schema: {
+        tags,
+        summary: 'All routing rules in firing order, with origin, status and mistakes',
+        description: 'Carries an ETag.',
+        response: { 200: answer('The rules.', Inventory), ...notModified },
+      },
+    },
+    (_request, reply) => reply.send(rules.inventory()),
+  );
+
+  app.put(
+    '/api/rules/:name',
+    {
+      schema: {
+        tags,
+        summary: 'Changes a rule where it lives',
+        description:
+          'Its resource, or its document of the rules file, which has no routeTo, deny, onUnavailable, stop and suspended.',
+        params: RuleInPath,
+        querystring: Force,
+        body: RuleUpdate,
+        response: {
+          200: answer('The rule, in force.', reference(RuleState)),
+          202: answer('The database is away and follows by itself.', reference(RuleState)),
+          ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const change = sentChange(request);
+      const before = ruleNamed(rules, change.name);
+      const context = { by: writerOf(request, 'api'), force: isForced(request) };
+      const { pending, resource } = await rules.update(change, context);
+      const after = ruleNamed(rules, change.name);
+      recordChange(request, { object: `routing rule ${change.name}`, regarding: resource ?? 'gateway', before, after });
+      if (pending) reply.code(202).header(names.header('Gateway-Pending'), 'database');
+      if (after === null) throw new GatewayError('EG_CONFLICT', `the rule ${change.name} was deleted meanwhile`);
+      return reply.send(after);
+    },
+  );
+}
+
+function ruleNamed(rules: RuleRoutes['rules'], name: string): InventoryRule | null {
+  return rules.inventory().rules.find((rule) => rule.name === name) ?? null;
+}
+
+function sentChange(request: FastifyRequest): RuleChange {
+  const { name } = request.params as { name: string };
+  const checked = checkUpdate(jsonBody(request));
+  if (!checked.ok) throw malformed(checked.problems);
+  const { version } = checked.value;
+  return { ...wholeRule(name, checked.value), ...(version === undefined ? {} : { version }) };
+}
+
+/**
+ * A rule with its defaults filled in.
+ * @param path what fields are below, for messages: empty or `rule.`
+ * @throws GatewayError EG_MALFORMED for what no resource could say
+ */
+export function wholeRule(
+  name: string,
+  sent: Omit<Static<typeof RuleToTry>, 'name'>,
+  path = '',
+): Required<Omit<RuleChange, 'version'>> {
+  const { condition: text, routeTo = null, deny = null, onUnavailable: unavailable = 'fallback' } = sent;
+  const all = sent.actions ?? [];
+  const spec = {
+    condition: text,
+    ...(all.length === 0 ? {} : { actions: all }),
+    ...(routeTo === null ? {} : { routeTo }),
+    ...(deny === null ? {} : { deny }),
+  };
+  const problems = specProblems('RoutingRule', spec).map((problem) => ({
+    ...problem,
+    field: problem.field.replace(/^spec\./, path),
+  }));
+  if (problems.length > 0) throw malformed(problems);
+  return {
+    name,
+    description: sent.description ?? '',
+    priority: sent.priority ?? null,
+    condition: text,
+    actions: all,
+    routeTo,
+    deny,
+    onUnavailable: unavailable,
+    stop: sent.stop ?? false,
+    suspended: sent.suspended ?? false,
+  };
+}

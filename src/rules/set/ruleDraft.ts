@@ -1,0 +1,56 @@
+import type { PlacedProblem } from '../../model/errors.ts';
+import { DEFAULT_PRIORITY, type Deny, type RouteTo } from '../../model/routingRule.ts';
+import type { CompileContext } from '../language/scope.ts';
+import { compileRule, type RuleProblem } from './compiledRule.ts';
+import { plainRule, type RuleDefinition } from './definition.ts';
+
+/** A rule as people write it by REST, not yet stored anywhere. Absent and null fields have their defaults. */
+export interface RuleDraft {
+  readonly name: string;
+  readonly description?: string;
+  readonly priority?: number | null;
+  readonly condition: string;
+  readonly actions: readonly string[];
+  readonly routeTo?: RouteTo | null;
+  readonly deny?: Deny | null;
+  readonly onUnavailable?: 'fallback' | 'reject';
+  readonly stop?: boolean;
+  readonly suspended?: boolean;
+}
+
+/** The definition of a draft; places of its mistakes are those within its texts. */
+export function draftDefinition(draft: RuleDraft, origin: RuleDefinition['origin']): RuleDefinition {
+  const text = (content: string, field: string) => ({ text: content, field, place: null });
+  const { deny } = draft;
+  return {
+    name: draft.name,
+    origin,
+    description: draft.description ?? '',
+    priority: draft.priority ?? DEFAULT_PRIORITY,
+    condition: text(draft.condition, 'condition'),
+    actions: draft.actions.map((action, index) => text(action, `actions[${index}]`)),
+    routeTo: draft.routeTo ?? null,
+    deny: deny == null ? null : { message: deny.message, onError: deny.onError ?? 'deny' },
+    onUnavailable: draft.onUnavailable ?? plainRule.onUnavailable,
+    stop: draft.stop ?? plainRule.stop,
+    suspended: draft.suspended ?? plainRule.suspended,
+  };
+}
+
+/** Why a draft does not compile, with places in its texts; empty when it does. */
+export function draftProblems(draft: RuleDraft, context: CompileContext): readonly PlacedProblem[] {
+  const compiled = compileRule(draftDefinition(draft, 'file'), context);
+  return 'rule' in compiled ? [] : placedProblems(compiled.problems);
+}
+
+/** Mistakes of a rule as callers are told of them. */
+export function placedProblems(problems: readonly RuleProblem[]): readonly PlacedProblem[] {
+  return problems.map(({ field, message, line, column }) => ({ field, message, line, column }));
+}
+
+/** Problems as one sentence. */
+export function placedText(problems: readonly PlacedProblem[]): string {
+  return problems
+    .map(({ field, line, column, message }) => `${field}, line ${line}, column ${column}: ${message}`)
+    .join('; ');
+}
