@@ -160,7 +160,7 @@ export function otherRows(known: Known): Record<string, OperationRows> {
       conflict: null,
     },
 
-    'GET /': page(200),
+    'GET /': page(303),
     'GET /livez': page(200),
     'GET /engine-gateway/livez': page(200),
     'GET /readyz': {
