@@ -58,8 +58,11 @@ export async function startGateway(
 }
 
 /** Starts `engine-gateway serve` with a file that the test keeps and changes; it must name address and port itself. */
-export function startGatewayWithFile(file: string): Promise<GatewayProcess> {
-  return run(file, {}, () => Promise.resolve());
+export function startGatewayWithFile(
+  file: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<GatewayProcess> {
+  return run(file, environment, () => Promise.resolve());
 }
 
 function run(

@@ -155,7 +155,6 @@ async function shippedRights(allNamespaces: boolean, namespace: string): Promise
     .replaceAll('namespace: engine-gateway', `namespace: ${namespace}`)
     .split(/^---$/m)
     .filter((document) => /^kind: (ServiceAccount|(Cluster)?Role(Binding)?)$/m.test(document))
-    .filter((document) => !document.includes('access-review'))
     .join('---\n');
 }
 

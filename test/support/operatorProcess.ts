@@ -106,6 +106,8 @@ const server = createServer((request, response) => {
       ),
   );
 });
+// A process that is busy, or was paused, must not close connections under its callers' requests.
+server.keepAliveTimeout = 0;
 process.on('SIGTERM', () => {
   server.close();
   server.closeAllConnections();
