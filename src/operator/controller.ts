@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
@@ -10,8 +9,9 @@ import type { Leadership } from './leadership.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { clusterStatus, type ForwardedHeadersFinding, type Stored } from './reconcile/clusterStatus.ts';
 import { noServices, type ServiceLookup } from './reconcile/dereference.ts';
+import { findDrift } from './reconcile/drift.ts';
 import { endOverride } from './reconcile/overrideEnd.ts';
-import { project, rowOfOutcome, unproject } from './reconcile/projection.ts';
+import { project, unproject } from './reconcile/projection.ts';
 import { ruleStatus } from './reconcile/ruleStatus.ts';
 import { type Outcome, type ResourceLists, RoutingState, resourceOfOutcome } from './routingState.ts';
 import type { ResourceSource } from './source.ts';
@@ -311,23 +311,9 @@ export class Controller {
   #findDrift(view: DatabaseView): void {
     const { leadership, source } = this.#options;
     if (!source.state().synced || this.#provisional !== null) return;
-    const stored = new Map(view.stored.map((row) => [`${row.kind}/${row.namespace}/${row.name}`, row]));
-    const rows = new Map(view.rows.map((row) => [row.name, row]));
-    const differs = [...stored.keys()].filter((key) => !this.#state.outcomes.has(key));
-    for (const [key, outcome] of this.#state.outcomes) {
-      if (outcome.kind === 'RoutingRule' && !view.complete) continue;
-      const row = stored.get(key);
-      const derived = rowOfOutcome(outcome);
-      const same =
-        row !== undefined &&
-        sameStored(row, resourceOfOutcome(outcome), source.name) &&
-        (derived === null || isDeepStrictEqual(rows.get(derived.name), derived));
-      if (same) this.#noteProjected(key, outcome);
-      else {
-        this.#projected.delete(key);
-        differs.push(key);
-      }
-    }
+    const { same, differs } = findDrift(view, this.#state.outcomes, source.name);
+    for (const [key, outcome] of same) this.#noteProjected(key, outcome);
+    for (const key of differs) this.#projected.delete(key);
     if (leadership.isLeader) for (const key of differs) this.#queue.add(key);
   }
 
