@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { canBrowse, expectSound, openWindow } from './support/browser.ts';
+import { canBrowse, openWindow } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
+import { expectSound } from './support/soundness.ts';
 
 describe.skipIf(!canBrowse)('the shell of the pages', () => {
   let rig: Rig;

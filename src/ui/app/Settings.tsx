@@ -25,6 +25,7 @@ function Display() {
         <Button
           variant="default"
           size="xs"
+          classNames={{ section: classes.icon ?? '' }}
           leftSection={<IconAdjustments size={16} aria-hidden />}
           aria-label={`Display: ${timeZone}`}
         >
@@ -82,6 +83,7 @@ function User() {
         <Button
           variant="default"
           size="xs"
+          classNames={{ section: classes.icon ?? '' }}
           leftSection={<IconUser size={16} aria-hidden />}
           aria-label={`User ${user.userName}`}
         >

@@ -1,3 +1,9 @@
+/** A field and the manager that owns it. */
+export interface FieldOwner {
+  readonly field: string;
+  readonly manager: string;
+}
+
 /** An answer of the gateway that is no success, or none at all. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -7,12 +13,15 @@ export class ApiError extends Error {
   readonly code: string;
   /** Path of the field that is wrong, e.g. `data.softMemoryLimit`. */
   readonly field: string | undefined;
+  /** Who owns fields that a change would set (`EG_FIELD_OWNED`). */
+  readonly owners: readonly FieldOwner[];
 
-  constructor(status: number, code: string, message: string, field?: string) {
+  constructor(status: number, code: string, message: string, field?: string, owners: readonly FieldOwner[] = []) {
     super(message);
     this.status = status;
     this.code = code;
     this.field = field;
+    this.owners = owners;
   }
 
   /** Whether asking again may help: nothing answered, or something behind the gateway is away. */
@@ -24,11 +33,11 @@ export class ApiError extends Error {
 /** The error of an answer: the gateway's own body in either of its forms, else what the status says. */
 export function errorOf(status: number, body: unknown): ApiError {
   const { error, msg } = (body ?? {}) as {
-    error?: { code?: string; message?: string; field?: string };
+    error?: { code?: string; message?: string; field?: string; owners?: readonly FieldOwner[] };
     msg?: string;
   };
   const message = error?.message ?? msg ?? `The gateway answered ${status}.`;
-  return new ApiError(status, error?.code ?? `HTTP_${status}`, message, error?.field);
+  return new ApiError(status, error?.code ?? `HTTP_${status}`, message, error?.field, error?.owners);
 }
 
 /** What to tell a person of anything that was thrown. */

@@ -4,7 +4,7 @@ import { ApiError, errorOf } from './apiError.ts';
 /** How a call is made, beside its path. */
 export interface CallOptions {
   /** POST where there is a body or nothing is said, as the calls under /webapp want. */
-  readonly method?: 'GET' | 'POST';
+  readonly method?: 'GET' | 'POST' | 'PUT';
   readonly body?: unknown;
   /** Ends the call when nobody waits for it any more; TanStack Query gives one. */
   readonly signal?: AbortSignal;
@@ -53,7 +53,6 @@ export async function callWhole<T>(path: string, options: CallOptions = {}): Pro
       body: body === undefined ? null : JSON.stringify(body),
       credentials: 'same-origin',
       redirect: 'error',
-      cache: 'no-store',
       signal: signal === undefined ? deadline : AbortSignal.any([signal, deadline]),
     });
     text = await response.text();

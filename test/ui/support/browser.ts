@@ -1,9 +1,7 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BrowserContext, chromium, type Page } from 'playwright-core';
-import { expect } from 'vitest';
 import { requireComponent } from '../../support/components.ts';
 import { folderOf } from '../../support/serverProcess.ts';
 
@@ -69,39 +67,4 @@ export async function openWindow(url: string, options: WindowOptions = {}): Prom
       await rm(profile, { recursive: true, force: true, maxRetries: 3 });
     },
   };
-}
-
-const axeFile = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-
-/** Violations that axe finds serious or critical on the page as it is now, WCAG 2.2 AA and best practices. */
-export async function accessibilityProblems(page: Page): Promise<readonly string[]> {
-  const known = await page.evaluate('typeof axe');
-  // By the debugger's protocol, which the content security policy does not concern.
-  if (known === 'undefined') await page.evaluate(await readFile(axeFile, 'utf8'));
-  const found = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as {
-    violations: readonly {
-      id: string;
-      impact: string;
-      help: string;
-      nodes: readonly { html: string; failureSummary: string }[];
-    }[];
-  };
-  return found.violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(
-      ({ id, help, nodes }) =>
-        `${id}: ${help}: ${nodes.map((node) => `${node.html} ${node.failureSummary}`).join(' | ')}`,
-    );
-}
-
-/** Elements that reach beyond the window's width: the page would have to be scrolled sideways. */
-export async function overflow(page: Page): Promise<number> {
-  return await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
-}
-
-/** Nothing went wrong in the page, and it can be used by everybody. */
-export async function expectSound({ page, defects }: Window): Promise<void> {
-  expect(await accessibilityProblems(page)).toEqual([]);
-  expect(await overflow(page)).toBe(0);
-  expect(defects).toEqual([]);
 }

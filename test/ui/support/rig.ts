@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { vi } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
@@ -15,6 +15,8 @@ export interface Rig extends AsyncDisposable {
   readonly engines: readonly SimulatedEngine[];
   /** The directory of manifests. */
   readonly manifests: string;
+  /** File of the SQLite database. */
+  readonly database: string;
 }
 
 /** Clusters of every rig: name and routing group. */
@@ -24,8 +26,15 @@ export const rigClusters = [
   ['etl-1', 'etl'],
 ] as const;
 
-/** Starts engines and a gateway. @param config keys of its configuration, over the rig's own */
-export async function startRig(config: Readonly<Record<string, unknown>> = {}): Promise<Rig> {
+/**
+ * Starts engines and a gateway.
+ * @param config keys of its configuration, over the rig's own
+ * @param rules text of a rules file
+ */
+export async function startRig(
+  config: Readonly<Record<string, unknown>> = {},
+  rules: string | null = null,
+): Promise<Rig> {
   const folder = await mkdtemp(join(tmpdir(), 'ui-'));
   const manifests = join(folder, 'manifests');
   const parts = new AsyncDisposableStack();
@@ -35,28 +44,40 @@ export async function startRig(config: Readonly<Record<string, unknown>> = {}): 
     for (const engine of engines) parts.defer(() => engine.close());
     await mkdir(manifests);
     await writeFile(join(manifests, 'clusters.yaml'), engines.map(clusterManifest).join('---\n'));
+    const database = join(folder, 'gateway.db');
+    const rulesFile = join(folder, 'rules.yaml');
+    if (rules !== null) await writeFile(rulesFile, rules);
     const gateway = await startGateway({
+      ...(rules === null ? {} : { routingRules: { rulesConfigPath: rulesFile } }),
       resources: { source: 'directory', directory: manifests },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+      dataStore: { jdbcUrl: `jdbc:sqlite:${database}` },
       monitor: { taskDelay: '1s' },
       ...config,
     });
     parts.defer(async () => void (await gateway.stop()));
-    await vi.waitFor(async () => {
-      const { status } = await fetch(`${gateway.url}/readyz`);
-      if (status !== 200) throw new Error(`not ready: ${status}`);
-    }, 20_000);
+    await untilReady(gateway.url);
     const owned = parts.move();
     return {
       gateway,
       pages: `${gateway.url}/engine-gateway`,
       engines,
       manifests,
+      database,
       [Symbol.asyncDispose]: () => owned.disposeAsync(),
     };
   } catch (error) {
     await parts.disposeAsync();
     throw error;
+  }
+}
+
+async function untilReady(url: string): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  for (;;) {
+    const { status } = await fetch(`${url}/readyz`);
+    if (status === 200) return;
+    if (performance.now() > deadline) throw new Error(`the gateway is not ready: ${status}`);
+    await sleep(50);
   }
 }
 

@@ -1,4 +1,65 @@
+import { Button, Paper, TextInput } from '@mantine/core';
+import { IconPlus, IconSearch } from '@tabler/icons-react';
+import { useState } from 'react';
+import { useClusters } from '../../client/clusters.ts';
+import type { ClusterState } from '../../client/types.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
+import { QueryState } from '../../components/QueryState.tsx';
+import { useRole } from '../../session/session.ts';
+import { ClusterDetails } from './ClusterDetails.tsx';
+import { ClusterForm } from './ClusterForm.tsx';
+import { ClusterTable } from './ClusterTable.tsx';
+
+/** What is open beside the table. */
+type Opened =
+  | { readonly kind: 'create' }
+  | { readonly kind: 'edit'; readonly name: string }
+  | { readonly kind: 'details'; readonly name: string }
+  | null;
+
+/** Active Backends: the clusters, their state, and what can be done with them. */
 export default function ClustersPage() {
-  return <PageFrame title="Active Backends">x</PageFrame>;
+  const clusters = useClusters();
+  const mayWrite = useRole('ADMIN');
+  const [filter, setFilter] = useState('');
+  const [opened, setOpened] = useState<Opened>(null);
+  const close = () => setOpened(null);
+  const find = (name: string): ClusterState | undefined => clusters.data?.find((cluster) => cluster.name === name);
+  const groups = [...new Set(clusters.data?.map(({ routingGroup }) => routingGroup ?? '') ?? [])]
+    .filter(Boolean)
+    .sort();
+  const create = (
+    <Button size="sm" leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setOpened({ kind: 'create' })}>
+      Add a backend
+    </Button>
+  );
+  return (
+    <PageFrame title="Active Backends" actions={mayWrite ? create : undefined}>
+      <QueryState query={clusters} label="Loading backends">
+        {(rows) => (
+          <>
+            <TextInput
+              aria-label="Filter backends"
+              placeholder="Filter by name, group or URL"
+              leftSection={<IconSearch size={16} aria-hidden />}
+              value={filter}
+              onChange={(event) => setFilter(event.currentTarget.value)}
+            />
+            <Paper withBorder p="xs">
+              <ClusterTable
+                clusters={rows}
+                filter={filter}
+                mayWrite={mayWrite}
+                onEdit={(name) => setOpened({ kind: 'edit', name })}
+                onDetails={(name) => setOpened({ kind: 'details', name })}
+              />
+            </Paper>
+          </>
+        )}
+      </QueryState>
+      {opened?.kind === 'create' && <ClusterForm groups={groups} cluster={null} onClose={close} />}
+      {opened?.kind === 'edit' && <ClusterForm groups={groups} cluster={find(opened.name) ?? null} onClose={close} />}
+      {opened?.kind === 'details' && <ClusterDetails name={opened.name} cluster={find(opened.name)} onClose={close} />}
+    </PageFrame>
+  );
 }

@@ -1,0 +1,148 @@
+import { Badge, Drawer, Group, List, Stack, Text, Title } from '@mantine/core';
+import type { ReactNode } from 'react';
+import type { ClusterState, Condition } from '../../client/types.ts';
+import { StatusBadge } from '../../components/StatusBadge.tsx';
+import { EmptyState } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import classes from './clusters.module.css';
+
+interface ClusterDetailsProps {
+  readonly name: string;
+  /** Undefined: it is gone meanwhile. */
+  readonly cluster: ClusterState | undefined;
+  readonly onClose: () => void;
+}
+
+/** Everything known of a cluster: its state, where it is declared, by whom, and its conditions. */
+export function ClusterDetails({ name, cluster, onClose }: ClusterDetailsProps) {
+  return (
+    <Drawer opened onClose={onClose} title={name} position="right" size="lg">
+      {cluster === undefined ? <EmptyState title="This backend was deleted." /> : <Details cluster={cluster} />}
+    </Drawer>
+  );
+}
+
+const origins: Readonly<Record<ClusterState['origin'], string>> = {
+  kubernetes: 'Kubernetes resource',
+  directory: 'file',
+  database: 'REST, kept in the database',
+  row: 'row of a gateway that ran before; without a resource',
+};
+
+function Details({ cluster }: { readonly cluster: ClusterState }) {
+  const { proxyTo, externalUrl, routingGroup, status, reason, workers, queued, running, origin, resource } = cluster;
+  return (
+    <Stack gap="md">
+      <Facts
+        facts={[
+          ['Status', <StatusBadge key="status" status={status} />],
+          ['Last check', reason],
+          ['Takes new queries', <Activation key="active" cluster={cluster} />],
+          ['Queued', queued ?? 'not counted'],
+          ['Running', running ?? 'not counted'],
+          ['Workers', workers ?? 'not counted'],
+          ['Routing group', routingGroup ?? '–'],
+          ['URL', proxyTo ?? '–'],
+          ['External URL', externalUrl ?? '–'],
+          ['Declared by', origins[origin]],
+        ]}
+      />
+      {resource !== null && (
+        <>
+          <Title order={2}>Resource</Title>
+          <Facts
+            facts={[
+              ['Resource', `${resource.namespace}/${resource.name}`],
+              ['Place', resource.place === '' ? '–' : resource.place],
+              ['Generation', resource.generation],
+              ...(resource.paused ? ([['Paused', 'yes, by annotation']] as const) : []),
+              ...(resource.managers.length > 0
+                ? ([['Field managers', <Managers key="managers" managers={resource.managers} />]] as const)
+                : []),
+            ]}
+          />
+          <Title order={2}>Conditions</Title>
+          {resource.conditions.length === 0 ? (
+            <Text size="sm">None yet.</Text>
+          ) : (
+            <ul className={classes.conditions}>
+              {resource.conditions.map((condition) => (
+                <ConditionItem key={condition.type} condition={condition} />
+              ))}
+            </ul>
+          )}
+        </>
+      )}
+    </Stack>
+  );
+}
+
+function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: ReactNode])[] }) {
+  return (
+    <dl className={classes.facts}>
+      {facts.map(([name, value]) => (
+        <div key={name} style={{ display: 'contents' }}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Activation({ cluster: { active, specActive, override, differs } }: { readonly cluster: ClusterState }) {
+  return (
+    <>
+      {active ? 'yes' : 'no'}
+      {override !== null && `, overridden by ${override.by}`}
+      {override?.at != null && (
+        <>
+          {' '}
+          at <Time at={Date.parse(override.at)} />
+        </>
+      )}
+      {differs && `; the resource says ${specActive ? 'yes' : 'no'}`}
+    </>
+  );
+}
+
+function Managers({ managers }: { readonly managers: NonNullable<ClusterState['resource']>['managers'] }) {
+  return (
+    <List size="sm">
+      {managers.map(({ manager, fields }) => (
+        <List.Item key={manager}>
+          {manager}: {fields.join(', ')}
+        </List.Item>
+      ))}
+    </List>
+  );
+}
+
+/** Conditions that are good when they are false. */
+const bad = new Set(['Stalled']);
+
+function ConditionItem({
+  condition: { type, status, reason, message, lastTransitionTime },
+}: {
+  readonly condition: Condition;
+}) {
+  const good = (status === 'True') !== bad.has(type);
+  const color = status === 'Unknown' ? 'yellow' : good ? 'green' : 'red';
+  return (
+    <li>
+      <Group gap="xs">
+        <Text size="sm" fw={500}>
+          {type}
+        </Text>
+        <Badge variant="light" color={color}>
+          {status}
+        </Badge>
+        <Text size="sm">{reason}</Text>
+      </Group>
+      <Text size="sm">{message}</Text>
+      <Text size="xs" c="dimmed">
+        since <Time at={Date.parse(lastTransitionTime)} />
+      </Text>
+    </li>
+  );
+}

@@ -1,0 +1,148 @@
+import { Alert, Autocomplete, Button, Group, List, Modal, Stack, Switch, Text, TextInput } from '@mantine/core';
+import { useForm } from '@mantine/form';
+import { IconAlertTriangle, IconLock } from '@tabler/icons-react';
+import { useState } from 'react';
+import { ApiError, messageOf } from '../../client/apiError.ts';
+import type { ClusterState } from '../../client/types.ts';
+import { useSave } from './changes.ts';
+
+interface ClusterFormProps {
+  /** Null: a new one. */
+  readonly cluster: ClusterState | null;
+  /** Routing groups there are. */
+  readonly groups: readonly string[];
+  readonly onClose: () => void;
+}
+
+/** Adding or changing a cluster; mistakes that the gateway finds are shown at their field. */
+export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
+  const isNew = cluster === null;
+  const save = useSave();
+  const [failure, setFailure] = useState<unknown>(null);
+  const form = useForm({
+    mode: 'uncontrolled',
+    initialValues: {
+      name: cluster?.name ?? '',
+      routingGroup: cluster?.routingGroup ?? '',
+      proxyTo: cluster?.proxyTo ?? '',
+      // Shown empty where it only repeats the address.
+      externalUrl: cluster === null || cluster.externalUrl === cluster.proxyTo ? '' : (cluster.externalUrl ?? ''),
+      active: cluster?.active ?? true,
+    },
+    validate: {
+      name: required('Enter a name.'),
+      routingGroup: required('Enter a routing group.'),
+      proxyTo: required('Enter the URL that requests are forwarded to.'),
+    },
+  });
+  const store = async (values: typeof form.values, force: boolean) => {
+    setFailure(null);
+    const externalUrl = values.externalUrl.trim() === '' ? null : values.externalUrl.trim();
+    try {
+      await save.mutateAsync({ cluster: { ...values, proxyTo: values.proxyTo.trim(), externalUrl }, isNew, force });
+      onClose();
+    } catch (error) {
+      if (error instanceof ApiError && error.field !== undefined && error.field in values) {
+        form.setFieldError(error.field, error.message);
+      } else setFailure(error);
+    }
+  };
+  const title = isNew ? 'Add a backend' : `Edit ${cluster.name}`;
+  return (
+    <Modal opened onClose={onClose} title={title} size="lg">
+      <form onSubmit={form.onSubmit((values) => void store(values, false))} noValidate>
+        <Stack gap="sm">
+          {failure !== null && (
+            <Failure error={failure} busy={save.isPending} onForce={() => void store(form.getValues(), true)} />
+          )}
+          <TextInput
+            label="Name"
+            required
+            data-autofocus={isNew || undefined}
+            readOnly={!isNew}
+            description={isNew ? undefined : 'The name of a backend cannot be changed.'}
+            key={form.key('name')}
+            {...form.getInputProps('name')}
+          />
+          <Autocomplete
+            label="Routing group"
+            required
+            data={[...groups]}
+            data-autofocus={!isNew || undefined}
+            key={form.key('routingGroup')}
+            {...form.getInputProps('routingGroup')}
+          />
+          <TextInput
+            label="URL"
+            required
+            description="Where requests are forwarded to"
+            placeholder="http://engine.example:8080"
+            key={form.key('proxyTo')}
+            {...form.getInputProps('proxyTo')}
+          />
+          <TextInput
+            label="External URL"
+            description="The link for people, where it is another one"
+            key={form.key('externalUrl')}
+            {...form.getInputProps('externalUrl')}
+          />
+          <Switch
+            label="Takes new queries"
+            key={form.key('active')}
+            {...form.getInputProps('active', { type: 'checkbox' })}
+          />
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={save.isPending}>
+              {isNew ? 'Add' : 'Save'}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}
+
+const required = (message: string) => (value: string) => (value.trim() === '' ? message : null);
+
+/** Why it was not stored; where fields belong to another manager, the choice to take them over. */
+function Failure({
+  error,
+  busy,
+  onForce,
+}: {
+  readonly error: unknown;
+  readonly busy: boolean;
+  readonly onForce: () => void;
+}) {
+  const owned = error instanceof ApiError && error.code === 'EG_FIELD_OWNED';
+  if (!owned) {
+    return (
+      <Alert role="alert" color="red" title="Not stored" icon={<IconAlertTriangle aria-hidden />}>
+        {messageOf(error)}
+      </Alert>
+    );
+  }
+  return (
+    <Alert role="alert" color="yellow" title="Others own these fields" icon={<IconLock aria-hidden />}>
+      <Stack gap="xs" align="flex-start">
+        <Text size="sm">{error.message}</Text>
+        {error.owners.length > 0 && (
+          <List size="sm">
+            {error.owners.map(({ field, manager }) => (
+              <List.Item key={field}>
+                {field}: {manager}
+              </List.Item>
+            ))}
+          </List>
+        )}
+        <Text size="sm">Taking them over makes them this API's; the other manager may set them again.</Text>
+        <Button size="xs" color="orange.9" onClick={onForce} loading={busy}>
+          Take over and save
+        </Button>
+      </Stack>
+    </Alert>
+  );
+}

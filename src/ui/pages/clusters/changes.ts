@@ -1,0 +1,69 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { callWhole } from '../../client/call.ts';
+import { CLUSTERS } from '../../client/clusters.ts';
+import type { ClusterState, RegistryCluster } from '../../client/types.ts';
+import { confirm } from '../../components/confirm.tsx';
+import { notifyFailed, notifyWritten } from '../../components/notify.ts';
+
+/** Has the clusters read again, so that what was changed shows at once. */
+function useRefresh(): () => Promise<void> {
+  const client = useQueryClient();
+  return () => client.invalidateQueries({ queryKey: CLUSTERS });
+}
+
+/** Lets a cluster take new queries, or keeps them away. */
+export function useActivation(name: string) {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: (active: boolean) =>
+      callWhole(`/api/clusters/${encodeURIComponent(name)}/active`, { method: 'PUT', body: { active } }),
+    onSuccess: async (answer, active) => {
+      await refresh();
+      notifyWritten(`${name} ${active ? 'takes new queries' : 'takes no new queries; running ones go on'}.`, answer);
+    },
+    onError: (error, active) => notifyFailed(`${name} could not be ${active ? 'activated' : 'deactivated'}`, error),
+  });
+}
+
+/** A cluster to be stored, and how. */
+export interface Save {
+  readonly cluster: RegistryCluster;
+  /** A cluster of that name must not exist yet. */
+  readonly isNew: boolean;
+  /** Fields of other managers are taken over (ADMIN). */
+  readonly force: boolean;
+}
+
+/** Stores a cluster. Its errors are shown by the form. */
+export function useSave() {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: ({ cluster, isNew, force }: Save) =>
+      callWhole(`/webapp/${isNew ? 'saveBackend' : 'updateBackend'}${force ? '?force=true' : ''}`, { body: cluster }),
+    onSuccess: async (answer, { cluster, isNew }) => {
+      await refresh();
+      notifyWritten(`${cluster.name} is ${isNew ? 'added' : 'changed'}.`, answer);
+    },
+  });
+}
+
+/** Asks, then deletes a cluster. */
+export function useDelete(): (cluster: ClusterState) => Promise<void> {
+  const refresh = useRefresh();
+  return async ({ name, running, origin, resource }) => {
+    const queries = (running ?? 0) > 0 ? ` ${running} queries run on it; they can still be followed.` : '';
+    const returns =
+      resource !== null && origin === 'kubernetes'
+        ? ' Where a GitOps controller declares it, that controller will create it again.'
+        : '';
+    const text = `${name} takes no queries any more and is gone for everybody.${queries}${returns}`;
+    if (!(await confirm({ title: `Delete ${name}?`, text, action: 'Delete', dangerous: true }))) return;
+    try {
+      const answer = await callWhole('/webapp/deleteBackend', { body: { name } });
+      await refresh();
+      notifyWritten(`${name} is deleted.`, answer);
+    } catch (error) {
+      notifyFailed(`${name} could not be deleted`, error);
+    }
+  };
+}

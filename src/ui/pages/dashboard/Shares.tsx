@@ -1,0 +1,44 @@
+import { Anchor, Table } from '@mantine/core';
+import { Link } from 'react-router';
+import type { QuerySeries } from '../../client/types.ts';
+import { EmptyState } from '../../components/states.tsx';
+import { colorOf } from './chart.ts';
+import classes from './dashboard.module.css';
+
+/** How the queries of the range were spread over the backends. */
+export function Shares({ series: { clusters, total } }: { readonly series: QuerySeries }) {
+  if (total === 0) return <EmptyState title="No query in this time." />;
+  return (
+    <Table aria-label="Distribution of the queries" verticalSpacing={4}>
+      <Table.Thead>
+        <Table.Tr>
+          <Table.Th scope="col">Backend</Table.Th>
+          <Table.Th scope="col" ta="right">
+            Queries
+          </Table.Th>
+          <Table.Th scope="col" ta="right">
+            Share
+          </Table.Th>
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody>
+        {clusters.map(({ cluster, total: queries }, index) => (
+          <Table.Tr key={cluster}>
+            <Table.Td className={classes.name}>
+              <Anchor component={Link} to={`/history?cluster=${encodeURIComponent(cluster)}`} size="sm">
+                {cluster}
+              </Anchor>
+              <div
+                className={classes.bar}
+                style={{ width: `${(queries / total) * 100}%`, background: colorOf(index) }}
+                aria-hidden
+              />
+            </Table.Td>
+            <Table.Td ta="right">{queries.toLocaleString('en')}</Table.Td>
+            <Table.Td ta="right">{((queries / total) * 100).toFixed(1)} %</Table.Td>
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  );
+}

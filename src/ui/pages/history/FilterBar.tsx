@@ -1,0 +1,60 @@
+import { Autocomplete, Button, Group, Paper, TextInput } from '@mantine/core';
+import { useForm } from '@mantine/form';
+import { useTimeZone } from '../../components/time.tsx';
+import { timeOfWall, wallOfTime } from '../../components/zonedTime.ts';
+import { type Filters, noFilters } from './filters.ts';
+import classes from './history.module.css';
+
+interface FilterBarProps {
+  readonly filters: Filters;
+  /** Names of the clusters there are. */
+  readonly clusters: readonly string[];
+  /** The user whose queries alone are shown; null: everybody's. */
+  readonly onlyUser: string | null;
+  readonly onChange: (filters: Filters) => void;
+}
+
+/** What the history is narrowed to. Applied by the button or the enter key, as each look costs the database something. */
+export function FilterBar({ filters, clusters, onlyUser, onChange }: FilterBarProps) {
+  const { timeZone } = useTimeZone();
+  const wall = (time: string) => (/^\d{1,15}$/.test(time) ? wallOfTime(Number(time), timeZone) : '');
+  const form = useForm({
+    mode: 'uncontrolled',
+    initialValues: { ...filters, from: wall(filters.from), to: wall(filters.to) },
+    validate: { to: (to, { from }) => (from !== '' && to !== '' && to <= from ? 'Must be later than "From".' : null) },
+  });
+  const submit = form.onSubmit((values) => {
+    const time = (text: string) => String(timeOfWall(text, timeZone) ?? '');
+    const texts = Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()])) as Filters;
+    onChange({ ...texts, from: time(values.from), to: time(values.to) });
+  });
+  const input = (name: keyof Filters) => ({ key: form.key(name), ...form.getInputProps(name), size: 'xs' as const });
+  return (
+    <Paper withBorder p="sm" component="search">
+      <form onSubmit={submit} aria-label="Filters">
+        <div className={classes.filters}>
+          <Autocomplete label="Backend" data={[...clusters]} {...input('cluster')} />
+          {onlyUser === null ? (
+            <TextInput label="User" {...input('user')} />
+          ) : (
+            <TextInput label="User" size="xs" value={onlyUser} readOnly />
+          )}
+          <TextInput label="Source" {...input('source')} />
+          <TextInput label="Routing group" {...input('routingGroup')} />
+          <TextInput label="Query id" {...input('queryId')} />
+          <TextInput label="Text of the query" {...input('text')} />
+          <TextInput label={`From (${timeZone})`} type="datetime-local" {...input('from')} />
+          <TextInput label={`To (${timeZone})`} type="datetime-local" {...input('to')} />
+        </div>
+        <Group justify="flex-end" mt="sm" gap="xs">
+          <Button size="xs" variant="default" onClick={() => onChange(noFilters)}>
+            Clear
+          </Button>
+          <Button size="xs" type="submit">
+            Filter
+          </Button>
+        </Group>
+      </form>
+    </Paper>
+  );
+}
