@@ -7,8 +7,7 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { createDataPlane } from '../../src/gateway/dataPlane.ts';
 import { defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
-import { HealthMonitors } from '../../src/gateway/healthMonitors.ts';
-import { InfoCheck, noopCheck } from '../../src/gateway/infoCheck.ts';
+import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
 import { headerUserAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
 import { createGatewayServer, defaultServerLimits } from '../../src/gateway/server/gatewayServer.ts';
 import { systemClock } from '../../src/model/clock.ts';
@@ -16,6 +15,7 @@ import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { createHistoryWriter, defaultHistorySettings } from '../../src/store/historyWriter.ts';
 import { openStore } from '../../src/store/openStore.ts';
+import { defaultMonitorSettings, openChecks } from '../../test/support/healthChecks.ts';
 
 const [cluster = '', database = '{}', spillDirectory = ''] = process.argv.slice(2);
 const names = productNames('Engine');
@@ -36,13 +36,14 @@ const table = new RoutingTableHolder();
 const monitors = new HealthMonitors(
   {
     table,
-    kinds: { INFO_API: new InfoCheck({ retries: () => 0, connectTimeout: 1_000 }), NOOP: noopCheck },
+    kinds: openChecks().kinds,
+    credentials: { configured: () => null, ofCluster: async () => null },
     logger,
     registry,
     clock,
     random: Math.random,
   },
-  { type: 'INFO_API', interval: 1_000, timeout: 5_000, failureThreshold: 3, successThreshold: 1 },
+  { ...defaultMonitorSettings, interval: 1_000, failureThreshold: 3 },
 );
 const dataPlane = createDataPlane(
   {

@@ -3,7 +3,8 @@ import { httpClientSettings } from '../config/httpClient.ts';
 import type { DataPlaneSettings } from '../gateway/dataPlaneContext.ts';
 import type { ExternalRulesOptions } from '../gateway/external/externalRules.ts';
 import type { HandshakeCookieOptions } from '../gateway/handshakeCookies.ts';
-import type { MonitorSettings } from '../gateway/healthMonitors.ts';
+import type { UserCheckSettings } from '../gateway/health/checkSettings.ts';
+import type { MonitorSettings } from '../gateway/health/clusterMonitor.ts';
 import type { UpstreamOptions } from '../gateway/upstreams.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { Strategy } from '../routing/pickCluster.ts';
@@ -98,6 +99,23 @@ export function monitorSettings({ monitor, clusterStatsConfiguration }: GatewayC
     timeout: monitor.timeout,
     failureThreshold: monitor.failureThreshold,
     successThreshold: monitor.successThreshold,
+    serverErrorThreshold: monitor.serverErrorThreshold,
+  };
+}
+
+/** Settings of the checks that ask as a user. */
+export function userCheckSettings(config: GatewayConfig): UserCheckSettings {
+  const { monitor, backendState } = config;
+  return {
+    retries: monitor.retries,
+    queryTimeout: monitor.queryTimeout,
+    metricsEndpoint: monitor.metricsEndpoint,
+    runningQueriesMetric: monitor.runningQueriesMetricName,
+    queuedQueriesMetric: monitor.queuedQueriesMetricName,
+    metricMinimums: monitor.metricMinimumValues,
+    metricMaximums: monitor.metricMaximumValues,
+    forwardedProto: backendState?.xForwardedProtoHeader ?? false,
+    maxAnswer: httpClientSettings(config, 'monitor').maxResponseContentLength,
   };
 }
 

@@ -101,9 +101,11 @@ function checkVerification({ requestAnalyzerConfig }: GatewayConfig, report: Rep
   }
 }
 
-function checkMonitor({ monitor, clusterStatsConfiguration, backendState }: GatewayConfig, report: Report): void {
+function checkMonitor(config: GatewayConfig, report: Report): void {
+  const { monitor, clusterStatsConfiguration, backendState, resources } = config;
   const { monitorType } = clusterStatsConfiguration;
-  if (monitorsWithUser.includes(monitorType) && backendState === null) {
+  // In Kubernetes every cluster may name a Secret of its own.
+  if (monitorsWithUser.includes(monitorType) && backendState === null && resources.source !== 'kubernetes') {
     const cause = 'clusterStatsConfiguration.monitorType';
     report('backendState', `must be given with a username, as ${cause} is ${monitorType}`, cause);
   }

@@ -28,7 +28,11 @@ export class AskExchange extends Exchange {
   #isTold = false;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, queryId: string, told: AskedListener) {
-    super(proxied.request, proxied.response, context.settings().clientStallTimeout);
+    // All clusters are asked: their answers tell nothing of one's health.
+    super(proxied.request, proxied.response, {
+      stallTimeout: context.settings().clientStallTimeout,
+      judgesCluster: false,
+    });
     this.#context = context;
     this.#proxied = proxied;
     this.#queryId = queryId;

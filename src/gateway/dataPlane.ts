@@ -58,6 +58,8 @@ export interface DataPlaneDependencies {
   readonly random: Random;
   /** A real request could not connect to a cluster; `HealthMonitors.connectionFailed`. */
   readonly connectionFailed?: (cluster: string, baseUrl: string, reason: string) => void;
+  /** A real request on a statement path was answered 5xx or not at all; `HealthMonitors.serverFailed`. */
+  readonly serverFailed?: (cluster: string, baseUrl: string, reason: string, inARow: number) => void;
   /** Told changes of whether a cluster honours forwarded headers. */
   readonly onObservation?: (observation: ForwardedHeadersObservation) => void;
 }
@@ -158,6 +160,7 @@ class QueryDataPlane implements DataPlane {
       chooser: new ClusterChooser(settings, dependencies.random, () => clock.monotonic()),
       settings,
       connectionFailed: dependencies.connectionFailed ?? (() => undefined),
+      serverFailed: dependencies.serverFailed ?? (() => undefined),
       refuse: (proxied, refusal) => this.#refuse(proxied, refusal),
       answerFailure: (proxied, error, answered) => this.#answerFailure(proxied, error, answered),
       noteEnd: (proxied, status) => {

@@ -108,6 +108,8 @@ export interface DataPlaneContext {
   readonly settings: () => DataPlaneSettings;
   /** A real request could not connect to a cluster. */
   readonly connectionFailed: (cluster: string, baseUrl: string, reason: string) => void;
+  /** A real request on a statement path was answered 5xx or not at all; how many in a row by now. */
+  readonly serverFailed: (cluster: string, baseUrl: string, reason: string, inARow: number) => void;
   /** Answers a request with a refusal. */
   readonly refuse: (proxied: ProxiedRequest, refusal: Refusal) => void;
   /** Answers 502 as text (contract.md §2). */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import { isOwnFault } from './clusterError.ts';
+import { classify, isOwnFault } from './clusterError.ts';
 import { headersForClient } from './responseHeaders.ts';
 import type { Upstream } from './upstreams.ts';
 
@@ -20,6 +20,14 @@ export interface OutgoingRequest {
 
 /** How an exchange ended, for metrics and log. */
 export type ExchangeEnd = 'answered' | 'failed' | 'client_gone';
+
+/** What one exchange differs in. */
+export interface ExchangeOptions {
+  /** Milliseconds without the client taking what waits for it, after which it is cut off. */
+  readonly stallTimeout: number;
+  /** Whether failures tell of the cluster's health (`serverFailed`): those of statement paths do. */
+  readonly judgesCluster: boolean;
+}
 
 interface HeldAnswer {
   readonly status: number;
@@ -49,6 +57,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   clientGone = false;
   /** True once the gateway had to cut an answer short, as the cluster did. */
   cut = false;
+  readonly #judgesCluster: boolean;
   #controller: Dispatcher.DispatchController | null = null;
   #held: HeldAnswer | null = null;
   #inFlight = false;
@@ -59,11 +68,11 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   readonly #stallTimeout: number;
   #stallTimer: NodeJS.Timeout | null = null;
 
-  /** @param stallTimeout milliseconds without the client taking what waits for it, after which it is cut off */
-  constructor(request: IncomingMessage, response: ServerResponse, stallTimeout: number) {
+  constructor(request: IncomingMessage, response: ServerResponse, options: ExchangeOptions) {
     this.request = request;
     this.response = response;
-    this.#stallTimeout = stallTimeout;
+    this.#stallTimeout = options.stallTimeout;
+    this.#judgesCluster = options.judgesCluster;
     response.on('close', () => this.#closed());
   }
 
@@ -100,6 +109,9 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   /** The exchange is over, whatever way. Called once. */
   protected abstract finished(end: ExchangeEnd): void;
+
+  /** A request on a statement path was answered 5xx, or its connection broke before an answer. */
+  protected serverFailed(_reason: string, _inARow: number): void {}
 
   /** Whether the answer is held until `release` or `discard`; asked once its head is there. */
   protected holds(_status: number, _headers: IncomingHttpHeaders): boolean {
@@ -163,6 +175,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200 || controller !== this.#controller) return;
     this.status = status;
     this.upstream?.noteReachable(true);
+    if (this.#judgesCluster) this.#judge(status >= 500 ? `status ${status}` : null);
     if (this.holds(status, headers)) {
       this.#held = { status, headers, statusText, chunks: [], size: 0, ended: false };
     } else this.#writeHead(status, headers, statusText);
@@ -193,7 +206,10 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (controller != null && controller !== this.#controller) return;
     this.#leave();
     if (this.clientGone) return;
-    if (!this.sent && !isOwnFault(error)) this.upstream?.noteReachable(false);
+    if (!isOwnFault(error)) {
+      if (!this.sent) this.upstream?.noteReachable(false);
+      else if (!this.answered && this.#judgesCluster) this.#judge(classify(error, true).reason);
+    }
     if (this.response.headersSent) {
       // The status is gone already: a cut connection is the only way left to say that the answer is not whole.
       this.cut = true;
@@ -202,6 +218,14 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     }
     this.#held = null;
     this.failed(error);
+  }
+
+  /** @param failure what went wrong; null for an answer below 500 */
+  #judge(failure: string | null): void {
+    const { upstream } = this;
+    if (upstream === null) return;
+    if (failure === null) upstream.failuresInARow = 0;
+    else this.serverFailed(failure, ++upstream.failuresInARow);
   }
 
   #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): void {

@@ -42,7 +42,10 @@ export class ForwardExchange extends Exchange {
   #watch: AnswerWatch | null = null;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, reason: ForwardReason) {
-    super(proxied.request, proxied.response, context.settings().clientStallTimeout);
+    super(proxied.request, proxied.response, {
+      stallTimeout: context.settings().clientStallTimeout,
+      judgesCluster: proxied.statementPath,
+    });
     this.#context = context;
     this.#proxied = proxied;
     this.#reason = reason;
@@ -135,6 +138,11 @@ export class ForwardExchange extends Exchange {
     if (this.#reason.queryId !== null) this.#ownerFailed(this.#reason.queryId, upstream, error, reason);
     else if (this.sent || isOwnFault(error) || this.#outgoing.body !== null) this.#giveUp(error);
     else this.#elsewhere(this.#reason, reason);
+  }
+
+  protected override serverFailed(reason: string, inARow: number): void {
+    const baseUrl = this.upstream?.baseUrl ?? '';
+    this.#context.serverFailed(this.#clusterName(), baseUrl, reason, inARow);
   }
 
   protected override holds(status: number, _headers: IncomingHttpHeaders): boolean {

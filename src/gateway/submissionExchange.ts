@@ -52,7 +52,10 @@ export class SubmissionExchange extends Exchange {
   #headers: IncomingHttpHeaders | null = null;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, submission: Submission) {
-    super(proxied.request, proxied.response, context.settings().clientStallTimeout);
+    super(proxied.request, proxied.response, {
+      stallTimeout: context.settings().clientStallTimeout,
+      judgesCluster: proxied.statementPath,
+    });
     this.#context = context;
     this.#proxied = proxied;
     this.#submission = submission;
@@ -147,6 +150,11 @@ export class SubmissionExchange extends Exchange {
     if (this.#submission.about !== null || !this.#submission.body.complete || isOwnFault(error)) return false;
     if (!this.sent) return true;
     return this.#context.settings().retrySubmissions === 'untilAnswered' && !this.answered && isReset(error);
+  }
+
+  protected override serverFailed(reason: string, inARow: number): void {
+    const cluster = this.#cluster;
+    if (cluster !== null) this.#context.serverFailed(cluster.name, cluster.proxyTo, reason, inARow);
   }
 
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {

@@ -36,6 +36,8 @@ export class Upstream {
   inFlight = 0;
   /** Monotonic time since when every connection attempt failed; null while it is reachable. */
   unreachableSince: number | null = null;
+  /** Statement requests in a row that failed or were answered 5xx. */
+  failuresInARow = 0;
   lastUsed: number;
 
   constructor(baseUrl: string, url: URL, options: UpstreamOptions, clock: Clock) {

@@ -28,9 +28,9 @@ export class RoutingTableHolder {
   /** Replaces clusters, rules or both. Verdicts of clusters that kept name and address stay; others start anew. */
   setInputs(inputs: Partial<RoutingInputs>): void {
     this.#inputs = { ...this.#inputs, ...inputs };
+    const addresses = new Map(this.#inputs.clusters.map(({ name, proxyTo }) => [name, proxyTo]));
     for (const [name, known] of this.#verdicts) {
-      const cluster = this.#inputs.clusters.find((candidate) => candidate.name === name);
-      if (cluster?.proxyTo !== known.proxyTo) this.#verdicts.delete(name);
+      if (addresses.get(name) !== known.proxyTo) this.#verdicts.delete(name);
     }
     this.#replace();
   }
@@ -43,7 +43,17 @@ export class RoutingTableHolder {
     const cluster = this.#table.clusters.get(name);
     if (cluster === undefined || cluster.proxyTo !== proxyTo) return;
     this.#verdicts.set(name, { proxyTo, verdict });
-    this.#replace();
+    // Only this entry is made anew: checks of hundreds of clusters replace the table many times a second.
+    const entry: ClusterEntry = { ...cluster, health: verdict };
+    const { routingGroup } = cluster;
+    const members = this.#table.groups.get(routingGroup) ?? [];
+    this.#publish(
+      new Map(this.#table.clusters).set(name, entry),
+      new Map(this.#table.groups).set(
+        routingGroup,
+        members.map((member) => (member === cluster ? entry : member)),
+      ),
+    );
   }
 
   /** Registers a listener; the answer removes it again. */
@@ -53,7 +63,6 @@ export class RoutingTableHolder {
   }
 
   #replace(): void {
-    const before = this.#table;
     const entries = this.#inputs.clusters
       .map((cluster) => this.#entry(cluster))
       .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
@@ -63,12 +72,12 @@ export class RoutingTableHolder {
       if (members === undefined) groups.set(entry.routingGroup, [entry]);
       else members.push(entry);
     }
-    this.#table = {
-      version: before.version + 1,
-      clusters: new Map(entries.map((entry) => [entry.name, entry])),
-      groups,
-      rules: this.#inputs.rules,
-    };
+    this.#publish(new Map(entries.map((entry) => [entry.name, entry])), groups);
+  }
+
+  #publish(clusters: RoutingTable['clusters'], groups: RoutingTable['groups']): void {
+    const before = this.#table;
+    this.#table = { version: before.version + 1, clusters, groups, rules: this.#inputs.rules };
     for (const listener of this.#listeners) listener(this.#table, before);
   }
 

@@ -2,7 +2,7 @@ import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
 import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
-import type { HealthMonitors } from '../../gateway/healthMonitors.ts';
+import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
@@ -66,6 +66,7 @@ export function openDataPlane(
       clock,
       random,
       connectionFailed: (cluster, baseUrl, reason) => monitors.connectionFailed(cluster, baseUrl, reason),
+      serverFailed: (cluster, baseUrl, reason, inARow) => monitors.serverFailed(cluster, baseUrl, reason, inARow),
       onObservation: ({ cluster, honoured, message }) =>
         operator.controller.reportForwardedHeaders(cluster, { ok: honoured, message }),
     },

@@ -11,7 +11,6 @@ import {
   size,
   text,
 } from '../fields.ts';
-import { unlessBuilt, valuesUnlessBuilt } from './pendingFeatures.ts';
 
 /** `protocol`: the product's name in headers, paths and cookies (design.md, fixed point 3). */
 export const protocol = section(
@@ -164,6 +163,14 @@ export const monitor = section(
       maximum: 100,
       live: true,
     }),
+    serverErrorThreshold: integer({
+      description:
+        'Queries and follow-ups in a row, answered 5xx or not at all, that make a cluster UNHEALTHY until a check finds it healthy; 0 for never. A connection that fails counts at once.',
+      default: 5,
+      minimum: 0,
+      maximum: 10_000,
+      live: true,
+    }),
     retries: integer({
       description: 'How often a check that was answered 502, 503 or 504 is repeated at once.',
       default: 0,
@@ -177,7 +184,6 @@ export const monitor = section(
       minimum: 10,
       maximum: 600_000,
       live: true,
-      ...unlessBuilt('monitorsWithLogin'),
     }),
     explicitPrepare: flag({
       description: 'Prepared statements by PREPARE, for old clusters (JDBC checks).',
@@ -189,7 +195,6 @@ export const monitor = section(
       default: '/metrics',
       format: 'urlPath',
       live: true,
-      ...unlessBuilt('monitorsWithLogin'),
     }),
     runningQueriesMetricName: text({
       description:
@@ -197,26 +202,22 @@ export const monitor = section(
       default: ofProduct('execution_name_QueryManager_RunningQueries'),
       format: 'name',
       live: true,
-      ...unlessBuilt('monitorsWithLogin'),
     }),
     queuedQueriesMetricName: text({
       description: 'Metric that counts queued queries (METRICS checks); `{product}` as above.',
       default: ofProduct('execution_name_QueryManager_QueuedQueries'),
       format: 'name',
       live: true,
-      ...unlessBuilt('monitorsWithLogin'),
     }),
     metricMinimumValues: mapOf(decimal({ description: 'Least value, inclusive.' }), {
       description: 'Least values of metrics of a healthy cluster, inclusive (METRICS checks).',
       default: { [ofProduct('metadata_name_DiscoveryNodeManager_ActiveNodeCount')]: 1 },
       live: true,
-      ...unlessBuilt('monitorsWithLogin'),
     }),
     metricMaximumValues: mapOf(decimal({ description: 'Greatest value, inclusive.' }), {
       description: 'Greatest values of metrics of a healthy cluster, inclusive (METRICS checks).',
       default: {},
       live: true,
-      ...unlessBuilt('monitorsWithLogin'),
     }),
     clusterMetricsRegistryRefreshPeriod: duration({
       description: 'Time after which metrics of clusters followed the registry.',
@@ -234,7 +235,6 @@ export const clusterStatsConfiguration = section(
     monitorType: choice(['INFO_API', 'METRICS', 'JDBC', 'JMX', 'UI_API', 'NOOP'], {
       description: 'How health is found out.',
       default: 'INFO_API',
-      ...valuesUnlessBuilt('monitorsWithLogin', ['METRICS', 'JDBC', 'JMX', 'UI_API']),
       live: true,
     }),
   },
@@ -244,17 +244,21 @@ export const clusterStatsConfiguration = section(
 /** `backendState`: credentials of health checks (contract.md §5, §6). */
 export const backendState = optionalSection(
   {
-    username: text({ description: 'User of health checks; needed by METRICS, JDBC, JMX and UI_API.' }),
-    password: text({ description: 'Password of health checks.', default: '', secret: true }),
-    ssl: flag({ description: 'TLS of JDBC checks; the scheme of the URL wins.', default: false }),
+    username: text({ description: 'User of health checks; needed by METRICS, JDBC, JMX and UI_API.', live: true }),
+    password: text({ description: 'Password of health checks.', default: '', secret: true, live: true }),
+    ssl: flag({
+      description: 'TLS of JDBC checks.',
+      default: false,
+      withoutEffect: "the scheme of the cluster's URL decides",
+    }),
     xForwardedProtoHeader: flag({
       description: 'Whether checks send X-Forwarded-Proto: https (UI_API, JMX, METRICS).',
       default: false,
+      live: true,
     }),
   },
   {
     description: 'Credentials and manner of health checks, the same for all clusters.',
-    ...unlessBuilt('monitorsWithLogin'),
   },
 );
 

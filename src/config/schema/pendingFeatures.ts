@@ -3,7 +3,6 @@
  * yet. Whoever builds one deletes its line here; its keys then count.
  */
 const pendingFeatures = {
-  monitorsWithLogin: 'this version checks health by INFO_API or NOOP',
   tracing: 'traces are not built into this version',
 } satisfies Record<string, string>;
 

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { InfoCheck } from '../../../src/gateway/infoCheck.ts';
+import { CheckClient } from '../../../src/gateway/health/checkClient.ts';
+import { InfoCheck } from '../../../src/gateway/health/infoCheck.ts';
 import { ClusterTls, clusterAtOrigin } from '../../../src/gateway/tls/clusterTls.ts';
 import type { TlsFiles } from '../../../src/gateway/tls/tlsFiles.ts';
 import { TlsMetrics, watchTls } from '../../../src/gateway/tls/tlsWatch.ts';
@@ -77,7 +78,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     const serverAt = clusterAtOrigin(table);
     const tls = new ClusterTls({ material: () => watch.current, verifyHostname, serverAt, logger });
     const gateway = await startGateway({ clusters: [cluster], upstream: { tls } });
-    const check = closing(new InfoCheck({ retries: () => 0, connectTimeout: 2_000, tls }));
+    const check = new InfoCheck(closing(new CheckClient({ connectTimeout: 2_000, tls })), () => 0);
     return {
       log,
       watch,

@@ -1,31 +1,32 @@
 import { Registry } from 'prom-client';
 import { afterEach, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-
-import { HealthMonitors, type MonitorSettings } from '../../../src/gateway/healthMonitors.ts';
-import { InfoCheck, noopCheck } from '../../../src/gateway/infoCheck.ts';
+import type { MonitorSettings } from '../../../src/gateway/health/clusterMonitor.ts';
+import { HealthMonitors } from '../../../src/gateway/health/healthMonitors.ts';
 import { readinessOf } from '../../../src/gateway/readiness.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { capturingLogger, closeAll, closing, clusterAt, freePort, startServer, until } from '../../support/gateway.ts';
+import { defaultMonitorSettings, openChecks } from '../../support/healthChecks.ts';
 
 afterEach(closeAll);
 
 function monitor(clusters: readonly RoutableCluster[], settings: Partial<MonitorSettings> = {}, retries = 0) {
   const table = new RoutingTableHolder();
   const log: Record<string, unknown>[] = [];
-  const info = closing(new InfoCheck({ retries: () => retries, connectTimeout: 1_000 }));
+  const { kinds } = closing(openChecks({ retries }));
   const monitors = new HealthMonitors(
     {
       table,
-      kinds: { INFO_API: info, NOOP: noopCheck },
+      kinds,
+      credentials: { configured: () => null, ofCluster: async () => null },
       logger: capturingLogger(log),
       registry: new Registry(),
       clock: systemClock,
       random: () => 0.5,
     },
-    { type: 'INFO_API', interval: 30, timeout: 300, failureThreshold: 1, successThreshold: 1, ...settings },
+    { ...defaultMonitorSettings, interval: 30, timeout: 300, ...settings },
   );
   table.setInputs({ clusters });
   monitors.start();

@@ -1,0 +1,155 @@
+import { Agent, request } from 'undici';
+import { classify } from '../clusterError.ts';
+import type { ClusterTls } from '../tls/clusterTls.ts';
+import type { CheckCredentials, CheckResult } from './healthCheck.ts';
+
+/** A request of a health check. */
+export interface CheckRequest {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** Path and query string below the cluster's URL. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** Longest answer that is read, in bytes. */
+  readonly maxBytes: number;
+  /** How often an answer 502, 503 or 504 is asked for again at once. */
+  readonly retries?: number;
+}
+
+/** An answer of any status, or what went wrong in words. */
+export type CheckAnswer =
+  | {
+      readonly ok: true;
+      /** The request for reasons, without its query string: `GET http://a:8080/v1/info`. */
+      readonly asked: string;
+      readonly status: number;
+      readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+      readonly text: string;
+    }
+  | { readonly ok: false; readonly asked: string; readonly reason: string };
+
+/** A good answer, or the result of a check that did not get one. */
+export type ReadAnswer =
+  | { readonly ok: true; readonly asked: string; readonly text: string }
+  | { readonly ok: false; readonly result: CheckResult };
+
+const repeatable = [502, 503, 504];
+
+/** Settings of the connections of health checks. */
+export interface CheckClientOptions {
+  /** Milliseconds. */
+  readonly connectTimeout: number;
+  /** TLS toward clusters; left out, certificates are verified as Node.js does. */
+  readonly tls?: ClusterTls;
+}
+
+/**
+ * Asks clusters for health checks: over connections of its own, so that a cluster busy with queries is not taken for a
+ * sick one, one a cluster; redirects are never followed, so that credentials go nowhere else.
+ */
+export class CheckClient {
+  readonly #agent: Agent;
+
+  constructor({ connectTimeout, tls }: CheckClientOptions) {
+    this.#agent = new Agent({
+      connections: 1,
+      allowH2: false,
+      connect: tls?.connector(connectTimeout) ?? { timeout: connectTimeout },
+      keepAliveTimeout: 1_000,
+    });
+  }
+
+  /** Asks once, or more often where the request says so. Never rejects. */
+  async ask(baseUrl: string, asked: CheckRequest, signal: AbortSignal): Promise<CheckAnswer> {
+    let answer = await this.#once(baseUrl, asked, signal);
+    for (let left = asked.retries ?? 0; left > 0 && answer.ok && repeatable.includes(answer.status); left--) {
+      answer = await this.#once(baseUrl, asked, signal);
+    }
+    return answer;
+  }
+
+  /** Asks for an answer 200; any other makes the cluster UNHEALTHY, with what to mend. */
+  async read(
+    baseUrl: string,
+    asked: CheckRequest,
+    credentials: CheckCredentials | null,
+    signal: AbortSignal,
+  ): Promise<ReadAnswer> {
+    const answer = await this.ask(baseUrl, asked, signal);
+    if (answer.ok && answer.status === 200) return { ok: true, asked: answer.asked, text: answer.text };
+    const why = answer.ok ? statusReason(answer.status, credentials) : answer.reason;
+    return { ok: false, result: { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` } };
+  }
+
+  /** Closes the connections. */
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #once(
+    baseUrl: string,
+    { method, path, headers, body, maxBytes }: CheckRequest,
+    signal: AbortSignal,
+  ): Promise<CheckAnswer> {
+    const url = urlOf(baseUrl, path);
+    // Without the query string, and without user and password that a row of another gateway may hold in its URL.
+    const named = `${method} ${url === null ? path : `${url.origin}${url.pathname}`}`;
+    const failed = (reason: string): CheckAnswer => ({ ok: false, asked: named, reason });
+    if (url === null) return failed('proxyTo is no HTTP URL');
+    try {
+      const answer = await request(`${url.origin}${url.pathname}${url.search}`, {
+        method,
+        dispatcher: this.#agent,
+        signal,
+        headers: { accept: 'application/json', ...headers },
+        ...(body === undefined ? {} : { body }),
+      });
+      const chunks: Buffer[] = [];
+      let size = 0;
+      for await (const chunk of answer.body) {
+        size += (chunk as Buffer).length;
+        if (size > maxBytes) return failed(`more than ${maxBytes} bytes`);
+        chunks.push(chunk as Buffer);
+      }
+      const text = Buffer.concat(chunks).toString('utf8');
+      return { ok: true, asked: named, status: answer.statusCode, headers: answer.headers, text };
+    } catch (error) {
+      if (signal.aborted) return failed('no answer in time');
+      return failed(error instanceof Error ? classify(error, true).reason : String(error));
+    }
+  }
+}
+
+function urlOf(baseUrl: string, path: string): URL | null {
+  const text = `${baseUrl}${path}`;
+  if (!URL.canParse(text)) return null;
+  const url = new URL(text);
+  return url.protocol === 'http:' || url.protocol === 'https:' ? url : null;
+}
+
+/** What a status other than 200 means, and what to mend. */
+export function statusReason(status: number, credentials: CheckCredentials | null): string {
+  if (credentials !== null && (status === 401 || status === 403)) {
+    const what = status === 403 ? 'may not ask this' : 'or the way it logs in is refused';
+    return `status ${status}: the user of health checks ${what}; mend ${credentials.from}`;
+  }
+  if (status >= 300 && status < 400) return `status ${status}, a redirect, which checks do not follow`;
+  return `status ${status}`;
+}
+
+/** The object that a JSON text holds; null for anything else. */
+export function jsonObject(text: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+/** `Authorization` of Basic authentication (RFC 7617). */
+export function basicAuthorization({ username, password }: CheckCredentials): string {
+  return `Basic ${Buffer.from(`${username}:${password}`, 'utf8').toString('base64')}`;
+}

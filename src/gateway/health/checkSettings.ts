@@ -1,0 +1,54 @@
+import type { ProductNames } from '../../model/names.ts';
+import { basicAuthorization, type CheckClient } from './checkClient.ts';
+import type { CheckCredentials } from './healthCheck.ts';
+
+/** Settings of the checks that ask as a user; times in milliseconds, sizes in bytes. */
+export interface UserCheckSettings {
+  /** `monitor.retries` */
+  readonly retries: number;
+  /** `monitor.queryTimeout` */
+  readonly queryTimeout: number;
+  /** `monitor.metricsEndpoint` */
+  readonly metricsEndpoint: string;
+  /** `monitor.runningQueriesMetricName` */
+  readonly runningQueriesMetric: string;
+  /** `monitor.queuedQueriesMetricName` */
+  readonly queuedQueriesMetric: string;
+  /** `monitor.metricMinimumValues`, inclusive */
+  readonly metricMinimums: Readonly<Record<string, number>>;
+  /** `monitor.metricMaximumValues`, inclusive */
+  readonly metricMaximums: Readonly<Record<string, number>>;
+  /** `backendState.xForwardedProtoHeader` */
+  readonly forwardedProto: boolean;
+  /** `monitor.http-client.max-response-content-length` */
+  readonly maxAnswer: number;
+}
+
+/** What the checks that ask as a user work with. */
+export interface UserCheckOptions {
+  readonly client: CheckClient;
+  readonly names: ProductNames;
+  /** Settings as they are now. */
+  readonly settings: () => UserCheckSettings;
+}
+
+/** Headers that say who asks: the user's name, or Basic authentication where a password is to be sent. */
+export function userHeaders(
+  { names }: Pick<UserCheckOptions, 'names'>,
+  credentials: CheckCredentials,
+  withPassword: boolean,
+): Record<string, string> {
+  return withPassword && credentials.password !== ''
+    ? { authorization: basicAuthorization(credentials) }
+    : { [names.header('User')]: credentials.username };
+}
+
+/** `X-Forwarded-Proto: https` where it is configured, for engines that take a login only behind TLS. */
+export function forwardedHeaders({ forwardedProto }: UserCheckSettings): Record<string, string> {
+  return forwardedProto ? { 'x-forwarded-proto': 'https' } : {};
+}
+
+/** Whether a cluster is asked over TLS. */
+export function isSecure(baseUrl: string): boolean {
+  return baseUrl.startsWith('https:');
+}

@@ -1,0 +1,63 @@
+import type { MonitorType } from '../../model/engineCluster.ts';
+import type { ClusterHealth } from '../../model/registryCluster.ts';
+
+/** What one check of a cluster found. */
+export interface CheckResult {
+  /** `inconclusive`: nothing was learned, the last verdict stays. */
+  readonly found: ClusterHealth | 'inconclusive';
+  /** Sentence for people, e.g. `GET http://a:8080/v1/info: connection refused`. Never a credential. */
+  readonly reason: string;
+  readonly queued?: number;
+  readonly running?: number;
+  readonly workers?: number;
+  readonly queuedByUser?: ReadonlyMap<string, number>;
+}
+
+/** User and password of checks, and where they come from. Never logged. */
+export interface CheckCredentials {
+  readonly username: string;
+  /** "" for none. */
+  readonly password: string;
+  /** The setting to mend when the cluster refuses them, e.g. `backendState`. */
+  readonly from: string;
+}
+
+/** The cluster that is checked. */
+export interface CheckTarget {
+  /** Registry name. */
+  readonly cluster: string;
+  /** URL without trailing slash. */
+  readonly baseUrl: string;
+  /** Path of the cluster's own healthCheck; null for the kind's. */
+  readonly path: string | null;
+}
+
+/** A kind of health check that asks as nobody. */
+export interface AnonymousCheck {
+  readonly needsUser: false;
+  /**
+   * Checks a cluster once. Never rejects: what fails is a result.
+   * @param signal aborted when the check's time is over, or the cluster is gone
+   */
+  check(target: CheckTarget, signal: AbortSignal): Promise<CheckResult>;
+}
+
+/** A kind of health check that asks as a user. */
+export interface UserCheck {
+  readonly needsUser: true;
+  /** Time for one check in milliseconds, where it is another than `monitor.timeout` and the cluster has none of its own. */
+  readonly timeout?: () => number;
+  /** As of an anonymous check. */
+  check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult>;
+}
+
+export type HealthCheckKind = AnonymousCheck | UserCheck;
+
+/** All kinds (contract.md §5). */
+export type HealthCheckKinds = Readonly<Record<MonitorType, HealthCheckKind>>;
+
+/** NOOP: every cluster is HEALTHY. */
+export const noopCheck: AnonymousCheck = {
+  needsUser: false,
+  check: async () => ({ found: 'HEALTHY', reason: 'not checked (NOOP)' }),
+};

@@ -1,0 +1,128 @@
+import { Counter, Histogram, type Registry } from 'prom-client';
+import type { HealthVerdict } from '../../routing/routingTable.ts';
+import { ClusterMonitor, type ClusterMonitorDependencies, type MonitorSettings } from './clusterMonitor.ts';
+
+/** What the monitors work with. */
+export interface HealthMonitorDependencies extends ClusterMonitorDependencies {
+  readonly registry: Registry;
+}
+
+/** First checks are spread over this many milliseconds a cluster, and over all at most over that many. */
+const SPREAD_MS = 4;
+const MAX_SPREAD_MS = 2_000;
+
+/** Checks the health of every registered cluster, active or not, each on a timer of its own (contract.md §5). */
+export class HealthMonitors {
+  readonly #dependencies: HealthMonitorDependencies;
+  #settings: MonitorSettings;
+  readonly #monitors = new Map<string, ClusterMonitor>();
+  readonly #checks: Counter<'cluster' | 'found'>;
+  readonly #duration: Histogram;
+  readonly #takenOut: Counter<'cluster' | 'cause'>;
+  #removeListener: (() => void) | null = null;
+
+  constructor(dependencies: HealthMonitorDependencies, settings: MonitorSettings) {
+    this.#dependencies = dependencies;
+    this.#settings = settings;
+    const registers = [dependencies.registry];
+    this.#checks = new Counter({
+      name: 'engine_gateway_health_checks_total',
+      help: 'Health checks of a cluster by what they found.',
+      labelNames: ['cluster', 'found'],
+      registers,
+    });
+    this.#duration = new Histogram({
+      name: 'engine_gateway_health_check_duration_seconds',
+      help: 'Time of health checks, of all clusters together.',
+      buckets: [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30],
+      registers,
+    });
+    this.#takenOut = new Counter({
+      name: 'engine_gateway_cluster_taken_out_total',
+      help: 'How often real requests took a cluster out: connections that failed, or answers 5xx in a row.',
+      labelNames: ['cluster', 'cause'],
+      registers,
+    });
+  }
+
+  /** Starts checking, and follows clusters that come, change and go. */
+  start(): void {
+    this.#removeListener = this.#dependencies.table.onChange(() => this.#follow());
+    this.#follow();
+  }
+
+  /** Stops all checks. */
+  stop(): void {
+    this.#removeListener?.();
+    this.#removeListener = null;
+    for (const monitor of this.#monitors.values()) monitor.stop();
+    this.#monitors.clear();
+  }
+
+  /** Takes changed settings: every cluster is checked anew. */
+  configure(settings: MonitorSettings): void {
+    this.#settings = settings;
+    for (const monitor of this.#monitors.values()) monitor.stop();
+    this.#monitors.clear();
+    if (this.#removeListener !== null) this.#follow();
+  }
+
+  /**
+   * A real request could not connect: the cluster is UNHEALTHY at once, whatever the threshold (design.md: health), and
+   * checked again soon. Clusters that are not checked (NOOP) stay HEALTHY.
+   */
+  connectionFailed(cluster: string, baseUrl: string, reason: string): void {
+    this.#at(cluster, baseUrl)?.connectionFailed(reason);
+  }
+
+  /**
+   * A real request was answered 5xx, or its connection broke before an answer. As many in a row as the threshold take
+   * the cluster out. Clusters that are not checked (NOOP) stay HEALTHY.
+   */
+  serverFailed(cluster: string, baseUrl: string, reason: string, inARow: number): void {
+    this.#at(cluster, baseUrl)?.serverFailed(reason, inARow);
+  }
+
+  /** Checks a cluster now; resolves with its verdict, or null when it is not registered. */
+  async checkNow(cluster: string): Promise<HealthVerdict | null> {
+    const monitor = this.#monitors.get(cluster);
+    if (monitor === undefined) return null;
+    await monitor.check();
+    return this.#dependencies.table.current.clusters.get(cluster)?.health ?? null;
+  }
+
+  #at(cluster: string, baseUrl: string): ClusterMonitor | undefined {
+    const monitor = this.#monitors.get(cluster);
+    return monitor?.baseUrl === baseUrl ? monitor : undefined;
+  }
+
+  #follow(): void {
+    const { clusters } = this.#dependencies.table.current;
+    for (const [name, monitor] of this.#monitors) {
+      const cluster = clusters.get(name);
+      if (cluster !== undefined && monitor.fits(cluster)) continue;
+      monitor.stop();
+      this.#monitors.delete(name);
+      if (cluster === undefined) this.#forget(name);
+    }
+    const fresh = [...clusters.values()].filter(({ name }) => !this.#monitors.has(name));
+    const spread = Math.min(MAX_SPREAD_MS, fresh.length * SPREAD_MS);
+    for (const cluster of fresh) {
+      const { name } = cluster;
+      const monitor = new ClusterMonitor(this.#dependencies, this.#settings, cluster, {
+        checked: (found, seconds) => {
+          this.#checks.inc({ cluster: name, found: found.toLowerCase() });
+          this.#duration.observe(seconds);
+        },
+        takenOut: (cause) => this.#takenOut.inc({ cluster: name, cause }),
+      });
+      this.#monitors.set(name, monitor);
+      monitor.start(this.#dependencies.random() * spread);
+    }
+  }
+
+  #forget(cluster: string): void {
+    for (const found of ['healthy', 'unhealthy', 'pending', 'inconclusive']) this.#checks.remove({ cluster, found });
+    for (const cause of ['connection', 'server_errors']) this.#takenOut.remove({ cluster, cause });
+  }
+}

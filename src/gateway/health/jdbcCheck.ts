@@ -1,0 +1,70 @@
+import { statusReason } from './checkClient.ts';
+import { isSecure, type UserCheckOptions, userHeaders } from './checkSettings.ts';
+import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
+import { runStatement } from './statementQuery.ts';
+
+/** Source of the check's own queries, for the engine's resource groups and people who look at its queries. */
+export const CHECK_SOURCE = 'engine-gateway-health';
+
+/** Longest message of the engine that a reason repeats. */
+const MAX_MESSAGE = 300;
+
+/**
+ * JDBC: counts the queries of the last hour by state on the cluster's `runtime.queries`, those of the check's own user
+ * left out; HEALTHY when the query succeeds (contract.md §5). Speaks the statement protocol, as the JDBC driver does.
+ */
+export class JdbcCheck implements UserCheck {
+  readonly needsUser = true;
+  readonly #options: UserCheckOptions;
+
+  constructor(options: UserCheckOptions) {
+    this.#options = options;
+  }
+
+  readonly timeout = (): number => this.#options.settings().queryTimeout;
+
+  async check({ baseUrl }: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
+    const { client, names, settings } = this.#options;
+    const outcome = await runStatement(
+      client,
+      {
+        baseUrl,
+        sql: countQueries(credentials.username),
+        // As the driver: a password goes over TLS only, the user's name alone otherwise.
+        headers: {
+          ...userHeaders(this.#options, credentials, isSecure(baseUrl)),
+          'content-type': 'text/plain; charset=utf-8',
+          [names.header('Catalog')]: 'system',
+          [names.header('Source')]: CHECK_SOURCE,
+        },
+        maxBytes: settings().maxAnswer,
+      },
+      signal,
+    );
+    switch (outcome.kind) {
+      case 'rows': {
+        const counts = new Map(outcome.rows.map(([state, count]) => [state, Number(count)]));
+        const [queued, running] = [counts.get('QUEUED') ?? 0, counts.get('RUNNING') ?? 0];
+        return { found: 'HEALTHY', reason: 'the query on system.runtime.queries succeeded', queued, running };
+      }
+      case 'error':
+        return judgeError(outcome.name, outcome.message);
+      default: {
+        const { answer } = outcome;
+        const why = answer.ok ? (outcome.reason ?? statusReason(answer.status, credentials)) : answer.reason;
+        return { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` };
+      }
+    }
+  }
+}
+
+function countQueries(user: string): string {
+  return `SELECT state, count(*) FROM system.runtime.queries WHERE "user" <> '${user.replaceAll("'", "''")}' AND date_diff('hour', created, now()) <= 1 GROUP BY state`;
+}
+
+function judgeError(name: string, message: string): CheckResult {
+  if (name === 'SERVER_STARTING_UP') return { found: 'PENDING', reason: 'the cluster is starting' };
+  const reason = `the query on system.runtime.queries failed: ${name}: ${message.slice(0, MAX_MESSAGE)}`;
+  // It answers, and has more to do than it may take: no reason to take it out.
+  return { found: name === 'QUERY_QUEUE_FULL' ? 'inconclusive' : 'UNHEALTHY', reason };
+}

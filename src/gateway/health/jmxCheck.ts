@@ -1,0 +1,62 @@
+import { jsonObject } from './checkClient.ts';
+import { forwardedHeaders, isSecure, type UserCheckOptions, userHeaders } from './checkSettings.ts';
+import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
+
+/** JMX: the engine's MBeans over HTTP; HEALTHY with at least one active node (contract.md §5). */
+export class JmxCheck implements UserCheck {
+  readonly needsUser = true;
+  readonly #options: UserCheckOptions;
+
+  constructor(options: UserCheckOptions) {
+    this.#options = options;
+  }
+
+  async check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
+    const product = this.#options.names.pathSegment;
+    const nodes = await this.#bean(target, `${product}.metadata:name=DiscoveryNodeManager`, credentials, signal);
+    if (!nodes.ok) return nodes.result;
+    const queries = await this.#bean(target, `${product}.execution:name=QueryManager`, credentials, signal);
+    if (!queries.ok) return queries.result;
+    const workers = nodes.attributes.get('ActiveNodeCount');
+    const queued = queries.attributes.get('QueuedQueries');
+    const running = queries.attributes.get('RunningQueries');
+    if (workers === undefined || queued === undefined || running === undefined) {
+      const absent = workers === undefined ? `${nodes.asked} has no ActiveNodeCount` : `${queries.asked} has no counts`;
+      return { found: 'UNHEALTHY', reason: absent };
+    }
+    const found = workers > 0 ? 'HEALTHY' : 'UNHEALTHY';
+    return { found, reason: `${nodes.asked}: ${workers} active nodes`, workers, queued, running };
+  }
+
+  /** The numbers among an MBean's attributes. */
+  async #bean(target: CheckTarget, name: string, credentials: CheckCredentials, signal: AbortSignal) {
+    const { client, settings: current } = this.#options;
+    const settings = current();
+    const answer = await client.read(
+      target.baseUrl,
+      {
+        method: 'GET',
+        path: `/v1/jmx/mbean/${name}`,
+        // The password goes over TLS only; engines refuse it otherwise.
+        headers: {
+          ...userHeaders(this.#options, credentials, isSecure(target.baseUrl)),
+          ...forwardedHeaders(settings),
+        },
+        maxBytes: settings.maxAnswer,
+      },
+      credentials,
+      signal,
+    );
+    if (!answer.ok) return answer;
+    const attributes = jsonObject(answer.text)?.attributes;
+    const unusable: CheckResult = { found: 'UNHEALTHY', reason: `${answer.asked}: the answer is no MBean` };
+    if (!Array.isArray(attributes)) return { ok: false as const, result: unusable };
+    const numbers = new Map<string, number>();
+    for (const attribute of attributes as readonly unknown[]) {
+      if (typeof attribute !== 'object' || attribute === null) continue;
+      const { name: key, value } = attribute as { readonly name?: unknown; readonly value?: unknown };
+      if (typeof key === 'string' && typeof value === 'number') numbers.set(key, value);
+    }
+    return { ok: true as const, asked: answer.asked, attributes: numbers };
+  }
+}

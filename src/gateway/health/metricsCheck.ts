@@ -1,0 +1,75 @@
+import { forwardedHeaders, type UserCheckOptions, type UserCheckSettings, userHeaders } from './checkSettings.ts';
+import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
+import { parseMetrics } from './openMetrics.ts';
+
+/** METRICS: HEALTHY while all named metrics are there and within their bounds (contract.md §5). */
+export class MetricsCheck implements UserCheck {
+  readonly needsUser = true;
+  readonly #options: UserCheckOptions;
+
+  constructor(options: UserCheckOptions) {
+    this.#options = options;
+  }
+
+  async check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
+    const { client, settings: current } = this.#options;
+    const settings = current();
+    const asked = metricsOf(settings);
+    const query = asked.map((name) => `name%5B%5D=${encodeURIComponent(name)}`).join('&');
+    const answer = await client.read(
+      target.baseUrl,
+      {
+        method: 'GET',
+        path: `${target.path ?? settings.metricsEndpoint}?${query}`,
+        headers: {
+          accept: 'application/openmetrics-text, text/plain;q=0.5',
+          ...userHeaders(this.#options, credentials, true),
+          ...forwardedHeaders(settings),
+        },
+        maxBytes: settings.maxAnswer,
+        retries: settings.retries,
+      },
+      credentials,
+      signal,
+    );
+    return answer.ok ? judge(answer.asked, parseMetrics(answer.text), asked, settings) : answer.result;
+  }
+}
+
+/** Names of all metrics that the check needs. */
+function metricsOf(settings: UserCheckSettings): readonly string[] {
+  const { queuedQueriesMetric, runningQueriesMetric, metricMinimums, metricMaximums } = settings;
+  return [
+    ...new Set([
+      runningQueriesMetric,
+      queuedQueriesMetric,
+      ...Object.keys(metricMinimums),
+      ...Object.keys(metricMaximums),
+    ]),
+  ];
+}
+
+function judge(
+  asked: string,
+  values: ReadonlyMap<string, number>,
+  needed: readonly string[],
+  settings: UserCheckSettings,
+): CheckResult {
+  const { queuedQueriesMetric, runningQueriesMetric, metricMinimums, metricMaximums } = settings;
+  const missing = needed.filter((name) => !values.has(name));
+  const counts = { queued: values.get(queuedQueriesMetric) ?? 0, running: values.get(runningQueriesMetric) ?? 0 };
+  if (missing.length > 0) {
+    const keys = 'monitor.…MetricName, metricMinimumValues and metricMaximumValues say which are asked for';
+    return { found: 'UNHEALTHY', reason: `${asked}: the answer has no metric ${missing.join(', ')} (${keys})` };
+  }
+  const outside = needed.flatMap((name) => {
+    const value = values.get(name) ?? 0;
+    const [least, greatest] = [metricMinimums[name], metricMaximums[name]];
+    if (least !== undefined && value < least) return [`${name} is ${value}, at least ${least} is healthy`];
+    if (greatest !== undefined && value > greatest) return [`${name} is ${value}, at most ${greatest} is healthy`];
+    return [];
+  });
+  return outside.length > 0
+    ? { found: 'UNHEALTHY', reason: `${asked}: ${outside.join('; ')}`, ...counts }
+    : { found: 'HEALTHY', reason: `${asked}: ${needed.length} metrics are there and within bounds`, ...counts };
+}

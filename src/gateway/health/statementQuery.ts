@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type CheckAnswer, type CheckClient, jsonObject } from './checkClient.ts';
+
+/** What a statement gave: its rows, the engine's error, or the answer that was no result. */
+export type StatementOutcome =
+  | { readonly kind: 'rows'; readonly rows: readonly (readonly unknown[])[] }
+  | { readonly kind: 'error'; readonly name: string; readonly message: string }
+  | { readonly kind: 'failed'; readonly answer: CheckAnswer; readonly reason: string | null };
+
+/** A statement of a health check. */
+export interface Statement {
+  readonly baseUrl: string;
+  readonly sql: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Longest single answer, in bytes. */
+  readonly maxBytes: number;
+}
+
+const MAX_ROWS = 1_000;
+const CANCEL_TIMEOUT_MS = 1_000;
+/** Pauses between pages that come at once without rows; engines hold such answers back for a second by themselves. */
+const FIRST_PAUSE_MS = 20;
+const MAX_PAUSE_MS = 500;
+
+/**
+ * Runs a statement by the engine's statement protocol and follows its pages on the cluster's own address, whatever host
+ * they name. A statement that does not come to its end, also for lack of time, is cancelled.
+ */
+export async function runStatement(
+  client: CheckClient,
+  { baseUrl, sql, headers, maxBytes }: Statement,
+  signal: AbortSignal,
+): Promise<StatementOutcome> {
+  const rows: (readonly unknown[])[] = [];
+  let pause = FIRST_PAUSE_MS;
+  let answer = await client.ask(
+    baseUrl,
+    { method: 'POST', path: '/v1/statement', headers, body: sql, maxBytes },
+    signal,
+  );
+  let next: string | null = null;
+  const cancelled = async (outcome: StatementOutcome): Promise<StatementOutcome> => {
+    if (next !== null) {
+      const cancel = { method: 'DELETE' as const, path: next, headers, maxBytes };
+      await client.ask(baseUrl, cancel, AbortSignal.timeout(CANCEL_TIMEOUT_MS));
+    }
+    return outcome;
+  };
+  for (;;) {
+    if (!answer.ok || answer.status !== 200) return await cancelled({ kind: 'failed', answer, reason: null });
+    const page = jsonObject(answer.text);
+    if (page === null) return await cancelled({ kind: 'failed', answer, reason: 'the answer is no query result' });
+    const { error, data, nextUri } = page;
+    if (typeof error === 'object' && error !== null) return { kind: 'error', ...describeError(error) };
+    const added = Array.isArray(data) ? (data as readonly unknown[]).filter((row) => Array.isArray(row)) : [];
+    rows.push(...added);
+    if (nextUri === undefined || nextUri === null) return { kind: 'rows', rows };
+    next = typeof nextUri === 'string' ? pathOf(nextUri, baseUrl) : null;
+    if (next === null) return { kind: 'failed', answer, reason: 'nextUri is no URL' };
+    if (rows.length > MAX_ROWS) {
+      return await cancelled({ kind: 'failed', answer, reason: `more than ${MAX_ROWS} rows` });
+    }
+    if (added.length === 0) {
+      await sleep(pause, undefined, { signal }).catch(() => undefined);
+      pause = Math.min(pause * 2, MAX_PAUSE_MS);
+    }
+    answer = await client.ask(baseUrl, { method: 'GET', path: next, headers, maxBytes }, signal);
+  }
+}
+
+/** Path and query of a follow-up URL below the cluster's URL; null for what is no URL. */
+function pathOf(nextUri: string, baseUrl: string): string | null {
+  if (!URL.canParse(nextUri, baseUrl)) return null;
+  const { pathname, search } = new URL(nextUri, baseUrl);
+  const base = new URL(baseUrl).pathname.replace(/\/+$/, '');
+  return `${base !== '' && pathname.startsWith(`${base}/`) ? pathname.slice(base.length) : pathname}${search}`;
+}
+
+function describeError(error: object): { readonly name: string; readonly message: string } {
+  const { errorName, message } = error as { readonly errorName?: unknown; readonly message?: unknown };
+  return {
+    name: typeof errorName === 'string' ? errorName : '',
+    message: typeof message === 'string' ? message : 'no message',
+  };
+}

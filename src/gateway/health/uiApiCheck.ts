@@ -1,0 +1,90 @@
+import { type CheckAnswer, jsonObject, statusReason } from './checkClient.ts';
+import { forwardedHeaders, type UserCheckOptions } from './checkSettings.ts';
+import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
+
+/** UI_API: the statistics of the engine's web interface, behind its login form (contract.md §5). */
+export class UiApiCheck implements UserCheck {
+  readonly needsUser = true;
+  readonly #options: UserCheckOptions;
+
+  constructor(options: UserCheckOptions) {
+    this.#options = options;
+  }
+
+  async check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
+    const login = await this.#login(target, credentials, signal);
+    if (!login.ok) return login.result;
+    const read = (path: string) => this.#read(target, path, login.cookie, credentials, signal);
+    const stats = await read('/ui/api/stats');
+    if (!stats.ok) return stats.result;
+    const { activeWorkers: workers, queuedQueries: queued, runningQueries: running } = jsonObject(stats.text) ?? {};
+    if (typeof workers !== 'number' || typeof queued !== 'number' || typeof running !== 'number') {
+      return { found: 'UNHEALTHY', reason: `${stats.asked}: the answer holds no statistics` };
+    }
+    if (workers <= 0) {
+      return { found: 'UNHEALTHY', reason: `${stats.asked}: no active worker`, queued, running, workers };
+    }
+    const counts = { reason: `${stats.asked}: ${workers} active workers`, queued, running, workers };
+    if (queued === 0) return { found: 'HEALTHY', ...counts, queuedByUser: new Map() };
+    const waiting = await read('/ui/api/query?state=QUEUED');
+    return waiting.ok
+      ? { found: 'HEALTHY', ...counts, queuedByUser: countUsers(waiting.text) }
+      : { found: 'HEALTHY', ...counts, reason: `${counts.reason}, users of queued queries unknown` };
+  }
+
+  /** Logs in by the form; the session is in cookies. The redirect that follows is not. */
+  async #login(target: CheckTarget, { username, password, from }: CheckCredentials, signal: AbortSignal) {
+    const { client, settings } = this.#options;
+    const answer = await client.ask(
+      target.baseUrl,
+      {
+        method: 'POST',
+        path: '/ui/login',
+        headers: { 'content-type': 'application/x-www-form-urlencoded', ...forwardedHeaders(settings()) },
+        body: new URLSearchParams({ username, password, redirectPath: '' }).toString(),
+        maxBytes: settings().maxAnswer,
+      },
+      signal,
+    );
+    const cookie = answer.ok ? cookiesOf(answer) : '';
+    if (answer.ok && answer.status < 400 && cookie !== '') return { ok: true as const, cookie };
+    const why = !answer.ok
+      ? answer.reason
+      : answer.status >= 400
+        ? statusReason(answer.status, { username, password, from })
+        : `the login form refuses the user; mend ${from}, or choose another type of check where the engine has no form login`;
+    const result: CheckResult = { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` };
+    return { ok: false as const, result };
+  }
+
+  #read(target: CheckTarget, path: string, cookie: string, credentials: CheckCredentials, signal: AbortSignal) {
+    const { client, settings } = this.#options;
+    const headers = { cookie, ...forwardedHeaders(settings()) };
+    const request = { method: 'GET' as const, path, headers, maxBytes: settings().maxAnswer };
+    return client.read(target.baseUrl, request, credentials, signal);
+  }
+}
+
+/** The cookies that an answer sets, as a `Cookie` header; those that it deletes left out. */
+function cookiesOf({ headers }: CheckAnswer & { ok: true }): string {
+  const lines = headers['set-cookie'] ?? [];
+  const pairs = (typeof lines === 'string' ? [lines] : lines).map((line) => line.split(';', 1)[0]?.trim() ?? '');
+  return pairs.filter((pair) => /^[^=]+=./.test(pair)).join('; ');
+}
+
+/** Queries of each user in a list of queries. */
+function countUsers(text: string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  let queries: unknown;
+  try {
+    queries = JSON.parse(text);
+  } catch {
+    return counts;
+  }
+  if (!Array.isArray(queries)) return counts;
+  for (const query of queries as readonly unknown[]) {
+    const user = typeof query === 'object' && query !== null && 'sessionUser' in query ? query.sessionUser : null;
+    if (typeof user === 'string') counts.set(user, (counts.get(user) ?? 0) + 1);
+  }
+  return counts;
+}

@@ -1,0 +1,66 @@
+import type { HealthVerdict } from '../../routing/routingTable.ts';
+import type { CheckResult } from './healthCheck.ts';
+
+/** Results in a row, for the thresholds. */
+export interface Streak {
+  readonly good: number;
+  readonly bad: number;
+}
+
+/** No result yet. */
+export const noStreak: Streak = { good: 0, bad: 0 };
+
+/** When a check was made. */
+export interface CheckTime {
+  /** Wall clock of its end, in milliseconds. */
+  readonly checkedAt: number;
+  /** Monotonic time of its begin, in milliseconds: its counts hold what was there before. */
+  readonly askedAt: number;
+}
+
+/**
+ * The verdict after a check. PENDING counts at once, as a starting cluster must get no query; the other two when as
+ * many results in a row as the threshold say so. Inconclusive results change nothing but the reason. Counts stay while
+ * failed checks wait for their threshold.
+ */
+export function nextVerdict(
+  before: HealthVerdict,
+  streak: Streak,
+  result: CheckResult,
+  thresholds: { readonly failureThreshold: number; readonly successThreshold: number },
+  { checkedAt, askedAt }: CheckTime,
+): { readonly verdict: HealthVerdict; readonly streak: Streak } {
+  const { found } = result;
+  if (found === 'inconclusive') {
+    const reason = `${result.reason}; the last verdict stays`;
+    return { verdict: { ...before, reason, checkedAt }, streak };
+  }
+  const next: Streak =
+    found === 'HEALTHY'
+      ? { good: streak.good + 1, bad: 0 }
+      : found === 'UNHEALTHY'
+        ? { good: 0, bad: streak.bad + 1 }
+        : noStreak;
+  const reached =
+    found === 'PENDING' ||
+    (found === 'HEALTHY' ? next.good >= thresholds.successThreshold : next.bad >= thresholds.failureThreshold);
+  const waits =
+    found === 'HEALTHY'
+      ? `${next.good} of ${thresholds.successThreshold} good checks`
+      : `${next.bad} of ${thresholds.failureThreshold} failed checks`;
+  const reason = reached || before.status === found ? result.reason : `${result.reason} (${waits})`;
+  if (!reached && before.status === 'HEALTHY') return { streak: next, verdict: { ...before, reason, checkedAt } };
+  return {
+    streak: next,
+    verdict: {
+      status: reached ? found : before.status,
+      reason,
+      checkedAt,
+      queued: result.queued ?? null,
+      running: result.running ?? null,
+      workers: result.workers ?? null,
+      queuedByUser: result.queuedByUser ?? null,
+      countsAsOf: result.queued === undefined && result.running === undefined ? null : askedAt,
+    },
+  };
+}
