@@ -14,6 +14,8 @@ export interface EngineQueryOptions {
   readonly pageRows: number;
   /** GETs that are answered QUEUED before the statement is run. */
   readonly queuedPolls: number;
+  /** Whether the engine has room to run it now; asked at each GET while it is queued. */
+  readonly mayStart: () => boolean;
   /** Runs the statement. Throws QueryError. */
   readonly run: () => StatementResult;
 }
@@ -88,13 +90,18 @@ export class EngineQuery {
    * @param base scheme and authority of the URIs, as the client sees them
    */
   queued(base: string, token: number): object {
-    if (token > this.#options.queuedPolls && this.#state === 'QUEUED') this.#start();
+    if (this.isDue(token) && this.#options.mayStart()) this.#start();
     if (this.#state === 'FAILED') return this.#results(base, undefined);
     const next =
       this.#state === 'QUEUED'
         ? `/v1/statement/queued/${this.id}/${this.slug}/${token + 1}`
         : `/v1/statement/executing/${this.id}/${this.slug}/0`;
     return this.#results(base, next);
+  }
+
+  /** Whether it would run at this GET of a queued URI, if there were room. */
+  isDue(token: number): boolean {
+    return token > this.#options.queuedPolls && this.#state === 'QUEUED';
   }
 
   #start(): void {

@@ -4,13 +4,14 @@
  * from forwarded headers, slugs and tokens, long polls, errors as HTTP 200.
  */
 import { randomInt } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { gzipSync } from 'node:zlib';
 import { productNames } from '../src/model/names.ts';
 import { Catalogs, type Table } from './catalogs.ts';
+import { type Answer, answer, baseUrl, send } from './engineAnswer.ts';
 import { EngineQuery } from './engineQuery.ts';
+import { type EngineCounts, Logins, managementBean, metricsText, uiStatistics } from './engineStatistics.ts';
 import { runStatement } from './sqlStatements.ts';
 import { QueryError } from './sqlSyntax.ts';
 
@@ -31,6 +32,8 @@ export interface SimulatedEngineOptions {
   readonly queuedPolls?: number;
   /** False refuses requests with X-Forwarded headers with 406, as engines do by default; true by default here. */
   readonly processForwarded?: boolean;
+  /** Users and passwords; left out, every user is taken without one. */
+  readonly passwords?: Readonly<Record<string, string>>;
   /** Keeps the requests it got for `requests`; false by default. */
   readonly record?: boolean;
   readonly state?: Partial<EngineState>;
@@ -46,6 +49,12 @@ export interface EngineState {
   readonly hanging: boolean;
   /** Connections are reset when a request has come. */
   readonly resetting: boolean;
+  /** As `failing`, for statements only: all else is answered. */
+  readonly failingStatements: number;
+  /** Queries that run at once; further ones are queued. */
+  readonly maxRunning: number;
+  /** Active workers, as its statistics tell. */
+  readonly workers: number;
   /** Milliseconds before every answer. */
   readonly delayMillis: number;
 }
@@ -89,7 +98,18 @@ const MAX_QUERIES = 2000;
 const MAX_RECORDED = 1000;
 const VERSION = '476-simulated';
 
-const initialState: EngineState = { starting: false, failing: 0, hanging: false, resetting: false, delayMillis: 0 };
+const initialState: EngineState = {
+  starting: false,
+  failing: 0,
+  hanging: false,
+  resetting: false,
+  failingStatements: 0,
+  maxRunning: Number.POSITIVE_INFINITY,
+  workers: 1,
+  delayMillis: 0,
+};
+/** How long the engine holds back its answer to a GET of a query that has to wait. */
+const QUEUED_WAIT_MILLIS = 100;
 
 function randomSuffix(): string {
   return Array.from({ length: 5 }, () => SUFFIX_LETTERS.charAt(randomInt(SUFFIX_LETTERS.length))).join('');
@@ -107,6 +127,7 @@ class Engine implements SimulatedEngine {
   readonly #options: SimulatedEngineOptions;
   readonly #product: ReturnType<typeof productNames>;
   readonly #server: Server;
+  readonly #logins: Logins;
   readonly #sockets = new Set<Socket>();
   readonly #queries = new Map<string, EngineQuery>();
   readonly #requests: RecordedRequest[] = [];
@@ -120,6 +141,7 @@ class Engine implements SimulatedEngine {
     this.name = options.name;
     this.#options = options;
     this.#product = productNames(options.productName ?? 'Engine');
+    this.#logins = new Logins(options.passwords);
     this.#state = { ...initialState, ...options.state };
     this.#suffix = options.suffix ?? randomSuffix();
     this.#catalogs = this.#newCatalogs();
@@ -215,8 +237,18 @@ class Engine implements SimulatedEngine {
       [
         'queries',
         {
-          columns: columns('query_id', 'state', 'user', 'source', 'query'),
-          rows: [...this.#queries.values()].map(({ id, state, user, source, text }) => [id, state, user, source, text]),
+          columns: [
+            ...columns('query_id', 'state', 'user', 'source', 'query'),
+            { name: 'created', type: 'timestamp(3) with time zone' },
+          ],
+          rows: [...this.#queries.values()].map(({ id, state, user, source, text, created }) => [
+            id,
+            state,
+            user,
+            source,
+            text,
+            `${new Date(created).toISOString().slice(0, -1)} UTC`.replace('T', ' '),
+          ]),
         },
       ],
     ]);
@@ -248,16 +280,21 @@ class Engine implements SimulatedEngine {
       .replace(/;[^/]*/g, '')
       .replace(/(?<=.)\/$/, '');
     const [, ...segments] = path.split('/');
+    if (path.startsWith('/v1/statement') && this.#state.failingStatements !== 0) {
+      return answer(this.#state.failingStatements, `${this.name} is set to fail statements`);
+    }
     if (path === '/v1/statement' && method === 'POST') return this.#submit(request, body);
     if (path.startsWith('/v1/statement/')) return this.#followUp(request, segments.slice(2));
     if (path.startsWith('/v1/query')) return this.#query(request, segments[2]);
+    if (path === '/ui/login' && method === 'POST') return this.#login(request, body);
     if (method !== 'GET' && method !== 'HEAD') return answer(405, '');
     if (path === '/v1/info') return answer(200, this.#info());
     if (path === '/v1/info/state') return answer(200, this.#state.starting ? 'STARTING' : 'ACTIVE');
     if (path === '/v1/info/coordinator') return answer(200, '');
     if (path === '/v1/status') return answer(200, { nodeId: this.name, environment: this.name });
     if (path === '/v1/node') return answer(200, []);
-    if (path === '/ui/api/stats') return answer(200, this.#uiStats());
+    if (path === '/metrics' || path.startsWith('/v1/jmx/mbean/')) return this.#management(request, path, url);
+    if (path === '/ui/api/stats' || path === '/ui/api/query') return this.#uiApi(request, path, url);
     if (path === '/ui' || path.startsWith('/ui/')) return answer(200, this.#page(), { type: 'text/html' });
     return answer(404, 'Not found');
   }
@@ -273,16 +310,50 @@ class Engine implements SimulatedEngine {
     };
   }
 
-  #uiStats(): object {
+  #counts(): EngineCounts {
     const count = (state: string) => this.queries.filter((query) => query.state === state).length;
-    return {
-      runningQueries: count('RUNNING'),
-      queuedQueries: count('QUEUED'),
-      blockedQueries: 0,
-      activeCoordinators: 1,
-      activeWorkers: 1,
-      runningDrivers: 0,
-    };
+    return { queued: count('QUEUED'), running: count('RUNNING'), workers: this.#state.workers };
+  }
+
+  /** `/metrics` and `/v1/jmx/mbean/{name}`: for users. */
+  #management(request: IncomingMessage, path: string, url: string): Answer {
+    if (!this.#isUser(request)) return this.#unauthorized();
+    const product = this.#product.pathSegment;
+    if (path === '/metrics') {
+      const wanted = new URL(url, this.url).searchParams.getAll('name[]');
+      const type = 'application/openmetrics-text; version=1.0.0';
+      return answer(200, metricsText(product, this.#counts(), wanted), { type });
+    }
+    const name = decodeURIComponent(path.slice('/v1/jmx/mbean/'.length));
+    const bean = managementBean(product, this.#counts(), name);
+    return bean === undefined ? answer(500, `javax.management.InstanceNotFoundException: ${name}`) : answer(200, bean);
+  }
+
+  /** The form of the web interface: a session, or back to the form. */
+  #login(request: IncomingMessage, body: string): Answer {
+    const form = new URLSearchParams(body);
+    const accepted = this.#logins.accepts(form.get('username') ?? '', form.get('password') ?? '');
+    const cookie = `${this.#product.uiTokenCookie}=${this.#logins.open()};Version=1;Path=/ui;HttpOnly`;
+    return answer(303, '', {
+      headers: {
+        Location: `${baseUrl(request)}${accepted ? '/ui/' : '/ui/login.html'}`,
+        ...(accepted ? { 'Set-Cookie': cookie } : {}),
+      },
+    });
+  }
+
+  #uiApi(request: IncomingMessage, path: string, url: string): Answer {
+    if (!this.#logins.isOpen(this.#product.uiTokenCookie, request.headers.cookie)) {
+      const headers = { 'WWW-Authenticate': `${this.#product.product}-Form-Login` };
+      return answer(401, 'Unauthorized', { headers });
+    }
+    if (path === '/ui/api/stats') return answer(200, uiStatistics(this.#counts()));
+    const state = new URL(url, this.url).searchParams.get('state');
+    const listed = this.queries.filter((query) => state === null || query.state === state);
+    return answer(
+      200,
+      listed.map(({ id, state, user, text }) => ({ queryId: id, sessionUser: user, state, queryTextPreview: text })),
+    );
   }
 
   #page(): string {
@@ -303,12 +374,24 @@ ${rows}</table>
     return basic === undefined ? undefined : Buffer.from(basic, 'base64').toString('utf8').replace(/:.*$/s, '');
   }
 
+  /** Whether the request names a user, with the right password where the engine has passwords. */
+  #isUser(request: IncomingMessage): boolean {
+    if (this.#logins.secured) return this.#logins.acceptsBasic(request.headers.authorization);
+    return this.#user(request) !== undefined;
+  }
+
+  #unauthorized(): Answer {
+    const headers = { 'WWW-Authenticate': `Basic realm="${this.#product.product}"` };
+    return answer(401, `Basic authentication or ${this.#product.header('User')} must be sent`, { headers });
+  }
+
+  #mayStart(): boolean {
+    return this.#counts().running < this.#state.maxRunning;
+  }
+
   #submit(request: IncomingMessage, text: string): Answer {
     const user = this.#user(request);
-    if (user === undefined) {
-      const headers = { 'WWW-Authenticate': `Basic realm="${this.#product.product}"` };
-      return answer(401, `Basic authentication or ${this.#product.header('User')} must be sent`, { headers });
-    }
+    if (user === undefined || !this.#isUser(request)) return this.#unauthorized();
     if (text.trim() === '') return answer(400, 'SQL statement is empty');
     const optional = (suffix: string) => {
       const value = request.headers[this.#product.headerKey(suffix)];
@@ -321,6 +404,7 @@ ${rows}</table>
       source: optional('Source') ?? '',
       pageRows: this.#options.pageRows ?? 1000,
       queuedPolls: this.#options.queuedPolls ?? 1,
+      mayStart: () => this.#mayStart(),
       run: () => {
         if (this.#state.starting) {
           throw new QueryError('SERVER_STARTING_UP', `${this.#product.product} server is still initializing`);
@@ -369,6 +453,9 @@ ${rows}</table>
       if (!partial) query.cancel();
       return answer(204, '');
     }
+    if (segments[0] === 'queued' && query.isDue(Number(tokenText)) && !this.#mayStart()) {
+      await new Promise((resolve) => setTimeout(resolve, QUEUED_WAIT_MILLIS));
+    }
     const base = baseUrl(request);
     const results =
       segments[0] === 'queued' ? query.queued(base, Number(tokenText)) : await query.executing(base, Number(tokenText));
@@ -396,51 +483,6 @@ ${rows}</table>
     }
     return answer(200, query.info(self(query)));
   }
-}
-
-/** Scheme and authority of the URIs in answers, as the client sees them: from forwarded headers, else from `Host`. */
-function baseUrl(request: IncomingMessage): string {
-  const first = (name: string) => {
-    const value = request.headers[name];
-    return (Array.isArray(value) ? value[0] : value)?.split(',')[0]?.trim();
-  };
-  const scheme = first('x-forwarded-proto') ?? 'http';
-  const host = first('x-forwarded-host') ?? first('host') ?? 'localhost';
-  const prefix = (first('x-forwarded-prefix') ?? '').replace(/\/$/, '');
-  const port = first('x-forwarded-port');
-  const named = /:\d+$/.test(host);
-  const standard = port === (scheme === 'https' ? '443' : '80');
-  const authority = named || port === undefined || standard ? host : `${host}:${port}`;
-  return `${scheme}://${authority}${prefix}`;
-}
-
-/** An answer of the engine: objects go as JSON, texts as plain text unless said otherwise. */
-interface Answer {
-  readonly status: number;
-  readonly content: object | string;
-  readonly type?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-function answer(status: number, content: object | string, rest: Pick<Answer, 'type' | 'headers'> = {}): Answer {
-  return { status, content, ...rest };
-}
-
-/** Sends an answer, compressed where it is long and the client takes gzip. */
-function send(request: IncomingMessage, response: ServerResponse, { status, content, type, headers }: Answer): void {
-  const text = typeof content === 'string' ? content : JSON.stringify(content);
-  const plain = Buffer.from(text);
-  const zip = plain.length > 1024 && /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''));
-  const body = zip ? gzipSync(plain) : plain;
-  const textType = `${type ?? 'text/plain'}; charset=utf-8`;
-  response.writeHead(status, {
-    ...headers,
-    ...(status === 204
-      ? {}
-      : { 'Content-Type': typeof content === 'string' ? textType : 'application/json', 'Content-Length': body.length }),
-    ...(zip ? { 'Content-Encoding': 'gzip', Vary: 'Accept-Encoding' } : {}),
-  });
-  response.end(request.method === 'HEAD' ? undefined : body);
 }
 
 function escapeHtml(text: string): string {

@@ -126,6 +126,18 @@ function scalar(name: string, token: Token, args: readonly Bound[], context: Bin
       of: () => `${context.now.toISOString().slice(0, -1)} UTC`.replace('T', ' '),
     };
   }
+  if (name === 'date_diff' && second !== undefined && args[2] !== undefined) {
+    const [, from, to] = [first, second, args[2]];
+    const millis = (bound: Bound, scope: Scope) => Date.parse(String(bound.of(scope)).replace(' UTC', 'Z'));
+    const unit = { second: 1_000, minute: 60_000, hour: 3_600_000, day: 86_400_000 };
+    return {
+      type: 'bigint',
+      of: (scope) => {
+        const length = unit[String(first?.of(scope)) as keyof typeof unit];
+        return length === undefined ? null : Math.trunc((millis(to, scope) - millis(from, scope)) / length);
+      },
+    };
+  }
   if (name === 'not' && first !== undefined) {
     return {
       type: 'boolean',

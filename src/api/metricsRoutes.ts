@@ -125,6 +125,18 @@ export function registerMetrics({ metrics, table, version }: MetricsRoutes): voi
     },
   });
   new Gauge({
+    name: 'engine_gateway_cluster_last_check_timestamp_seconds',
+    help: 'Time of the last health check of the cluster, seconds since 1970; absent before the first.',
+    labelNames: ['cluster'],
+    registers: [metrics],
+    collect() {
+      this.reset();
+      for (const { name, health } of table.current.clusters.values()) {
+        if (health.checkedAt !== null) this.set({ cluster: name }, health.checkedAt / 1_000);
+      }
+    },
+  });
+  new Gauge({
     name: 'engine_gateway_cluster_workers',
     help: 'Worker nodes of the cluster at the last health check; absent where the check counts none.',
     labelNames: ['cluster'],

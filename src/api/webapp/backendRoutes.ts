@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../../model/registryCluster.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { ClusterRegistry, WriteContext } from '../../operator/clusterRegistry.ts';
+import { neverChecked } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { recordChange } from '../auth/audit.ts';
 import { isForced, writerOf } from '../auth/guard.ts';
@@ -18,11 +19,25 @@ export interface BackendRoutes extends EnvelopeRoutes {
 }
 
 const tags = ['web application: clusters'];
+const counted = (what: string) =>
+  Type.Union([Type.Integer(), Type.Null()], { description: `${what}; null where the check counts none.` });
 const ListedBackend = Type.Object({
   ...RegistryCluster.properties,
   queued: Type.Integer({ description: 'Queued queries as the last health check counted them, or 0.' }),
   running: Type.Integer({ description: 'Running queries as the last health check counted them, or 0.' }),
   status: Type.Union([Type.Literal('PENDING'), Type.Literal('HEALTHY'), Type.Literal('UNHEALTHY')]),
+  health: Type.Object(
+    {
+      reason: Type.String({ description: 'What the last health check found, or why requests took the cluster out.' }),
+      checkedAt: Type.Union([Type.Integer(), Type.Null()], {
+        description: 'Time of the last health check, milliseconds since 1970; null before the first.',
+      }),
+      queued: counted('Queued queries'),
+      running: counted('Running queries'),
+      workers: counted('Worker nodes'),
+    },
+    { description: 'The last health check.' },
+  ),
 });
 const ByName = Type.Object({ name: Type.String({ minLength: 1, description: 'Name of the cluster.' }) });
 const checkByName = compileCheck(ByName);
@@ -46,12 +61,14 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
       succeed(
         reply,
         registry.all().map((cluster) => {
-          const health = table.current.clusters.get(cluster.name)?.health;
+          const health = table.current.clusters.get(cluster.name)?.health ?? neverChecked;
+          const { reason, checkedAt, queued, running, workers } = health;
           return {
             ...cluster,
-            queued: health?.queued ?? 0,
-            running: health?.running ?? 0,
-            status: health?.status ?? 'PENDING',
+            queued: queued ?? 0,
+            running: running ?? 0,
+            status: health.status,
+            health: { reason, checkedAt, queued, running, workers },
           };
         }),
       ),

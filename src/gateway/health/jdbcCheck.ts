@@ -50,8 +50,13 @@ export class JdbcCheck implements UserCheck {
       case 'error':
         return judgeError(outcome.name, outcome.message);
       default: {
-        const { answer } = outcome;
+        const { answer, queued } = outcome;
         const why = answer.ok ? (outcome.reason ?? statusReason(answer.status, credentials)) : answer.reason;
+        // It answers, and has more to do than it can: no reason to take it out.
+        if (queued && !answer.ok && signal.aborted) {
+          const mend = `give queries with source ${CHECK_SOURCE} a resource group of their own`;
+          return { found: 'inconclusive', reason: `the check's query waits in the cluster's queue; ${mend}` };
+        }
         return { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` };
       }
     }
@@ -65,6 +70,5 @@ function countQueries(user: string): string {
 function judgeError(name: string, message: string): CheckResult {
   if (name === 'SERVER_STARTING_UP') return { found: 'PENDING', reason: 'the cluster is starting' };
   const reason = `the query on system.runtime.queries failed: ${name}: ${message.slice(0, MAX_MESSAGE)}`;
-  // It answers, and has more to do than it may take: no reason to take it out.
   return { found: name === 'QUERY_QUEUE_FULL' ? 'inconclusive' : 'UNHEALTHY', reason };
 }

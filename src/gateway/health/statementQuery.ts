@@ -5,7 +5,13 @@ import { type CheckAnswer, type CheckClient, jsonObject } from './checkClient.ts
 export type StatementOutcome =
   | { readonly kind: 'rows'; readonly rows: readonly (readonly unknown[])[] }
   | { readonly kind: 'error'; readonly name: string; readonly message: string }
-  | { readonly kind: 'failed'; readonly answer: CheckAnswer; readonly reason: string | null };
+  | {
+      readonly kind: 'failed';
+      readonly answer: CheckAnswer;
+      readonly reason: string | null;
+      /** Whether the engine had it wait in a queue when it last answered. */
+      readonly queued: boolean;
+    };
 
 /** A statement of a health check. */
 export interface Statement {
@@ -39,7 +45,9 @@ export async function runStatement(
     signal,
   );
   let next: string | null = null;
-  const cancelled = async (outcome: StatementOutcome): Promise<StatementOutcome> => {
+  let queued = false;
+  const failed = async (reason: string | null): Promise<StatementOutcome> => {
+    const outcome = { kind: 'failed' as const, answer, reason, queued };
     if (next !== null) {
       const cancel = { method: 'DELETE' as const, path: next, headers, maxBytes };
       await client.ask(baseUrl, cancel, AbortSignal.timeout(CANCEL_TIMEOUT_MS));
@@ -47,18 +55,22 @@ export async function runStatement(
     return outcome;
   };
   for (;;) {
-    if (!answer.ok || answer.status !== 200) return await cancelled({ kind: 'failed', answer, reason: null });
+    if (!answer.ok || answer.status !== 200) return await failed(null);
     const page = jsonObject(answer.text);
-    if (page === null) return await cancelled({ kind: 'failed', answer, reason: 'the answer is no query result' });
-    const { error, data, nextUri } = page;
+    if (page === null) return await failed('the answer is no query result');
+    const { error, data, nextUri, stats } = page;
+    const state = stateOf(stats);
+    queued = state === 'QUEUED';
     if (typeof error === 'object' && error !== null) return { kind: 'error', ...describeError(error) };
     const added = Array.isArray(data) ? (data as readonly unknown[]).filter((row) => Array.isArray(row)) : [];
     rows.push(...added);
-    if (nextUri === undefined || nextUri === null) return { kind: 'rows', rows };
+    if (nextUri === undefined || nextUri === null) {
+      return state === 'FINISHED' ? { kind: 'rows', rows } : await failed('the answer is no query result');
+    }
     next = typeof nextUri === 'string' ? pathOf(nextUri, baseUrl) : null;
-    if (next === null) return { kind: 'failed', answer, reason: 'nextUri is no URL' };
+    if (next === null) return await failed('nextUri is no URL');
     if (rows.length > MAX_ROWS) {
-      return await cancelled({ kind: 'failed', answer, reason: `more than ${MAX_ROWS} rows` });
+      return await failed(`more than ${MAX_ROWS} rows`);
     }
     if (added.length === 0) {
       await sleep(pause, undefined, { signal }).catch(() => undefined);
@@ -66,6 +78,11 @@ export async function runStatement(
     }
     answer = await client.ask(baseUrl, { method: 'GET', path: next, headers, maxBytes }, signal);
   }
+}
+
+/** `state` of a result's `stats`. */
+function stateOf(stats: unknown): unknown {
+  return typeof stats === 'object' && stats !== null && 'state' in stats ? stats.state : null;
 }
 
 /** Path and query of a follow-up URL below the cluster's URL; null for what is no URL. */

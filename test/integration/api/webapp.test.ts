@@ -99,9 +99,15 @@ for (const family of databases) {
       expect(await data('getAllBackends')).toEqual([]);
       expect(await data('saveBackend', { ...backend, proxyTo: 'http://a:1/', queued: 7 })).toEqual(backend);
       expect(await failure('saveBackend', backend)).toEqual([409, 'EG_CONFLICT', 'name']);
-      expect(await data('getAllBackends', {})).toEqual([{ ...backend, queued: 0, running: 0, status: 'PENDING' }]);
-      api.table.setHealth('a', 'http://a:1', { ...neverChecked, status: 'HEALTHY', queued: 2, running: 3 });
-      expect(await data('getAllBackends', {})).toEqual([{ ...backend, queued: 2, running: 3, status: 'HEALTHY' }]);
+      const unknown = { reason: 'not checked yet', checkedAt: null, queued: null, running: null, workers: null };
+      expect(await data('getAllBackends', {})).toEqual([
+        { ...backend, queued: 0, running: 0, status: 'PENDING', health: unknown },
+      ]);
+      const counted = { reason: 'ok', checkedAt: 1_795_000_000_000, queued: 2, running: 3, workers: 4 };
+      api.table.setHealth('a', 'http://a:1', { ...neverChecked, status: 'HEALTHY', ...counted });
+      expect(await data('getAllBackends', {})).toEqual([
+        { ...backend, queued: 2, running: 3, status: 'HEALTHY', health: counted },
+      ]);
       expect(await data('updateBackend', { ...backend, active: false })).toEqual({ ...backend, active: false });
       api.registry.pending = true;
       const pending = await post('updateBackend', backend);
