@@ -7,7 +7,7 @@ const pendingFeatures = {
 } satisfies Record<string, string>;
 
 /** A feature that may be missing. */
-export type Feature = 'leastLoaded' | 'monitorsWithLogin' | 'resourceGroups' | 'tracing' | 'userInterface';
+export type Feature = 'resourceGroups' | 'tracing' | 'userInterface';
 
 function whyPending(feature: Feature): string | undefined {
   return (pendingFeatures as Partial<Record<Feature, string>>)[feature];
@@ -17,13 +17,4 @@ function whyPending(feature: Feature): string | undefined {
 export function unlessBuilt(feature: Feature): { readonly withoutEffect?: string } {
   const why = whyPending(feature);
   return why === undefined ? {} : { withoutEffect: why };
-}
-
-/** The same for single values of a choice: until the feature is there, the key's default stands for them. */
-export function valuesUnlessBuilt(
-  feature: Feature,
-  values: readonly string[],
-): { readonly valuesWithoutEffect?: Readonly<Record<string, string>> } {
-  const why = whyPending(feature);
-  return why === undefined ? {} : { valuesWithoutEffect: Object.fromEntries(values.map((value) => [value, why])) };
 }

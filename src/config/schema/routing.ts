@@ -1,5 +1,4 @@
 import { choice, duration, flag, integer, listOf, mapOf, section, size, text } from '../fields.ts';
-import { valuesUnlessBuilt } from './pendingFeatures.ts';
 
 const strategies = ['weightedRandom', 'leastLoaded'] as const;
 
@@ -56,7 +55,6 @@ export const routing = section(
       description:
         "How a cluster of the group is chosen: at random by weight, or the one with the fewest queued and running queries, the user's own queue first.",
       default: 'weightedRandom',
-      ...valuesUnlessBuilt('leastLoaded', ['leastLoaded']),
       live: true,
     }),
     groups: mapOf(
@@ -66,7 +64,6 @@ export const routing = section(
             description: 'Strategy of this group; routing.strategy by default.',
             default: null,
             live: true,
-            ...valuesUnlessBuilt('leastLoaded', ['leastLoaded']),
           }),
         },
         { description: 'Settings of one routing group.' },
