@@ -23,6 +23,7 @@ export default defineConfig({
       suite('ui', 60, true),
       suite('faults', 300),
       suite('abuse', 120),
+      suite('soak', 60, true),
     ],
   },
 });

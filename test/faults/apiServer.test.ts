@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
-import { clusterManifest, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
+import { type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import { type Load, reasonsOf, startLoad } from './load.ts';
@@ -21,7 +21,7 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql())('the API server stop
     world = await startWorld({
       database: await server.createDatabase(),
       clusters: { a: 'adhoc', b: 'adhoc' },
-      declare: async (name, spec) => void (await rig.apply('kubectl', clusterManifest(name, spec))),
+      apply: async (manifest) => void (await rig.apply('kubectl', manifest)),
       config: { resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig } },
     });
   });

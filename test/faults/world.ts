@@ -13,14 +13,22 @@ import type { EndedQuery } from './load.ts';
 /** Settings of a test's database, as `dataStore` takes them. */
 export type Jdbc = Awaited<ReturnType<TestServer['createDatabase']>>;
 
+/** A resource as it is declared. */
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: object;
+}
+
 export interface WorldOptions {
   readonly database: Jdbc;
   /** Names of the clusters, and their groups. */
   readonly clusters: Readonly<Record<string, string>>;
   /** Configuration beside what every world has. */
   readonly config?: Readonly<Record<string, unknown>>;
-  /** Declares a cluster in another source of resources than a directory of manifests. */
-  readonly declare?: World['declare'];
+  /** Applies resources to another source than a directory of manifests. */
+  readonly apply?: World['apply'];
   /** Variables of the gateways' processes. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -34,6 +42,8 @@ export interface World {
   cluster(name: string): ClusterProcess;
   /** Starts another cluster; `declare` it then. */
   addCluster(name: string): Promise<ClusterProcess>;
+  /** Writes a resource into the source. */
+  apply(manifest: Manifest): Promise<void>;
   /** Writes the manifest of a cluster; the resources of `clusters` have theirs. */
   declare(
     name: string,
@@ -60,13 +70,15 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     await Promise.allSettled([...clusters.values()].map((cluster) => cluster.kill()));
     await rm(folder, { recursive: true, force: true });
   };
-  const declareInFile: World['declare'] = async (name, spec) => {
-    const manifest = { apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name }, spec };
+  const applyInFile: World['apply'] = async (manifest) => {
+    const file = `${manifest.kind}-${manifest.metadata.name}.yaml`;
     // Renamed into place, so that nobody reads half of it.
-    await writeFile(join(folder, name), stringify(manifest));
-    await rename(join(folder, name), join(manifests, `${name}.yaml`));
+    await writeFile(join(folder, file), stringify(manifest));
+    await rename(join(folder, file), join(manifests, file));
   };
-  const declare = options.declare ?? declareInFile;
+  const apply = options.apply ?? applyInFile;
+  const declare: World['declare'] = (name, spec) =>
+    apply({ apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name }, spec });
   const addCluster = async (name: string) => {
     const cluster = await ClusterProcess.start(name);
     clusters.set(name, cluster);
@@ -96,6 +108,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       bases: replicas.map((replica) => replica.url),
       cluster: (name) => clusters.get(name) as ClusterProcess,
       addCluster,
+      apply,
       declare,
       seen: async (name, health) => {
         for (const replica of replicas) {

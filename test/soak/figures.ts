@@ -1,0 +1,99 @@
+import { readdirSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
+import type { ProbeAnswer } from './probe.ts';
+
+/** What is watched, and what it may move without being a trend: the resolution of what is measured. */
+const watched = {
+  'memory held (MB)': 1,
+  'resident memory (MB)': 4,
+  'open files': 4,
+  'event-loop delay (ms)': 0.5,
+} as const;
+type Figure = keyof typeof watched;
+
+/** Growth from the second to the last quarter that is still flat. */
+const FLAT = 0.1;
+const PROBE_TIMEOUT_MS = 20_000;
+
+/** A series of figures of one process. */
+export class Series {
+  readonly name: string;
+  readonly #pid: number;
+  readonly #folder: string;
+  readonly #values = new Map<Figure, number[]>(Object.keys(watched).map((figure) => [figure as Figure, []]));
+  #worstDelay = 0;
+
+  /** @param folder holds the sockets of the probes */
+  constructor(name: string, pid: number, folder: string) {
+    this.name = name;
+    this.#pid = pid;
+    this.#folder = folder;
+  }
+
+  /** Takes a sample. @param machineDelay event-loop delay of an idle process of the same time, which is taken off */
+  async sample(machineDelay: number): Promise<void> {
+    const answer = await askProbe(this.#folder, this.#pid);
+    this.#add('memory held (MB)', answer.heldMegabytes);
+    this.#add('resident memory (MB)', residentMegabytes(this.#pid));
+    this.#add('open files', readdirSync(`/proc/${this.#pid}/fd`).length);
+    this.#add('event-loop delay (ms)', Math.max(0, answer.delayMean - machineDelay));
+    this.#worstDelay = Math.max(this.#worstDelay, answer.delayP99);
+  }
+
+  /** Lines to print. */
+  get table(): readonly string[] {
+    const rows = [...this.#values].map(([figure, values]) => {
+      const medians = quarters(values).map((quarter) => median(quarter).toFixed(1).padStart(8));
+      return `${figure.padEnd(24)}${medians.join('')}`;
+    });
+    const worst = `worst 99th percentile of the delay in one sample: ${this.#worstDelay.toFixed(1)} ms`;
+    return [`${this.name}: medians of the quarters`, ...rows, worst];
+  }
+
+  /** Figures that grew. */
+  get growing(): readonly string[] {
+    return [...this.#values].flatMap(([figure, values]) => {
+      const [, second = [], , last = []] = quarters(values);
+      const [from, to] = [median(second), median(last)];
+      return to - from <= Math.max(from * FLAT, watched[figure])
+        ? []
+        : [`${this.name}: ${figure} grew from ${from.toFixed(1)} to ${to.toFixed(1)}`];
+    });
+  }
+
+  #add(figure: Figure, value: number): void {
+    this.#values.get(figure)?.push(value);
+  }
+}
+
+function quarters(values: readonly number[]): readonly (readonly number[])[] {
+  const at = (quarter: number) => Math.round((values.length * quarter) / 4);
+  return [0, 1, 2, 3].map((quarter) => values.slice(at(quarter), at(quarter + 1)));
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
+}
+
+/** Asks the probe in a process. */
+export function askProbe(folder: string, pid: number): Promise<ProbeAnswer> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ socketPath: join(folder, `${pid}.sock`), timeout: PROBE_TIMEOUT_MS }, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (part: string) => {
+        text += part;
+      });
+      response.on('error', reject);
+      response.on('end', () => resolve(JSON.parse(text) as ProbeAnswer));
+    });
+    asked.on('timeout', () => asked.destroy(new Error('the probe does not answer')));
+    asked.on('error', reject);
+    asked.end();
+  });
+}
