@@ -10,6 +10,7 @@ import { openApi } from './gateway/management.ts';
 import { openMonitors } from './gateway/monitoring.ts';
 import { openStorage } from './gateway/storage.ts';
 import { openIncomingTls, openOutgoingTls } from './gateway/tls.ts';
+import { openTracing } from './gateway/tracing.ts';
 import { openDataPlane, openExternalRules } from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
 
@@ -62,6 +63,7 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
     analyze,
     externalRules,
     tls: tls.clusters,
+    tracing: await openTracing(frame),
   });
   const api = await openApi(frame, storage, control, analyze, externalRules);
   const stopRetention = startRetention({

@@ -42,7 +42,9 @@ export class AskExchange extends Exchange {
   /** Asks the clusters. */
   ask(clusters: Iterable<ClusterEntry>): void {
     const { upstreams, headers, settings } = this.#context;
-    const lines = headers.forCluster(this.request, false, null);
+    const { trace } = this.#proxied;
+    trace?.step('ask clusters');
+    const lines = [...headers.forCluster(this.request, false, null), ...(trace?.headers() ?? [])];
     const asked = new Set<Upstream>();
     for (const cluster of clusters) {
       const upstream = upstreams.get(cluster.proxyTo);
@@ -106,7 +108,7 @@ export class AskExchange extends Exchange {
   protected override finished(end: ExchangeEnd): void {
     if (end === 'client_gone') for (const question of this.#questions) question.cancel();
     this.#tell(null);
-    this.#context.noteEnd(this.#proxied, end === 'client_gone' ? 0 : this.response.statusCode);
+    this.#context.noteEnd(this.#proxied, end === 'client_gone' ? 0 : this.response.statusCode, this.status);
   }
 
   #take(question: Question): void {

@@ -38,6 +38,7 @@ import { RequestHeaders } from './requestHeaders.ts';
 import type { RunningQueries } from './runningQueries.ts';
 import { defaultStickinessOptions, type QueryOwner, Stickiness, type StickinessOptions } from './stickiness.ts';
 import { type Submission, SubmissionExchange } from './submissionExchange.ts';
+import type { Tracing } from './tracing/requestTrace.ts';
 import type { TrustPeer } from './trustedProxies.ts';
 import { type UpstreamOptions, Upstreams } from './upstreams.ts';
 
@@ -47,6 +48,8 @@ export interface DataPlaneDependencies {
   readonly table: { readonly current: RoutingTable };
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
   readonly history: Pick<HistoryWriter, 'add' | 'buffered'>;
+  /** Left out, requests are not traced. */
+  readonly tracing?: Tracing | null;
   /** Told which queries clients follow; left out, nobody is. */
   readonly runningQueries?: RunningQueries;
   readonly analyzer: RequestAnalyzer;
@@ -112,6 +115,7 @@ class QueryDataPlane implements DataPlane {
   readonly #groupHeader: string;
   readonly #preparedHeader: string;
   readonly #externalRules: ExternalRules | null;
+  readonly #tracing: Tracing | null;
   readonly #askings = new Map<string, Promise<QueryOwner | null>>();
   #refusals = 0;
   #stopping = false;
@@ -123,6 +127,7 @@ class QueryDataPlane implements DataPlane {
     this.#groupHeader = names.headerKey('Routing-Group');
     this.#preparedHeader = names.headerKey('Prepared-Statement');
     this.#externalRules = dependencies.externalRules ?? null;
+    this.#tracing = dependencies.tracing ?? null;
     const settings = () => this.#settings;
     const upstreams = new Upstreams(options.upstream, clock);
     const keys = new ClusterKeys(table);
@@ -149,6 +154,7 @@ class QueryDataPlane implements DataPlane {
         forwardedHeadersEnabled: () => this.#settings.forwardedHeadersEnabled,
         trustPeer: options.trustPeer,
         ownCookies: options.ownCookies,
+        tracing: this.#tracing !== null,
       }),
       metrics: new DataPlaneMetrics(dependencies.registry, table, upstreams),
       history: dependencies.history,
@@ -163,7 +169,10 @@ class QueryDataPlane implements DataPlane {
       serverFailed: dependencies.serverFailed ?? (() => undefined),
       refuse: (proxied, refusal) => this.#refuse(proxied, refusal),
       answerFailure: (proxied, error, answered) => this.#answerFailure(proxied, error, answered),
-      noteEnd: (proxied, status) => {
+      noteEnd: (proxied, status, clusterStatus) => {
+        if (proxied.ended) return;
+        proxied.ended = true;
+        proxied.trace?.end(status, clusterStatus);
         const seconds = (clock.monotonic() - proxied.startedAt) / 1000;
         this.#context.metrics.request(proxied.kind, proxied.method, status, seconds);
       },
@@ -200,6 +209,7 @@ class QueryDataPlane implements DataPlane {
     }
     const method = request.method ?? '';
     const isSubmission = prefixed === null && method === 'POST' && this.#context.paths.isSubmissionPath(target.path);
+    const kind = kindOf(pathKind, isSubmission);
     const proxied: ProxiedRequest = {
       request,
       response,
@@ -209,8 +219,10 @@ class QueryDataPlane implements DataPlane {
       clusterKey: prefixed?.key ?? null,
       pathKind,
       statementPath: pathKind === 'statement' && this.#context.paths.statementPathOf(target.path) !== null,
-      kind: kindOf(pathKind, isSubmission),
+      kind,
       startedAt: this.#context.clock.monotonic(),
+      trace: this.#tracing?.begin(request, method, kind) ?? null,
+      ended: false,
     };
     try {
       this.#route(proxied, isSubmission);
@@ -294,6 +306,7 @@ class QueryDataPlane implements DataPlane {
   #analyze(proxied: ProxiedRequest, body: BodyStart): void {
     const { analyzer, table } = this.#context;
     const known = table.current;
+    proxied.trace?.step('analysis');
     const bytes = body.complete ? body.bytes : null;
     const needsAll =
       this.#needsAnalysis(known) || (bytes !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
@@ -347,6 +360,7 @@ class QueryDataPlane implements DataPlane {
     request: RuleRequest,
     next: (decision: GroupDecision) => void,
   ): void {
+    proxied.trace?.step('rules service');
     this.#settle(proxied, service.ask(request), (answer) => {
       if (answer.outcome === 'errors' && answer.errors.length > 0 && this.#settings.propagateErrors) {
         const message = `The external rules service refused the request: ${answer.errors.join('; ')}`;
@@ -412,6 +426,7 @@ class QueryDataPlane implements DataPlane {
 
   #forward(proxied: ProxiedRequest, table: RoutingTable, decision: GroupDecision, handshake: Handshake | null): void {
     const { defaultRoutingGroup } = this.#settings;
+    proxied.trace?.step('choice');
     const choice = this.#context.chooser.choose(table, decision, null, null);
     if (choice.cluster === null) {
       this.#refuse(proxied, {
@@ -467,6 +482,7 @@ class QueryDataPlane implements DataPlane {
       metrics.lookup('missed');
       this.#refuse(proxied, unknownQuery(id));
     } else {
+      proxied.trace?.step('lookup');
       this.#settle(proxied, stickiness.find(id), (found) => {
         if (found === null) this.#ask(proxied, id);
         else {
@@ -529,6 +545,7 @@ class QueryDataPlane implements DataPlane {
     analyzed: boolean,
   ): RuleDecision | null {
     if (table.rules === null) return null;
+    proxied.trace?.step('rules');
     return table.rules.decide(this.#ruleRequest(proxied, analysis, body, analyzed && table.rules.needsAnalysis));
   }
 
@@ -565,6 +582,7 @@ class QueryDataPlane implements DataPlane {
   #refuse(proxied: ProxiedRequest, refusal: Refusal): void {
     const { response, request } = proxied;
     this.#context.metrics.refusal(refusal.reason);
+    proxied.trace?.failed(refusal.reason);
     const client = this.#context.headers.clientOf(request);
     const rendered = renderRefusal(refusal, {
       statementPath: proxied.statementPath,
@@ -604,8 +622,7 @@ class QueryDataPlane implements DataPlane {
 
   /** Counts a request that ends without an exchange; those with one are counted by it. */
   #finishOwn(proxied: ProxiedRequest): void {
-    if (proxied.response.listenerCount('close') > 0) return;
-    proxied.response.once('close', () => this.#context.noteEnd(proxied, proxied.response.statusCode));
+    proxied.response.once('close', () => this.#context.noteEnd(proxied, proxied.response.statusCode, 0));
   }
 
   #logRefused(proxied: ProxiedRequest, analysis: Analysis, more: { rule: string; reason: string }): void {

@@ -15,6 +15,7 @@ import type { RequestAnalyzer } from './requestAnalyzer.ts';
 import type { RequestHeaders } from './requestHeaders.ts';
 import type { RunningQueries } from './runningQueries.ts';
 import type { Stickiness } from './stickiness.ts';
+import type { RequestTrace } from './tracing/requestTrace.ts';
 import type { Upstreams } from './upstreams.ts';
 
 /** Settings of the data plane that may change while it runs; times in milliseconds, sizes in bytes. */
@@ -81,6 +82,10 @@ export interface ProxiedRequest {
   readonly kind: RequestKind;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
+  /** Null: traces are off. */
+  readonly trace: RequestTrace | null;
+  /** Whether its end is noted already. */
+  ended: boolean;
 }
 
 /** What the parts of the data plane share. */
@@ -114,6 +119,10 @@ export interface DataPlaneContext {
   readonly refuse: (proxied: ProxiedRequest, refusal: Refusal) => void;
   /** Answers 502 as text (contract.md §2). */
   readonly answerFailure: (proxied: ProxiedRequest, error: Error, answered: boolean) => void;
-  /** Notes the end of a request for the metrics. */
-  readonly noteEnd: (proxied: ProxiedRequest, status: number) => void;
+  /**
+   * Notes the end of a request for metrics and trace; only the first time counts.
+   * @param status of the client's answer; 0 when the client went away
+   * @param clusterStatus of the cluster's answer; 0 for none
+   */
+  readonly noteEnd: (proxied: ProxiedRequest, status: number, clusterStatus: number) => void;
 }

@@ -106,13 +106,18 @@ export class ForwardExchange extends Exchange {
       this.#context.refuse(this.#proxied, overloaded(this.#clusterName()));
       return;
     }
-    this.send(upstream, this.#outgoingTo());
+    this.send(upstream, this.#outgoingTo(upstream));
   }
 
   /** Answers of statement paths hold URLs: only there the cluster is told its prefix. */
-  #outgoingTo(): OutgoingRequest {
-    if (!this.#proxied.statementPath || this.#context.prefixes === null) return this.#outgoing;
-    return { ...this.#outgoing, headers: tellingPrefix(this.#context, this.#outgoing.headers, this.#clusterName()) };
+  #outgoingTo(upstream: Upstream): OutgoingRequest {
+    const { trace, statementPath } = this.#proxied;
+    const cluster = this.#clusterName();
+    if (trace === null && (!statementPath || this.#context.prefixes === null)) return this.#outgoing;
+    const { headers } = this.#outgoing;
+    const told = statementPath ? tellingPrefix(this.#context, headers, cluster) : headers;
+    const lines = trace === null ? told : [...told, ...trace.toCluster(cluster, upstream.baseUrl)];
+    return { ...this.#outgoing, headers: lines };
   }
 
   protected override failed(error: Error): void {
@@ -125,6 +130,7 @@ export class ForwardExchange extends Exchange {
     const { type, reason } = classify(error, this.sent);
     const cluster = this.#clusterName();
     this.#context.metrics.clusterError(cluster, type);
+    this.#proxied.trace?.failed(reason);
     this.#context.logger.debug({ cluster, baseUrl: upstream.baseUrl, err: error }, 'cluster did not answer');
     if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster, upstream.baseUrl, reason);
     const { method } = this.#proxied;
@@ -132,7 +138,7 @@ export class ForwardExchange extends Exchange {
     if (this.sent && !this.answered && isReset(error) && !this.#repeated && idempotent) {
       // An idle connection may be closed just as the request is written; these methods may be repeated (RFC 9110 §9.2.2).
       this.#repeated = true;
-      this.send(upstream, this.#outgoingTo());
+      this.send(upstream, this.#outgoingTo(upstream));
       return;
     }
     if (this.#reason.queryId !== null) this.#ownerFailed(this.#reason.queryId, upstream, error, reason);
@@ -188,7 +194,9 @@ export class ForwardExchange extends Exchange {
   }
 
   protected override finished(end: ExchangeEnd): void {
-    this.#context.noteEnd(this.#proxied, end === 'client_gone' ? 0 : this.response.statusCode);
+    const { trace } = this.#proxied;
+    if (this.#reason.queryId !== null) trace?.note({ 'engine_gateway.query_id': this.#reason.queryId });
+    this.#context.noteEnd(this.#proxied, end === 'client_gone' ? 0 : this.response.statusCode, this.status);
     if (end === 'client_gone' && !this.cut) this.#cancelAbandoned();
   }
 

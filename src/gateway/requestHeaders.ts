@@ -9,6 +9,7 @@ import {
   type IncomingForwarded,
 } from './forwardedHeaders.ts';
 import { withoutCookies } from './ownCookies.ts';
+import { traceHeaders } from './tracing/requestTrace.ts';
 import { plainAddress, type TrustPeer } from './trustedProxies.ts';
 
 /** What a header line of the client becomes on the way to a cluster. */
@@ -38,6 +39,8 @@ export interface RequestHeaderOptions {
   /** `routing.forwardedHeadersEnabled` */
   readonly forwardedHeadersEnabled: () => boolean;
   readonly trustPeer: TrustPeer;
+  /** Whether the gateway writes the headers of traces itself; else they pass untouched. */
+  readonly tracing?: boolean;
   /** Cookies of the gateway itself, never sent to a cluster (design.md, fixed point 13). */
   readonly ownCookies: readonly string[];
 }
@@ -203,22 +206,27 @@ export class RequestHeaders {
 
   #learn(name: string): Action {
     const lower = name.toLowerCase();
-    const action = dropped.includes(lower)
-      ? Action.drop
-      : lower === 'host'
-        ? Action.host
-        : lower === 'connection'
-          ? Action.connection
-          : lower === 'cookie'
-            ? Action.cookie
-            : lower === 'accept-encoding'
-              ? Action.acceptEncoding
-              : lower === 'forwarded' || lower.startsWith('x-forwarded-')
-                ? Action.forwarded
-                : Action.copy;
+    const action =
+      dropped.includes(lower) || (this.#options.tracing === true && isTraceHeader(lower))
+        ? Action.drop
+        : lower === 'host'
+          ? Action.host
+          : lower === 'connection'
+            ? Action.connection
+            : lower === 'cookie'
+              ? Action.cookie
+              : lower === 'accept-encoding'
+                ? Action.acceptEncoding
+                : lower === 'forwarded' || lower.startsWith('x-forwarded-')
+                  ? Action.forwarded
+                  : Action.copy;
     if (this.#actions.size < MAX_KNOWN_NAMES) this.#actions.set(name, action);
     return action;
   }
+}
+
+function isTraceHeader(lower: string): boolean {
+  return (traceHeaders as readonly string[]).includes(lower);
 }
 
 const rewritten = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-port', 'forwarded'];

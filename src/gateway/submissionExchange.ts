@@ -84,6 +84,7 @@ export class SubmissionExchange extends Exchange {
   #next(excluded: ReadonlyMap<string, string> | null): void {
     const { table, chooser, upstreams } = this.#context;
     const { decision, user } = this.#submission;
+    this.#proxied.trace?.step('choice');
     const choice = chooser.choose(table.current, decision, user.user, excluded);
     if (choice.cluster === null) this.#refuseNoCluster(choice);
     else this.#go(choice.cluster, upstreams.get(choice.cluster.proxyTo), choice.fallback);
@@ -100,9 +101,11 @@ export class SubmissionExchange extends Exchange {
     }
   }
 
-  #outgoingTo({ name }: ClusterEntry): OutgoingRequest {
-    if (this.#context.prefixes === null) return this.#outgoing;
-    return { ...this.#outgoing, headers: tellingPrefix(this.#context, this.#outgoing.headers, name) };
+  #outgoingTo({ name, proxyTo }: ClusterEntry): OutgoingRequest {
+    const { trace } = this.#proxied;
+    if (this.#context.prefixes === null && trace === null) return this.#outgoing;
+    const headers = tellingPrefix(this.#context, this.#outgoing.headers, name);
+    return { ...this.#outgoing, headers: trace === null ? headers : [...headers, ...trace.toCluster(name, proxyTo)] };
   }
 
   #refuse(refusal: Refusal): void {
@@ -129,6 +132,7 @@ export class SubmissionExchange extends Exchange {
     }
     const { type, reason } = classify(error, this.sent);
     this.#context.metrics.clusterError(cluster.name, type);
+    this.#proxied.trace?.failed(reason);
     this.#attempts ??= [];
     this.#attempts.push({ cluster: cluster.name, error: reason });
     if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster.name, cluster.proxyTo, reason);
@@ -224,8 +228,14 @@ export class SubmissionExchange extends Exchange {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
     const status = end === 'client_gone' ? 0 : this.response.statusCode;
-    this.#context.noteEnd(this.#proxied, status);
     const { decision, user, body } = this.#submission;
+    this.#proxied.trace?.note({
+      'engine_gateway.routing_group': decision.group,
+      'engine_gateway.decided_by': decision.decidedBy,
+      ...(decision.rule === null ? {} : { 'engine_gateway.rule': decision.rule }),
+      ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
+    });
+    this.#context.noteEnd(this.#proxied, status, this.status);
     const { logger, settings, names, clock } = this.#context;
     logger.info(
       {

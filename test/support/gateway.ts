@@ -14,6 +14,7 @@ import {
   defaultServerLimits,
   type GatewayServerOptions,
 } from '../../src/gateway/server/gatewayServer.ts';
+import type { Tracing } from '../../src/gateway/tracing/requestTrace.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
 import { productNames } from '../../src/model/names.ts';
@@ -59,6 +60,7 @@ export interface TestGatewayOptions {
   readonly server?: Partial<GatewayServerOptions>;
   readonly analyzer?: RequestAnalyzer;
   readonly runningQueries?: RunningQueries;
+  readonly tracing?: Tracing;
   /** A rules service that decides, by its address and settings. */
   readonly externalRules?: Partial<ExternalRulesOptions> & { readonly url: string };
   readonly random?: () => number;
@@ -146,6 +148,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       },
       analyzer: options.analyzer ?? headerUserAnalyzer(names),
       ...(options.runningQueries === undefined ? {} : { runningQueries: options.runningQueries }),
+      tracing: options.tracing ?? null,
       externalRules,
       logger,
       registry,

@@ -4,6 +4,7 @@ import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
 import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
+import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
 import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
@@ -35,6 +36,8 @@ export interface TrafficParts {
   readonly externalRules: ExternalRules | null;
   /** TLS toward clusters. */
   readonly tls: ClusterTls;
+  /** Null: requests are not traced. */
+  readonly tracing: Tracing | null;
 }
 
 /** Makes what proxies queries; `start` it before its first request. Its owner closes it. */
@@ -47,6 +50,7 @@ export function openDataPlane(
     analyze,
     externalRules,
     tls,
+    tracing,
   }: TrafficParts,
 ): DataPlane {
   const { config, names, trustPeer, logger, metrics, clock, random, undo } = frame;
@@ -59,6 +63,7 @@ export function openDataPlane(
       store,
       history,
       runningQueries,
+      tracing,
       analyzer: requestAnalyzer({ users, analyze, logger }),
       externalRules,
       logger,

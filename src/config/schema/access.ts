@@ -1,5 +1,4 @@
 import { choice, duration, flag, integer, listOf, mapOf, optionalSection, section, text } from '../fields.ts';
-import { unlessBuilt } from './pendingFeatures.ts';
 
 /** `authentication` (contract.md §6, §8). */
 export const authentication = optionalSection(
@@ -167,7 +166,7 @@ export const uiConfiguration = section(
       { description: 'Pages that are not shown.', default: [] },
     ),
   },
-  { description: 'The user interface.', ...unlessBuilt('userInterface') },
+  { description: 'The user interface.' },
 );
 
 /** `gatewayCookieConfiguration` (contract.md §3). */

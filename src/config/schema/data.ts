@@ -1,5 +1,4 @@
 import { duration, flag, integer, listOf, section, size, text } from '../fields.ts';
-import { unlessBuilt } from './pendingFeatures.ts';
 
 /** `dataStore`: the database (contract.md §6, §7). */
 export const dataStore = section(
@@ -106,6 +105,5 @@ export const resourceGroups = section(
   },
   {
     description: 'The REST API of resource groups, selectors and global properties.',
-    ...unlessBuilt('resourceGroups'),
   },
 );

@@ -1,6 +1,5 @@
 import type { TUnsafe } from 'typebox';
-import { duration, flag, integer, section, size, text } from '../fields.ts';
-import { unlessBuilt } from './pendingFeatures.ts';
+import { decimal, duration, flag, integer, section, size, text } from '../fields.ts';
 
 /** HTTP clients of the gateway: toward clusters, for health checks, toward the external rules service. */
 export type HttpClient = 'proxy' | 'monitor' | 'router';
@@ -278,15 +277,19 @@ export const serverConfig = section(
       maximum: 86_400_000,
     }),
     'tracing.enabled': flag({
-      description: 'Whether traces are sent.',
+      description: 'Whether traces of proxied requests are sent (OpenTelemetry).',
       default: false,
-      ...unlessBuilt('tracing'),
+    }),
+    'tracing.sampling-ratio': decimal({
+      description: 'Share of requests that are traced, where the client does not say it by its `traceparent`.',
+      default: 1,
+      minimum: 0,
+      maximum: 1,
     }),
     'otel.exporter.endpoint': text({
-      description: 'URL that traces are sent to (OTLP).',
-      default: null,
+      description: 'URL that traces are sent to (OTLP over HTTP in JSON); without a path, `/v1/traces` is added.',
+      default: 'http://localhost:4318',
       format: 'url',
-      ...unlessBuilt('tracing'),
     }),
     ...clientKeys('proxy', 'to a cluster'),
     ...clientKeys('monitor', 'of a health check'),
