@@ -24,10 +24,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* What the gateway may do with the resources it watches. */}}
 {{- define "engine-gateway.watchRules" -}}
-# The controller lists and watches the resources; REST writes create, apply (patch) and delete them.
+# The controller lists and watches the resources; REST writes create, apply (patch) and delete clusters.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters, routingrules]
+  resources: [engineclusters]
   verbs: [get, list, watch, create, patch, delete]
+# REST replaces rules that exist.
+- apiGroups: [enginegateway.dev]
+  resources: [routingrules]
+  verbs: [get, list, watch, patch]
 # Conditions are written to the status subresource, so that nobody's spec is touched.
 - apiGroups: [enginegateway.dev]
   resources: [engineclusters/status, routingrules/status]
@@ -35,11 +39,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 # Transitions of conditions and changes by REST are told as events.
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 # spec.serviceRef is resolved to the Service's address and followed when it changes.
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- if .Values.rbac.readSecrets }}
 # Credentials for health checks; the gateway refuses Secrets that lack enginegateway.dev/health-credentials=true.
 - apiGroups: [""]
