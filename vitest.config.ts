@@ -21,7 +21,7 @@ export default defineConfig({
       suite('engine', 600, true),
       suite('packaging', 60, true),
       suite('ui', 60, true),
-      suite('faults', 300),
+      suite('faults', 420),
       suite('abuse', 120),
       suite('soak', 60, true),
     ],

@@ -53,7 +53,7 @@ export interface Load {
   readonly queries: readonly EndedQuery[];
   /** Queries that run, by id, and since when. */
   readonly running: ReadonlyMap<string, number>;
-  /** Resolves when so many more queries have ended well; rejects after a minute. */
+  /** Resolves when so many more queries have ended well; rejects after two minutes. */
   progress(count: number): Promise<void>;
   /** Starts no further queries and waits for the end of the running ones. */
   stop(): Promise<LoadResult>;
@@ -63,7 +63,7 @@ export interface Load {
 const MAX_PAUSE_MS = 500;
 /** As long as clients of the protocol keep asking again. */
 const REPEAT_FOR_MS = 120_000;
-const PROGRESS_TIMEOUT_MS = 60_000;
+const PROGRESS_TIMEOUT_MS = 120_000;
 const READINESS_INTERVAL_MS = 250;
 
 interface Statement {

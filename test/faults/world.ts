@@ -113,7 +113,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       seen: async (name, health) => {
         for (const replica of replicas) {
           await vi.waitFor(async () => expect(await healthOf(replica, name), name).toBe(health), {
-            timeout: 60_000,
+            timeout: 120_000,
             interval: 100,
           });
         }

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { EngineState } from '../../demo/simulatedEngine.ts';
 
 /** Time for a program to start, or to answer, on a busy machine. */
-const ANSWER_TIMEOUT_MS = 30_000;
+const ANSWER_TIMEOUT_MS = 90_000;
 
 interface Life {
   readonly child: ChildProcess;

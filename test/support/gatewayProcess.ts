@@ -22,7 +22,7 @@ export interface GatewayProcess {
 }
 
 /** Time for a gateway to start listening on a busy machine. */
-const START_TIMEOUT_MS = 30_000;
+const START_TIMEOUT_MS = 90_000;
 const STOP_TIMEOUT_MS = 45_000;
 
 /** Thrown when the gateway ended instead of starting. */
