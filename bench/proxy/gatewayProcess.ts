@@ -9,7 +9,9 @@ import { createDataPlane } from '../../src/gateway/dataPlane.ts';
 import { defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
 import { headerUserAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
+import { RunningQueries } from '../../src/gateway/runningQueries.ts';
 import { createGatewayServer, defaultServerLimits } from '../../src/gateway/server/gatewayServer.ts';
+import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
@@ -32,6 +34,8 @@ const history = createHistoryWriter({
   registry,
   clock,
 });
+const runningQueries = new RunningQueries({ repository: store.runningQueries, clock, logger });
+runningQueries.start();
 const table = new RoutingTableHolder();
 const monitors = new HealthMonitors(
   {
@@ -51,6 +55,7 @@ const dataPlane = createDataPlane(
     table,
     store,
     history,
+    runningQueries,
     analyzer: headerUserAnalyzer(names),
     logger,
     registry,
@@ -95,6 +100,7 @@ await dataPlane.start();
 const server = createGatewayServer({
   ...defaultServerLimits,
   dataPlane,
+  openRequests: new OpenRequests(),
   // What the benchmark asks beside the load: how much history is not in the database yet, and what is held for good.
   api: (request, response) => {
     if (request.url === '/live') globalThis.gc?.();
@@ -109,6 +115,7 @@ process.once('SIGTERM', () => {
   monitors.stop();
   void dataPlane
     .close(1_000)
+    .then(() => runningQueries.stop())
     .then(() => history.close(10_000))
     .then(() => store.close())
     .finally(() => process.exit(0));

@@ -5,6 +5,8 @@ import { freePort, ServerProcess } from '../../test/support/serverProcess.ts';
 /** A private nginx: its own configuration, directory and processes. */
 export interface Nginx {
   readonly url: string;
+  /** Address over TLS; null for none. */
+  readonly tlsUrl: string | null;
   readonly stop: () => Promise<void>;
   /** The worker that does the work. */
   readonly workerPid: number;
@@ -46,17 +48,30 @@ export function startRulesService(directory: string): Promise<Nginx> {
   );
 }
 
-/** nginx as a reverse proxy in front of the cluster: the peer. */
-export function startNginxProxy(directory: string, cluster: string): Promise<Nginx> {
-  return start(path.join(directory, 'proxy'), (port) =>
+/**
+ * nginx as a reverse proxy in front of the cluster: the peer.
+ * @param certificate PEM file of a certificate with its key, to serve TLS as well; null for none
+ */
+export async function startNginxProxy(
+  directory: string,
+  cluster: string,
+  certificate: string | null = null,
+): Promise<Nginx> {
+  const tlsPort = certificate === null ? null : await freePort();
+  const tls =
+    tlsPort === null
+      ? ''
+      : `listen 127.0.0.1:${tlsPort} ssl; ssl_certificate ${certificate}; ssl_certificate_key ${certificate};`;
+  const nginx = await start(path.join(directory, 'proxy'), (port) =>
     [
       `upstream cluster { server ${new URL(cluster).host}; keepalive 64; keepalive_requests 100000000; }`,
-      `server { listen 127.0.0.1:${port}; location / { proxy_pass http://cluster; proxy_http_version 1.1;`,
+      `server { listen 127.0.0.1:${port}; ${tls} location / { proxy_pass http://cluster; proxy_http_version 1.1;`,
       'proxy_set_header Connection ""; proxy_set_header Host $proxy_host; proxy_set_header Via "HTTP/1.1 nginx";',
       'proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header X-Forwarded-Proto $scheme;',
       'proxy_set_header X-Forwarded-Host $host; proxy_set_header X-Forwarded-Port $server_port; } }',
     ].join('\n'),
   );
+  return { ...nginx, tlsUrl: tlsPort === null ? null : `https://127.0.0.1:${tlsPort}` };
 }
 
 async function start(directory: string, server: (port: number) => string): Promise<Nginx> {
@@ -79,5 +94,5 @@ ${server(port)} }\n`,
   await nginx.start(async () => {
     await fetch(`${url}/v1/info`).then((answer) => answer.arrayBuffer());
   });
-  return { url, workerPid: nginx.pid, stop: () => nginx.stop('SIGQUIT') };
+  return { url, tlsUrl: null, workerPid: nginx.pid, stop: () => nginx.stop('SIGQUIT') };
 }

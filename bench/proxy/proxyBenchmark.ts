@@ -10,6 +10,7 @@ import { hasPostgresql, startPostgresql } from '../../test/support/postgresql.ts
 import { folderOf } from '../../test/support/serverProcess.ts';
 import { type Measured, measure, print, printHead, type Target } from './measure.ts';
 import { type Nginx, startNginxProxy, startRulesService, startStubCluster } from './nginx.ts';
+import { measureTls } from './tls.ts';
 import { measureVariants } from './variants.ts';
 
 const FOLLOW_UP = '/v1/statement/executing/20261121_015745_00001_bench/y1a2b3/1';
@@ -33,7 +34,7 @@ type Load = keyof typeof targets;
 const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million] [--plain-only]
   --seconds N   length of a measurement
   --rounds N    measurements of each; the median by CPU a request counts
-  --plain-only  without analysis and rules, and the external rules service
+  --plain-only  without analysis and rules, the external rules service, and TLS
   --million     afterwards a million follow-ups and submissions; resident memory must stay flat`;
 
 /** Measures the gateway beside nginx as a reverse proxy, in turns, against one stub cluster. */
@@ -84,7 +85,16 @@ export async function runProxyBenchmark(args: readonly string[]): Promise<number
       seconds: Number(values.seconds),
       rounds: Number(values.rounds),
     });
-    return Math.max(plain, variants);
+    const tls = await measureTls({
+      directory,
+      cluster: cluster.url,
+      database: () => postgresql.createDatabase(),
+      followUp: FOLLOW_UP,
+      script,
+      seconds: Number(values.seconds),
+      rounds: Number(values.rounds),
+    });
+    return Math.max(plain, variants, tls);
   } finally {
     for (const stop of stops.reverse()) await stop();
   }

@@ -9,6 +9,8 @@ import { stringify } from 'yaml';
 /** `engine-gateway serve` as users run it, with a configuration of its own. */
 export interface ServeProcess {
   readonly url: string;
+  /** Address of HTTPS; null where it is off. */
+  readonly tlsUrl: string | null;
   readonly workerPid: number;
   /** Waits until all history is in the database: it is part of a query's cost. */
   readonly settle: () => Promise<void>;
@@ -58,10 +60,10 @@ export async function startServe(
     await exited;
   };
   const lines = createInterface({ input: child.stdout });
-  const url = await new Promise<string>((resolve, reject) => {
+  const { url, httpsUrl } = await new Promise<{ url: string; httpsUrl?: string }>((resolve, reject) => {
     lines.on('line', (line) => {
-      const { msg, url } = JSON.parse(line) as { msg?: string; url?: string };
-      if (msg === 'listening' && url !== undefined) resolve(url);
+      const { msg, url, httpsUrl } = JSON.parse(line) as { msg?: string; url?: string; httpsUrl?: string };
+      if (msg === 'listening' && url !== undefined) resolve({ url, ...(httpsUrl === undefined ? {} : { httpsUrl }) });
     });
     lines.once('close', () => reject(new Error('the gateway ended before it listened')));
   });
@@ -71,7 +73,7 @@ export async function startServe(
     return [...text.matchAll(/^engine_gateway_history_depth\{[^}]*\} (\d+)/gm)].map(([, count]) => Number(count));
   };
   const settle = () => poll('written', async () => (await depth()).every((count) => count === 0));
-  return { url, workerPid: pid, settle, stop };
+  return { url, tlsUrl: httpsUrl ?? null, workerPid: pid, settle, stop };
 }
 
 async function poll(what: string, condition: () => Promise<boolean>): Promise<void> {

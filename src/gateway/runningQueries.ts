@@ -24,6 +24,8 @@ export interface ClusterQueries {
 const ABANDONED_AFTER_MS = 300_000;
 /** Time between two writes; a query that is over by then never costs one. */
 const WRITE_INTERVAL_MS = 5_000;
+/** Rows that one write takes at most; the others come with the next one. */
+const MAX_ROWS = 2_000;
 /** How old the time of the last request in the database may be. */
 const RENEW_AFTER_MS = 60_000;
 /** Beyond so many, the oldest are forgotten. */
@@ -133,7 +135,8 @@ export class RunningQueries {
       if (lastSeen < now - ABANDONED_AFTER_MS) {
         this.#running.delete(queryId);
         if (stored !== null) this.#ended.add(queryId);
-      } else if (stored === null ? all || this.#isOld(running) : lastSeen - stored >= RENEW_AFTER_MS) {
+      } else if (rows.length >= MAX_ROWS && !all) break;
+      else if (stored === null ? all || this.#isOld(running) : lastSeen - stored >= RENEW_AFTER_MS) {
         rows.push({ queryId, cluster, started, lastSeen });
       }
     }

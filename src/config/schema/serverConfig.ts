@@ -50,7 +50,7 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       default: true,
     }),
     'key-store-path': text({
-      description: `Client certificate (connections ${toward}): chain and private key in one PEM file, or PKCS#12.`,
+      description: `Client certificate (connections ${toward}): chain and private key in one PEM file, in a folder as tls.crt and tls.key, or PKCS#12.`,
       default: null,
       format: 'path',
     }),
@@ -221,7 +221,7 @@ export const serverConfig = section(
     }),
     'http-server.https.keystore.path': text({
       description:
-        'Certificate shown to clients: chain and private key in one PEM file, or PKCS#12. Followed while running.',
+        'Certificate shown to clients: chain and private key in one PEM file, in a folder as `tls.crt` and `tls.key`, or PKCS#12. Followed while running.',
       default: null,
       format: 'path',
     }),

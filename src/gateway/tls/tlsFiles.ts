@@ -1,5 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { certificatesIn, certificatesProblem } from '../../model/certificates.ts';
 
@@ -12,7 +13,10 @@ export interface TlsFile {
 
 /** Certificate files of one side of TLS connections. */
 export interface TlsFiles {
-  /** Own certificate chain with its private key: PEM, or PKCS#12 as Java's key stores; null for none. */
+  /**
+   * Own certificate chain with its private key: PEM, a folder with `tls.crt` and `tls.key`, or PKCS#12 as Java's key
+   * stores; null for none.
+   */
   readonly keyStore: (TlsFile & { readonly password: string | null }) | null;
   /** PEM of the authorities that the other side's certificate must come from; null for those that Node.js knows. */
   readonly trustStore: TlsFile | null;
@@ -64,10 +68,19 @@ export function tlsMaterial(files: TlsFiles, contents: TlsContents): TlsMaterial
 async function readOne(file: TlsFile | null): Promise<Buffer | null> {
   if (file === null) return null;
   try {
-    return await readFile(file.path);
+    return await readFile(file.path).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== 'EISDIR') throw error;
+      return readSecret(file.path);
+    });
   } catch (error) {
     throw new TlsFileError(file, `cannot be read (${(error as NodeJS.ErrnoException).code})`, error);
   }
+}
+
+/** A mounted Secret of type kubernetes.io/tls: certificate chain and key in files of their own. */
+async function readSecret(folder: string): Promise<Buffer> {
+  const parts = await Promise.all(['tls.crt', 'tls.key'].map((name) => readFile(join(folder, name))));
+  return Buffer.concat(parts.flatMap((part) => [part, Buffer.from('\n')]));
 }
 
 function authoritiesOf(file: TlsFile, bytes: Buffer): SecureContextOptions {

@@ -1,4 +1,4 @@
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -141,10 +141,16 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     expect(await unnamed.ask()).toMatchObject({ starting: false });
   });
 
-  test.each(['PEM', 'PKCS#12'])('a client certificate in %s', async (form) => {
+  test.each(['PEM', 'PKCS#12', 'a mounted Secret'])('a client certificate in %s', async (form) => {
     const url = await tlsCluster(local, { requestCert: true, rejectUnauthorized: true, ca: trusted.cert });
     const own = trusted.issue(['DNS:gateway-1']);
-    const store = form === 'PEM' ? file(own.file) : file(own.pkcs12(), 'changeit');
+    const secret = () => {
+      const mounted = mkdtempSync(join(folder.path, 'secret-'));
+      writeFileSync(join(mounted, 'tls.crt'), own.cert);
+      writeFileSync(join(mounted, 'tls.key'), own.key);
+      return file(mounted);
+    };
+    const store = form === 'PEM' ? file(own.file) : form === 'PKCS#12' ? file(own.pkcs12(), 'changeit') : secret();
     const shown = await setUp(url, { files: { ...trust(trusted), ...store } });
     expect(await shown.ask()).toMatchObject({ client: 'gateway-1' });
     expect((await shown.check()).found).toBe('HEALTHY');
