@@ -1,0 +1,160 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import {
+  type SimulatedEngine,
+  type SimulatedEngineOptions,
+  startSimulatedEngine,
+} from '../../../demo/simulatedEngine.ts';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { follow, submit } from '../../support/statementClient.ts';
+
+const minute = 'SELECT * FROM TABLE(slow(seconds => 60))';
+
+/** What the web application lists of a cluster. */
+interface ListedCluster {
+  readonly name: string;
+  readonly status: string;
+  readonly queued: number;
+  readonly running: number;
+  readonly health: { readonly reason: string; readonly checkedAt: number | null; readonly workers: number | null };
+}
+
+describe('health and load of clusters, through a gateway as users run it', () => {
+  let folder: string;
+  const engines: SimulatedEngine[] = [];
+  let gateway: GatewayProcess | undefined;
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'health-'));
+  });
+  afterEach(async () => {
+    await gateway?.stop();
+    gateway = undefined;
+    await Promise.all(engines.splice(0).map((engine) => engine.close()));
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const engine = async (name: string, options: Partial<SimulatedEngineOptions> = {}): Promise<SimulatedEngine> => {
+    const started = await startSimulatedEngine({ name, queuedPolls: 0, ...options });
+    engines.push(started);
+    return started;
+  };
+
+  /** A gateway in front of all engines; ready when it has checked each. */
+  async function start(config: Readonly<Record<string, unknown>>): Promise<GatewayProcess> {
+    const manifests = engines.map(({ name, url }) =>
+      stringify({
+        apiVersion: 'enginegateway.dev/v1',
+        kind: 'EngineCluster',
+        metadata: { name },
+        spec: { proxyTo: url, routingGroup: 'adhoc' },
+      }),
+    );
+    await writeFile(join(folder, 'clusters.yaml'), manifests.join('---\n'));
+    const resources = { source: 'directory', directory: folder };
+    const started = await startGateway({ resources, monitor: { taskDelay: '1h' }, ...config });
+    gateway = started;
+    await expect
+      .poll(async () => (await list(started)).map(({ health }) => health.checkedAt !== null), { timeout: 20_000 })
+      .toEqual(engines.map(() => true));
+    return started;
+  }
+
+  async function list({ url }: GatewayProcess): Promise<readonly ListedCluster[]> {
+    const answer = await fetch(`${url}/webapp/getAllBackends`, { method: 'POST' });
+    const { data } = (await answer.json()) as { readonly data: readonly ListedCluster[] };
+    return [...data].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Queries of each engine, in the order in which the engines were started. */
+  const shares = () => engines.map(({ queries }) => queries.filter(({ text }) => text === minute).length);
+
+  /** Submits a query and has it run where the engine has room. */
+  async function run(url: string, user: string): Promise<void> {
+    const first = await submit(url, minute, { user });
+    await follow(first.nextUri ?? '', { user });
+  }
+
+  const leastLoaded = {
+    clusterStatsConfiguration: { monitorType: 'UI_API' },
+    backendState: { username: 'monitor' },
+    routing: { groups: { adhoc: { strategy: 'leastLoaded' } } },
+  };
+
+  test('queries of many clients at once are spread evenly over clusters that queue', async () => {
+    for (const name of ['a', 'b', 'c']) await engine(name, { state: { maxRunning: 2 } });
+    const { url } = await start(leastLoaded);
+    await Promise.all(Array.from({ length: 12 }, (_, i) => submit(url, minute, { user: `user-${i}` })));
+    expect(shares()).toEqual([4, 4, 4]);
+  });
+
+  test('the cluster with the shorter queue is preferred, but not to one where the user has none', async () => {
+    const [a, b] = [await engine('a', { state: { maxRunning: 1 } }), await engine('b', { state: { maxRunning: 1 } })];
+    for (const user of ['ann', 'ann']) await run(a.url, user);
+    for (const user of ['bob', 'eve', 'eve', 'eve']) await run(b.url, user);
+    const started = await start(leastLoaded);
+    expect(await list(started)).toMatchObject([
+      { name: 'a', queued: 1, running: 1, health: { workers: 1 } },
+      { name: 'b', queued: 3, running: 1, health: { workers: 1 } },
+    ]);
+    // Ann has a query waiting on a, so hers go to b in spite of its queue; Bob has none anywhere.
+    await submit(started.url, minute, { user: 'ann' });
+    expect(shares()).toEqual([2, 5]);
+    await submit(started.url, minute, { user: 'bob' });
+    expect(shares()).toEqual([3, 5]);
+    const metrics = await (await fetch(`${started.url}/metrics`)).text();
+    expect(metrics).toContain('engine_gateway_cluster_queries{cluster="b",state="queued"} 3');
+  });
+
+  test('a cluster that answers real queries with 503 is taken out, tried again, and comes back', async () => {
+    const [bad] = [await engine('a', { state: { failingStatements: 503 } }), await engine('b')];
+    const { url } = await start({ monitor: { taskDelay: '1h', serverErrorThreshold: 3 } });
+    const ask = async () =>
+      (await fetch(`${url}/v1/statement`, { method: 'POST', headers: { 'X-Engine-User': 'u' }, body: 'SELECT 1' }))
+        .status;
+    const status = async () => (await list(gateway as GatewayProcess))[0]?.status;
+    const takenOut = async () => {
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      return Number(/cluster_taken_out_total\{cluster="a",cause="server_errors"\} (\d+)/.exec(metrics)?.[1] ?? 0);
+    };
+    let failed = 0;
+    while ((await takenOut()) < 1) if ((await ask()) === 503) failed++;
+    expect(failed).toBe(3);
+    expect((await list(gateway as GatewayProcess))[0]).toMatchObject({
+      status: 'UNHEALTHY',
+      health: { reason: '3 requests in a row failed, the last one: status 503' },
+    });
+    // While it is out, no query fails.
+    expect(await Promise.all(Array.from({ length: 20 }, ask))).toEqual(Array.from({ length: 20 }, () => 200));
+    // The check finds it healthy: it is tried again, and the first failure takes it out once more.
+    await expect.poll(status, { timeout: 15_000 }).toBe('HEALTHY');
+    while ((await takenOut()) < 2) if ((await ask()) === 503) failed++;
+    expect(failed).toBe(4);
+    bad.setState({ failingStatements: 0 });
+    await expect.poll(status, { timeout: 15_000 }).toBe('HEALTHY');
+    const queries = bad.queries.length;
+    await expect
+      .poll(async () => [await ask(), bad.queries.length > queries], { timeout: 15_000 })
+      .toEqual([200, true]);
+    // A good answer has ended the probation: one failure is not enough again.
+    bad.setState({ failingStatements: 500 });
+    while ((await ask()) !== 500);
+    expect(await status()).toBe('HEALTHY');
+  });
+
+  test('a user that is refused keeps a cluster out; the list says what to mend, and nothing tells the password', async () => {
+    await engine('a', { passwords: { monitor: 'right' } });
+    const backendState = { username: 'monitor', password: 'wr0ng-s3cret' };
+    const started = await start({ clusterStatsConfiguration: { monitorType: 'METRICS' }, backendState });
+    const [cluster] = await list(started);
+    expect(cluster).toMatchObject({
+      status: 'UNHEALTHY',
+      health: { reason: expect.stringMatching(/status 401.*mend backendState/) },
+    });
+    expect(JSON.stringify([cluster, started.log])).not.toContain('wr0ng-s3cret');
+    expect(JSON.stringify(started.log)).not.toContain(btoa('monitor:wr0ng-s3cret'));
+  });
+});
