@@ -82,10 +82,7 @@ function row(schema: FieldSchema, path: string, { live, withoutEffect }: Inherit
   const alias = (schema.aliases ?? []).map((name) => ` Also \`${name}\`.`).join('');
   const secret = schema.secret === true ? ' Secret: never shown.' : '';
   const effect = withoutEffect === undefined ? '' : ` *Accepted, without effect: ${withoutEffect}.*`;
-  const values = Object.entries(schema.valuesWithoutEffect ?? {});
-  const names = values.map(([value]) => `\`${value}\``).join(', ');
-  const pending = values[0] === undefined ? '' : ` *${names}: accepted, without effect: ${values[0][1]}.*`;
-  const meaning = `${schema.description}${alias}${secret}${effect}${pending}`;
+  const meaning = `${schema.description}${alias}${secret}${effect}`;
   return [`\`${path}\``, typeName(schema), fallbackOf(schema), change, meaning].map(escapeCell) as unknown as Row;
 }
 

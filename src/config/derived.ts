@@ -1,6 +1,5 @@
 import { productNames } from '../model/names.ts';
-import type { FieldSchema } from './fields.ts';
-import { configFields, type GatewayConfig } from './gatewayConfig.ts';
+import type { GatewayConfig } from './gatewayConfig.ts';
 import type { ConfigNote } from './problem.ts';
 
 /** The configuration after derived values, with notes about keys that could not be used. */
@@ -58,27 +57,4 @@ function renameKeys(map: Readonly<Record<string, number>>, rename: (key: string)
   const renamed: Record<string, number> = Object.create(null);
   for (const [key, value] of Object.entries(map)) renamed[rename(key)] = value;
   return renamed;
-}
-
-/**
- * Puts defaults in place of values of choices that are accepted without effect, and notes each.
- * @param lineOf line of a key, null where the file does not give it
- */
-export function dropValuesWithoutEffect(config: GatewayConfig, lineOf: (field: string) => number | null): Derived {
-  const notes: ConfigNote[] = [];
-  const visit = (schema: FieldSchema, value: unknown, path: string): unknown => {
-    const why = typeof value === 'string' ? schema.valuesWithoutEffect?.[value] : undefined;
-    if (why !== undefined) {
-      notes.push({ field: path, line: lineOf(path), message: `${value} is accepted, without effect: ${why}` });
-      return schema.default ?? null;
-    }
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-    const result: Record<string, unknown> = schema.kind === 'map' ? Object.create(null) : {};
-    for (const [name, inner] of Object.entries(value)) {
-      const child = schema.kind === 'map' ? schema.items : schema.properties?.[name];
-      result[name] = child === undefined ? inner : visit(child, inner, path === '' ? name : `${path}.${name}`);
-    }
-    return result;
-  };
-  return { config: visit(configFields, config, '') as GatewayConfig, notes };
 }

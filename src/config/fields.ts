@@ -25,8 +25,6 @@ export interface FieldNotes {
   readonly aliases?: readonly string[];
   /** Why the key, and what is below it, is accepted but changes nothing; noted at start when the file sets it. */
   readonly withoutEffect?: string;
-  /** Of a choice: values that are accepted, but for which the default stands, each with the reason. */
-  readonly valuesWithoutEffect?: Readonly<Record<string, string>>;
   /** Of a section: keys that are accepted and dropped, each with the reason. */
   readonly ignored?: Readonly<Record<string, string>>;
 }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type CrossProblem, crossChecks } from './consistency.ts';
-import { derive, dropValuesWithoutEffect } from './derived.ts';
+import { derive } from './derived.ts';
 import type { Environment } from './environment.ts';
 import { configFields, type GatewayConfig } from './gatewayConfig.ts';
 import type { ConfigNote, ConfigProblem } from './problem.ts';
@@ -40,8 +40,7 @@ export function parseConfig(text: string, environment: Environment, productName?
   const between = crossChecks(derived.config).filter(({ field }) => !isTold(field, found));
   const problems = [...found, ...between.map((problem) => placed(problem, lineOf))];
   if (problems.length > 0) return { problems: inOrder(problems) };
-  const { config, notes } = dropValuesWithoutEffect(derived.config, lineOf);
-  return { config: deepFreeze(config), notes: inOrder([...reading.notes, ...derived.notes, ...notes]) };
+  return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]) };
 }
 
 /** True when a problem with the key, or with something in it, is known already. */

@@ -4,16 +4,26 @@
  */
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { UserCheck } from '../../src/gateway/health/healthCheck.ts';
+import { productNames } from '../../src/model/names.ts';
 import { requireComponent } from '../support/components.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { openChecks } from '../support/healthChecks.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import { type ClientOutcome, type EngineClient, engineClients } from './clients.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
-import { BIG_ROWS, longQuery, queries } from './queries.ts';
+import { BIG_ROWS, longQuery, queries, slowQuery } from './queries.ts';
 import { type ListedQuery, listQueries, suffixOf } from './trinoQueries.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
+
+/** The metrics that METRICS asks for with `protocol.productName: Trino`. */
+const trinoMetrics = {
+  runningQueriesMetric: 'trino_execution_name_QueryManager_RunningQueries',
+  queuedQueriesMetric: 'trino_execution_name_QueryManager_QueuedQueries',
+  metricMinimums: { trino_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 1 },
+};
 
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
@@ -84,6 +94,39 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     );
     return new Map(lists.flat().map((query) => [query.queryId, query]));
   }
+
+  test.each(['METRICS', 'JDBC', 'JMX', 'UI_API'] as const)(
+    '%s checks a server and counts its queries',
+    async (type) => {
+      const [trino] = trinos as readonly [TrinoServer];
+      const headers = { 'X-Trino-User': 'ann' };
+      const submitted = await fetch(`${trino.url}/v1/statement`, { method: 'POST', headers, body: slowQuery });
+      let page = (await submitted.json()) as { readonly nextUri?: string; readonly stats: { readonly state: string } };
+      while (page.stats.state !== 'RUNNING') {
+        expect(page.nextUri, JSON.stringify(page)).toBeDefined();
+        page = (await (await fetch(page.nextUri ?? '', { headers })).json()) as typeof page;
+      }
+      const checks = openChecks(trinoMetrics, { names: productNames('Trino') });
+      try {
+        const check = async (password: string) => {
+          const kind = checks.kinds[type] as UserCheck;
+          const target = { cluster: 'a', baseUrl: trino.url, path: null };
+          const user = { username: 'monitor', password, from: 'backendState' };
+          return await kind.check(target, user, AbortSignal.timeout(30_000));
+        };
+        const result = await check('');
+        expect(result).toMatchObject({ found: 'HEALTHY', queued: 0, running: 1 });
+        expect(result.workers).toBe(type === 'JMX' || type === 'UI_API' ? 1 : undefined);
+        // Over HTTP the server refuses passwords; JMX and JDBC do not send them there.
+        const withPassword = await check('s3cret');
+        const refused = { found: 'UNHEALTHY', reason: expect.stringContaining('mend backendState') };
+        expect(withPassword).toMatchObject(type === 'JMX' || type === 'JDBC' ? { found: 'HEALTHY' } : refused);
+      } finally {
+        if (page.nextUri !== undefined) await fetch(page.nextUri, { method: 'DELETE', headers });
+        await checks.close();
+      }
+    },
+  );
 
   test.each([0, 1, 2])('client %i sees what a direct connection shows', async (position) => {
     const client = engineClients(distribution)[position] as EngineClient;

@@ -5,6 +5,9 @@ export interface SuiteQuery {
   readonly kind?: 'big' | 'failing' | 'cancelled';
 }
 
+/** Runs until it is cancelled, for as long as a test needs. */
+export const slowQuery = "SELECT count(*) FROM tpch.sf1000.lineitem WHERE comment LIKE '%no such comment%'";
+
 /** Twenty queries: types, joins, aggregates, metadata, a big result, one that fails and one that is cancelled. */
 export const queries: readonly SuiteQuery[] = [
   { sql: 'SELECT 1' },
@@ -32,7 +35,7 @@ export const queries: readonly SuiteQuery[] = [
   { sql: 'WITH RECURSIVE t (n) AS (VALUES 1 UNION ALL SELECT n + 1 FROM t WHERE n < 9) SELECT sum(n) FROM t' },
   { sql: 'SELECT * FROM TABLE(sequence(start => 1, stop => 150000))', kind: 'big' },
   { sql: 'SELECT 100 / (nationkey - 7) FROM tpch.tiny.nation', kind: 'failing' },
-  { sql: "SELECT count(*) FROM tpch.sf1000.lineitem WHERE comment LIKE '%no such comment%'", kind: 'cancelled' },
+  { sql: slowQuery, kind: 'cancelled' },
 ];
 
 /** Takes a few seconds and streams its rows all the while: for the run in which an engine is stopped. */

@@ -1,10 +1,15 @@
 import { DatabaseSync } from 'node:sqlite';
 import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { startSimulatedEngine } from '../../demo/simulatedEngine.ts';
+import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
+import { systemClock } from '../../src/model/clock.ts';
 import { exportManifests } from '../../src/operator/exportManifests.ts';
 import { neverChecked } from '../../src/routing/routingTable.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { defaultMonitorSettings, openChecks } from '../support/healthChecks.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
 
 const by = { by: 'alice', force: false };
@@ -221,6 +226,54 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     });
     await rig.kubectl(['label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
     expect(await operator.healthCredentials('a')).toEqual({ ok: true, username: 'u', password: 'p' });
+  });
+
+  test('a cluster is checked with the user and password of its Secret, from when that can be read', async () => {
+    const operator = await rig.startOperator();
+    const { table } = operator;
+    const engine = await startSimulatedEngine({ name: 'a', passwords: { monitor: 's3cret-of-a' } });
+    const lines: string[] = [];
+    const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) });
+    const checks = openChecks();
+    const credentials = {
+      configured: () => ({ username: 'monitor', password: 'of-all-others' }),
+      ofCluster: operator.healthCredentials,
+    };
+    const monitors = new HealthMonitors(
+      {
+        table,
+        kinds: checks.kinds,
+        credentials,
+        logger,
+        registry: new Registry(),
+        clock: systemClock,
+        random: Math.random,
+      },
+      defaultMonitorSettings,
+    );
+    monitors.start();
+    try {
+      const healthCheck = { type: 'METRICS', interval: '100ms', credentialsSecretRef: { name: 'creds' } };
+      await rig.apply('kubectl', clusterManifest('a', { proxyTo: engine.url, healthCheck }));
+      const health = () => table.current.clusters.get('a')?.health;
+      await until(() =>
+        expect(health()).toMatchObject({ status: 'PENDING', reason: expect.stringContaining('does not exist') }),
+      );
+      const literals = ['--from-literal=username=monitor', '--from-literal=password=s3cret-of-a'];
+      await rig.kubectl(['create', 'secret', 'generic', 'creds', ...literals]);
+      await rig.kubectl(['label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
+      await until(() => expect(health()).toMatchObject({ status: 'HEALTHY', queued: 0, running: 0 }));
+      // The configured ones are never sent in place of a Secret that cannot be read.
+      expect(JSON.stringify([lines, health()])).not.toMatch(/s3cret-of-a|of-all-others/);
+      await rig.stopApiServer();
+      const before = health()?.checkedAt ?? 0;
+      await until(() => expect(health()?.checkedAt).toBeGreaterThan(before));
+      expect(health()).toMatchObject({ status: 'HEALTHY', reason: expect.stringContaining('/metrics') });
+    } finally {
+      monitors.stop();
+      await rig.startApiServer();
+      await Promise.all([engine.close(), checks.close()]);
+    }
   });
 
   test('a paused resource is left as it is', async () => {

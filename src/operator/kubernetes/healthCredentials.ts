@@ -11,6 +11,12 @@ export type HealthCredentials =
   | { readonly ok: true; readonly username: string; readonly password: string }
   | { readonly ok: false; readonly message: string };
 
+interface ReadSecret {
+  readonly credentials: HealthCredentials;
+  /** The API server did not say what the Secret holds. */
+  readonly away: boolean;
+}
+
 /** How long a Secret is used before it is read again. Milliseconds. */
 const MAX_AGE_MS = 60_000;
 
@@ -21,7 +27,7 @@ const MAX_AGE_MS = 60_000;
 export class SecretCredentials {
   readonly #api: Pick<KubeApi, 'readSecret'>;
   readonly #clock: Clock;
-  readonly #read = new Map<string, { readonly at: number; readonly result: Promise<HealthCredentials> }>();
+  readonly #read = new Map<string, { readonly at: number; readonly result: Promise<ReadSecret> }>();
 
   constructor(api: Pick<KubeApi, 'readSecret'>, clock: Clock) {
     this.#api = api;
@@ -38,18 +44,23 @@ export class SecretCredentials {
     const key = `${resource.metadata.namespace}/${name}`;
     const now = this.#clock.monotonic();
     const known = this.#read.get(key);
-    if (known !== undefined && now - known.at < MAX_AGE_MS) return await known.result;
+    if (known !== undefined && now - known.at < MAX_AGE_MS) return (await known.result).credentials;
     const result = this.#readSecret(resource.metadata.namespace, name);
     this.#read.set(key, { at: now, result });
-    const credentials = await result;
-    if (!credentials.ok) this.#read.delete(key);
-    return credentials;
+    const { credentials, away } = await result;
+    if (credentials.ok) return credentials;
+    this.#read.delete(key);
+    const before = away ? await known?.result : undefined;
+    if (known === undefined || before?.credentials.ok !== true) return credentials;
+    // The API server is away: health checks go on with what it said last, and it is asked again at each of them.
+    this.#read.set(key, known);
+    return before.credentials;
   }
 
-  async #readSecret(namespace: string, name: string): Promise<HealthCredentials> {
-    const failed = (message: string): HealthCredentials => ({
-      ok: false,
-      message: `Secret ${namespace}/${name} ${message}`,
+  async #readSecret(namespace: string, name: string): Promise<ReadSecret> {
+    const failed = (message: string, away = false): ReadSecret => ({
+      credentials: { ok: false, message: `Secret ${namespace}/${name} ${message}` },
+      away,
     });
     try {
       const { labels, data } = await this.#api.readSecret(namespace, name);
@@ -58,9 +69,12 @@ export class SecretCredentials {
       }
       const { username, password } = data;
       if (username === undefined || password === undefined) return failed('must have the keys username and password');
-      return { ok: true, username, password };
+      return { credentials: { ok: true, username, password }, away: false };
     } catch (error) {
-      return failed(kubeCode(error) === 404 ? 'does not exist' : `cannot be read: ${kubeReason(error)}`);
+      const code = kubeCode(error);
+      if (code === 404) return failed('does not exist');
+      // 401 and 403 as well come from an API server that restarts; neither says anything about the Secret.
+      return failed(`cannot be read: ${kubeReason(error)}`, true);
     }
   }
 }

@@ -187,6 +187,23 @@ describe('refusals', () => {
     );
     expect(a.queries).toEqual([]);
   });
+
+  test.each<['fallback' | 'reject', boolean, string]>([
+    ['fallback', true, 'pinned'],
+    ['fallback', false, 'default'],
+    ['reject', true, 'pinned'],
+    ['reject', false, 'Cluster "b" cannot take the query (chosen by rule "pin"): b is UNHEALTHY (gone)'],
+  ])('a rule that pins a cluster, with onUnavailable: %s, healthy: %s', async (onUnavailable, healthy, expected) => {
+    const [a, b] = [await engine('a'), await engine('b')];
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', a.url), clusterAt('b', b.url, { routingGroup: 'etl' })],
+      rules: fixedRules({ cluster: 'b', rule: 'pin', onUnavailable }),
+    });
+    if (!healthy) gateway.table.setHealth('b', b.url, { ...neverChecked, status: 'UNHEALTHY', reason: 'gone' });
+    const { error } = await submit(gateway.url, 'SELECT 1');
+    const went = b.queries.length > 0 ? 'pinned' : a.queries.length > 0 ? 'default' : error?.message;
+    expect(went).toBe(expected);
+  });
 });
 
 describe('repeating a submission', () => {
