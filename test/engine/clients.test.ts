@@ -112,7 +112,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
           const kind = checks.kinds[type] as UserCheck;
           const target = { cluster: 'a', baseUrl: trino.url, path: null };
           const user = { username: 'monitor', password, from: 'backendState' };
-          return await kind.check(target, user, AbortSignal.timeout(30_000));
+          return await kind.check(target, user, AbortSignal.timeout(60_000));
         };
         const result = await check('');
         expect(result).toMatchObject({ found: 'HEALTHY', queued: 0, running: 1 });
