@@ -33,8 +33,9 @@ export interface QueryCounts {
 
 /** Longest time that is counted by name, in milliseconds. */
 const NAMED = 50 * 3_600_000;
-/** URLs that one statement counts: each has seconds at most, however long the history is. */
-const URLS_A_STATEMENT = 4;
+/** A statement may take seconds at most: of few URLs, which may have many rows each, each counts a part of the time. */
+const FEW_URLS = 50;
+const PARTS = 6;
 /** Statements at once, of the pool's connections. */
 const STATEMENTS_AT_ONCE = 3;
 
@@ -57,22 +58,22 @@ const allUrls: Readonly<Record<Dialect, string>> = {
  * One URL's counts. Grouping by the interval alone is cheap where grouping by URL as well costs MySQL 5 µs a row;
  * PostgreSQL overestimates the number of groups and would sort the rows, so it counts each interval in the index.
  */
-function countsOf(dialect: Dialect, url: string | null, at: number, { from, to, length }: CountedIntervals) {
+function countsOf(dialect: Dialect, url: string | null, { from, to, length }: CountedIntervals) {
   const isUrl = url === null ? 'backend_url is null' : 'backend_url = ?';
   const value = url === null ? [] : [url];
   if (dialect === 'postgresql') {
     return {
-      sql: `select cast(? as int) as url, s.slot, c.queries from generate_series(cast(? as bigint), cast(? as bigint)) as s(slot)
+      sql: `select s.slot, c.queries from generate_series(cast(? as bigint), cast(? as bigint)) as s(slot)
         cross join lateral (select count(*) as queries from query_history where ${isUrl}
           and created >= greatest(s.slot * cast(? as bigint), cast(? as bigint))
           and created < least((s.slot + 1) * cast(? as bigint), cast(? as bigint))) c where c.queries > 0`,
-      values: [at, Math.floor(from / length), Math.floor((to - 1) / length), ...value, length, from, length, to],
+      values: [Math.floor(from / length), Math.floor((to - 1) / length), ...value, length, from, length, to],
     };
   }
   return {
-    sql: `select ? as url, ${slotOf(dialect)} as slot, count(*) as queries from query_history
+    sql: `select ${slotOf(dialect)} as slot, count(*) as queries from query_history
       where ${isUrl} and created >= ? and created < ? group by slot`,
-    values: [at, length, ...value, from, to],
+    values: [length, ...value, from, to],
   };
 }
 
@@ -83,8 +84,6 @@ function slotOf(dialect: Dialect): string {
 
 /** A row as drivers give it: big integers may come as text. */
 interface Row {
-  /** Index of the URL in its statement. */
-  readonly url: number | string;
   readonly slot: number | string;
   readonly queries: number | string;
 }
@@ -105,18 +104,14 @@ export function queryCounts(database: Database): QueryCounts {
     return (dialect === 'mysql' ? answer[0] : answer.rows) as R[];
   };
 
-  const count = (urls: readonly (string | null)[], intervals: CountedIntervals): Promise<QueryCount[]> =>
+  const count = (url: string | null, intervals: CountedIntervals): Promise<QueryCount[]> =>
     database.run(async (knex) => {
-      const parts = urls.map((url, at) => countsOf(dialect, url, at, intervals));
-      const rows = await ask<Row>(
-        knex,
-        parts.map(({ sql }) => sql).join(' union all '),
-        parts.flatMap(({ values }) => values),
-      );
-      return rows.map(({ url, slot, queries }) => ({
+      const { sql, values } = countsOf(dialect, url, intervals);
+      const rows = await ask<Row>(knex, sql, values);
+      return rows.map(({ slot, queries }) => ({
         start: Number(slot) * intervals.length,
         cluster: null,
-        backendUrl: urls[Number(url)] ?? '',
+        backendUrl: url ?? '',
         count: Number(queries),
       }));
     });
@@ -145,18 +140,30 @@ export function queryCounts(database: Database): QueryCounts {
       if (intervals.to - intervals.from <= NAMED) return countNamed(intervals);
       const found = await database.run((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
       const urls: (string | null)[] = [...found.map(({ url }) => url), null];
-      const statements: (string | null)[][] = [];
-      for (let at = 0; at < urls.length; at += URLS_A_STATEMENT) statements.push(urls.slice(at, at + URLS_A_STATEMENT));
+      const parts = partsOf(intervals, urls.length > FEW_URLS ? 1 : PARTS);
+      const statements = urls.flatMap((url) => parts.map((part) => [url, part] as const));
       const counts: QueryCount[] = [];
       const work = async () => {
         for (let next = statements.pop(); next !== undefined; next = statements.pop()) {
-          counts.push(...(await count(next, intervals)));
+          counts.push(...(await count(...next)));
         }
       };
       await Promise.all(Array.from({ length: STATEMENTS_AT_ONCE }, work));
       return counts.sort((a, b) => a.start - b.start || compare(a.backendUrl, b.backendUrl));
     },
   };
+}
+
+/** The same times in parts, each of whole intervals but for the ends. */
+function partsOf({ from, to, length }: CountedIntervals, parts: number): CountedIntervals[] {
+  const step = Math.max(1, Math.ceil((to - from) / length / parts)) * length;
+  const found: CountedIntervals[] = [];
+  for (let start = from; start < to; ) {
+    const end = Math.min(Math.floor(start / length) * length + step, to);
+    found.push({ from: start, to: end, length });
+    start = end;
+  }
+  return found;
 }
 
 function compare(a: string, b: string): number {

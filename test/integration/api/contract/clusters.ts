@@ -80,6 +80,12 @@ export function clusterRows(_known: Known): Record<string, OperationRows> {
     },
     'GET /api/public/backends/{name}': { ...read, unknown: [{ ...nobody, field: 'name' }], malformed: [slash] },
     'GET /api/public/backends/{name}/state': { ...read, unknown: [{ ...nobody, field: 'name' }], malformed: [slash] },
+    'GET /api/clusters/{name}/drain': {
+      success: [{ why: 'shows what is left', path: { name: 'c1' }, status: 200, shows: { cluster: 'c1' } }],
+      unknown: [{ ...nobody, field: 'name' }],
+      conflict: null,
+      malformed: [slash],
+    },
     'GET /engine-gateway/api/activeBackends': {
       success: [{ why: 'lists', status: 200 }],
       unknown: null,

@@ -3,11 +3,7 @@ import type { Answer } from '../../../support/apiServer.ts';
 import { databases } from '../../../support/databases.ts';
 import { bodyRows, bodySchema, operationKeys, operationOf, parameterRows } from './derived.ts';
 import { allRows, type ContractRig, nothingKnown, startContractRig } from './rig.ts';
-import type { Row } from './rows.ts';
-
-/** Words of databases, of their drivers and of stack traces: none of them is for a client. */
-const internals =
-  /\b(select|insert|update|delete) .*\b(from|into|set|where)\b|sqlstate|\bER_[A-Z]|syntax error|constraint|violates|duplicate (key|entry)|relation "|knex|mysql|postgres|node_modules|\.ts:\d|\bat .+:\d+:\d+/i;
+import { internals, type Row } from './rows.ts';
 
 const json = (answer: Answer) => (answer.text === '' ? null : answer.json());
 

@@ -114,7 +114,10 @@ export function otherRows(known: Known): Record<string, OperationRows> {
     },
     'GET /api/queries/{queryId}': {
       success: [{ why: 'shows it', path: { queryId: 'q-1' }, status: 200, shows: { queryId: 'q-1', user: 'ann' } }],
-      unknown: [{ why: 'an unknown id', path: { queryId: 'nothing' }, status: 404 }],
+      unknown: [
+        { why: 'an unknown id', path: { queryId: 'nothing' }, status: 404 },
+        { why: 'an id with NUL', path: { queryId: 'a\0b' }, status: 404 },
+      ],
       conflict: null,
     },
     'POST /api/explain': {

@@ -38,8 +38,8 @@ export interface ContractRig {
   readonly known: Known;
   /** Makes a call of an operation; the answer must be one that the document describes. */
   call(operation: string, call: RowCall): Promise<Answer>;
-  /** Rows of every table, by name: nothing has been dropped, and the history is whole. */
-  tables(): Promise<Readonly<Record<string, number>>>;
+  /** What is in the tables: that they are there, and that the history is whole. */
+  tables(): Promise<Readonly<Record<string, number | boolean>>>;
   dispose(): Promise<void>;
 }
 
@@ -62,6 +62,7 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
   const logger = pino({ level: 'silent' });
   const store = await openStore({ ...database, runMigrations: true, logger });
   await (await openStore({ ...elsewhere, runMigrations: true, logger })).close();
+  const stores = store.resourceGroups({ allowed: null, maxOpen: 1 });
   const record = (queryId: string, backendUrl: string, source: string, age: number) => ({
     ...{ queryId, queryText: 'select 1', user: source === 'cli' ? 'ann' : 'bob', source, backendUrl },
     ...{ created: Date.now() - age, routingGroup: 'adhoc', externalUrl: backendUrl, cluster: 'c1', decision: null },
@@ -135,7 +136,16 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
     },
     tables: async () => {
       const { total } = await store.history.find({}, { offset: 0, limit: 0 });
-      return { query_history: total, eg_resources: (await store.resources.all()).length > 0 ? 1 : 0 };
+      const { selectors, groups } = await stores.use(null, async (own) => ({
+        selectors: await own.selectors.all(null),
+        groups: await own.groups.all(),
+      }));
+      return {
+        query_history: total,
+        selectors: selectors.some(({ resourceGroupId }) => resourceGroupId === usedGroup),
+        groups: groups.some(({ resourceGroupId }) => resourceGroupId === base),
+        resources: (await store.resources.all()).some(({ registryName }) => registryName === 'c1'),
+      };
     },
     dispose: async () => {
       await gateway.stop();

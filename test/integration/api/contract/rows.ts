@@ -1,3 +1,7 @@
+/** Words of databases, of their drivers and of stack traces: none of them is for a client. */
+export const internals =
+  /\b(select|insert|update|delete) .*\b(from|into|set|where)\b|sqlstate|\bER_[A-Z]|syntax error|constraint|violates|duplicate (key|entry)|relation "|knex|mysql|postgres|node_modules|\.ts:\d|\bat .+:\d+:\d+/i;
+
 /** A call of an operation. */
 export interface RowCall {
   /** Values of `{name}` in the path. */

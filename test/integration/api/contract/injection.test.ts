@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { databases } from '../../../support/databases.ts';
+import { bodySchema, operationOf } from './derived.ts';
+import { allRows, type ContractRig, nothingKnown, startContractRig } from './rig.ts';
+import { internals, type Row, type RowCall } from './rows.ts';
+
+/** Texts that end a string, a statement, a comment or a header line where they are put into one as they are. */
+const attacks = [
+  "x' or '1'='1",
+  "x'; drop table query_history; delete from eg_resources; select pg_sleep(5); --",
+  'x" or sleep(5) or ""="',
+  "x\\' or sleep(5) #",
+  "x') union select name, value, 1 from resource_groups_global_properties -- ",
+  '$1 ? :name %s {x} ${ENV:PATH} `selectors`',
+  'x\r\nX-Injected: 1\r\nSet-Cookie: stolen=1\r\n\r\n<html>',
+  '\u02bc\u560d\u560aX-Injected: 1',
+  'x\u0000y',
+];
+
+/** Longest answer to one of them, in milliseconds: a sleep of five seconds would show. */
+const PATIENCE = 4_500;
+
+/** Every way to put a text into a call: path and query parameters, each text of the body, headers. */
+function calls(rig: ContractRig, operation: string, good: Row, text: string): [string, RowCall][] {
+  const described = operationOf(rig.document, operation);
+  const schema = bodySchema(rig.document, described);
+  const found: [string, RowCall][] = [];
+  for (const { in: place, name } of described.parameters ?? []) {
+    if (place === 'path') found.push([`path ${name}`, { ...good, path: { ...good.path, [name]: text } }]);
+    else {
+      const query = new URLSearchParams(good.query ?? '');
+      query.set(name, text);
+      found.push([`query ${name}`, { ...good, query: query.toString() }]);
+    }
+  }
+  const into = (value: object, names: readonly string[], wrap: (value: object) => object, path: string) => {
+    for (const name of new Set([...Object.keys(value), ...names])) {
+      const member = (value as Record<string, unknown>)[name];
+      found.push([`body ${path}${name}`, { ...good, body: wrap({ ...value, [name]: text }) }]);
+      if (typeof member === 'object' && member !== null && !Array.isArray(member)) {
+        into(member, [], (inner) => wrap({ ...value, [name]: inner }), `${path}${name}.`);
+      }
+    }
+  };
+  if (typeof good.body === 'object' && good.body !== null) {
+    into(good.body, Object.keys(schema?.properties ?? {}), (value) => value, '');
+    found.push(['body a name', { ...good, body: { ...good.body, [text]: text } }]);
+  } else if (described.requestBody !== undefined) found.push(['body', { ...good, body: text }]);
+  const line = encodeURIComponent(text);
+  found.push([
+    'headers',
+    { ...good, headers: { ...good.headers, 'X-Request-Id': line, 'X-Engine-User': line, Accept: line } },
+  ]);
+  found.push([
+    'Authorization',
+    { ...good, headers: { Authorization: `Basic ${Buffer.from(`${text}:${text}`).toString('base64')}` } },
+  ]);
+  found.push([
+    'Cookie',
+    { ...good, headers: { ...good.headers, Cookie: `Engine-Gateway-Session=${line}; Engine-Gateway-OIDC=${line}` } },
+  ]);
+  return found;
+}
+
+for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
+  describe.skipIf(!family.available())(`hostile texts on ${family.name}`, () => {
+    let rig: ContractRig;
+    beforeAll(async () => {
+      rig = await startContractRig(family);
+    }, 120_000);
+    afterAll(() => rig?.dispose());
+
+    const attack = async (operation: string, text: string, place: string, call: RowCall) => {
+      const started = performance.now();
+      const answer = await rig.call(operation, call);
+      const what = `${JSON.stringify(text)} as ${place}: ${answer.status} ${answer.text.slice(0, 300)}`;
+      expect(answer.status, what).toBeLessThan(500);
+      expect(performance.now() - started, what).toBeLessThan(PATIENCE);
+      expect(answer.headers['x-injected'], what).toBeUndefined();
+      expect((answer.headers['set-cookie'] ?? []).join(), what).not.toContain('stolen');
+      // What was sent may come back, what the database says may not.
+      if (answer.status >= 400) expect(withoutSent(answer.text, text), what).not.toMatch(internals);
+    };
+
+    it.each(Object.keys(allRows(nothingKnown)))('%s', { timeout: 120_000 }, async (operation) => {
+      const good = allRows(rig.known)[operation]?.success[0];
+      if (good === undefined) throw new Error('no row of a success');
+      for (const text of attacks) {
+        await Promise.all(
+          calls(rig, operation, good, text).map(([place, call]) => attack(operation, text, place, call)),
+        );
+      }
+      expect(await rig.tables()).toEqual({ query_history: 3, selectors: true, groups: true, resources: true });
+    });
+  });
+}
+
+function withoutSent(answer: string, text: string): string {
+  const escaped = JSON.stringify(text).slice(1, -1);
+  return answer.replaceAll(escaped, '').replaceAll(JSON.stringify(escaped).slice(1, -1), '').replaceAll(text, '');
+}
