@@ -198,7 +198,7 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql()).concurrent('outages'
         expect((await store.resources.all()).filter(({ kind }) => kind === 'RoutingRule')).toEqual([]);
       });
       const converged = performance.now() - back;
-      expect(converged).toBeLessThan(30_000);
+      expect(converged).toBeLessThan(60_000);
       await rig.kubectl(['wait', '--for=condition=Ready', 'ec', '--all', '--timeout=40s']);
       await rig.kubectl(['wait', '--for=condition=Healthy=False', 'ec/spare', '--timeout=40s']);
       await rig.kubectl(['wait', '--for=condition=Active=False', 'ec/spare', '--timeout=40s']);
@@ -239,7 +239,7 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql()).concurrent('outages'
 
       const { completed, failures } = await load.stop();
       expect(failures).toEqual([]);
-      expect(completed).toBeGreaterThan(500);
+      expect(completed).toBeGreaterThan(300);
       console.info(
         `${completed} queries, none failed; all had converged ${Math.round(converged)} ms after the API server was back`,
       );
@@ -268,19 +268,20 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql()).concurrent('outages'
       const killed = performance.now();
       expect(await two.call('add', cluster('b'))).toMatchObject({ pending: false });
       expect(await two.call('update', { ...cluster('a'), routingGroup: 'etl' })).toMatchObject({ pending: false });
-      await rig.apply('kubectl', clusterManifest('c'));
-      await until(async () => expect((await two.state()).clusters).toEqual(['a', 'b', 'c']), 8_000);
-      expect((await two.state()).leader).toBe(false);
-      // What REST wrote is in the database without a leader; what kubectl wrote waits for one.
+      // What REST wrote is in table and database before anybody leads.
+      expect(await two.state()).toMatchObject({ leader: false, clusters: ['a', 'b'] });
       const store = await openStore({ jdbcUrl: rig.jdbcUrl, runMigrations: false, logger: pino({ enabled: false }) });
       undo(() => store.close());
       expect((await store.backends.all()).map((row) => `${row.name} ${row.routingGroup}`)).toEqual([
         'a etl',
         'b adhoc',
       ]);
+      // What kubectl wrote is routed as well; its row and its status are for the next leader.
+      await rig.apply('kubectl', clusterManifest('c'));
+      await until(async () => expect((await two.state()).clusters).toEqual(['a', 'b', 'c']));
       await rig.kubectl(['wait', '--for=condition=Ready', 'ec/a', 'ec/b', 'ec/c', '--timeout=60s']);
       expect((await two.state()).leader).toBe(true);
-      expect(performance.now() - killed).toBeLessThan(45_000);
+      expect(performance.now() - killed).toBeLessThan(60_000);
       expect(await names(store)).toEqual(['a', 'b', 'c']);
     }));
 
