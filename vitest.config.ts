@@ -7,6 +7,7 @@ const suite = (name: string, timeoutSeconds: number, serial = false) => ({
     include: [`test/${name}/**/*.test.ts`],
     testTimeout: timeoutSeconds * 1000,
     hookTimeout: Math.max(timeoutSeconds, 60) * 1000,
+    ...(name === 'ui' ? { expect: { poll: { timeout: 15_000 } } } : {}),
     ...(serial ? { fileParallelism: false } : {}),
   },
 });

@@ -61,10 +61,20 @@ function columnsOf(
     column('Routing group', ({ routingGroup }) => routingGroup ?? '–'),
     column('User', ({ user }) => <span className={classes.name}>{user ?? '–'}</span>),
     column('Source', ({ source }) => <span className={classes.name}>{source ?? '–'}</span>),
-    column('SQL', (row) => (
-      <UnstyledButton className={classes.sql} onClick={() => onOpen(row)} aria-label={`Show query ${row.queryId}`}>
-        {row.queryText.slice(0, 200)}
-      </UnstyledButton>
-    )),
+    column('SQL', (row) => <Sql row={row} onOpen={onOpen} />),
   ];
+}
+
+/** The beginning of a query's text; a click shows all of it. */
+function Sql({ row, onOpen }: { readonly row: HistoryRow; readonly onOpen: (row: HistoryRow) => void }) {
+  const beginning = row.queryText.slice(0, 200);
+  return (
+    <UnstyledButton
+      className={classes.sql}
+      onClick={() => onOpen(row)}
+      aria-label={`Show query ${row.queryId}: ${beginning}`}
+    >
+      {beginning}
+    </UnstyledButton>
+  );
 }

@@ -34,7 +34,7 @@ export function QueryDialog({ row, clusters, onClose }: QueryDialogProps) {
           {user !== undefined && ` · ${user}`}
           {source !== undefined && ` · ${source}`}
           {' · '}
-          <Anchor href={engineLink(row)} target="_blank" rel="noreferrer" size="sm">
+          <Anchor href={engineLink(row)} target="_blank" rel="noreferrer" size="sm" underline="always">
             the engine's page
           </Anchor>
         </Text>

@@ -1,0 +1,179 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from '../support/serverProcess.ts';
+import { startOidcProvider } from '../support/oidcProvider.ts';
+import { canBrowse, openWindow, type Window } from './support/browser.ts';
+import { formAccess, type Rig, startRig } from './support/rig.ts';
+import { expectSound } from './support/soundness.ts';
+
+async function logIn({ page }: Window, name: string, password = name): Promise<void> {
+  await page.getByRole('textbox', { name: 'Name' }).fill(name);
+  await page.getByLabel('Password', { exact: true }).fill(password);
+  await page.keyboard.press('Enter');
+}
+
+describe.skipIf(!canBrowse)('logging in by name and password', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await startRig({
+      ...formAccess(),
+      pagePermissions: { user: 'dashboard_history' },
+      uiConfiguration: { disablePages: ['resource-group'] },
+    });
+  });
+  afterAll(async () => await rig?.[Symbol.asyncDispose]());
+
+  test.each(['light', 'dark'] as const)('leads to the page that was asked for, with the session out of scripts’ reach, %s', async (colorScheme) => {
+    await using window = await openWindow(`${rig.pages}/clusters`, { colorScheme });
+    const { page, context } = window;
+    await page.getByRole('button', { name: 'Log in' }).waitFor();
+    await expectSound(window);
+    await page.keyboard.press('Enter');
+    await page.getByText('Enter your password.').waitFor();
+    await logIn(window, 'ada', 'wrong');
+    await expect.poll(() => page.getByRole('alert').textContent()).toMatch('Authentication failed.');
+    await expectSound(window);
+    await logIn(window, 'ada');
+    await page.getByRole('heading', { level: 1, name: 'Active Backends' }).waitFor();
+    const session = (await context.cookies()).find(({ name }) => name.endsWith('-Session'));
+    expect([session?.httpOnly, session?.sameSite]).toEqual([true, 'Strict']);
+    expect(await page.evaluate('JSON.stringify([document.cookie, localStorage, sessionStorage])')).not.toContain(session?.value);
+    // A write by cookie: it needs the header with the session's token.
+    await page.getByRole('switch', { name: 'etl-1 takes new queries' }).press('Space');
+    await page.getByText('etl-1 takes no new queries').waitFor();
+    await page.getByRole('switch', { name: 'etl-1 takes new queries' }).press('Space');
+    await page.getByText('etl-1 takes new queries.').waitFor();
+    await page.getByText('on by ada').or(page.getByText('off by ada')).first().waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'User ada' }).click();
+    await page.getByText('Roles: ADMIN, USER, API').waitFor();
+    await page.getByRole('menuitem', { name: 'Log out' }).click();
+    await page.getByRole('button', { name: 'Log in' }).waitFor();
+    expect(await page.getByText('Your session has ended').count()).toBe(0);
+    expect(window.defects).toEqual([]);
+  });
+
+  test('a session that ends elsewhere leads to the login page and back to where the user was', async () => {
+    await using window = await openWindow(`${rig.pages}/clusters`);
+    const { page, context } = window;
+    await logIn(window, 'ada');
+    await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+    const cookies = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+    const ended = await fetch(`${rig.gateway.url}/logout`, { method: 'POST', headers: { Cookie: cookies } });
+    expect(ended.status).toBe(200);
+    await page.getByText('Your session has ended.').waitFor();
+    await expectSound(window);
+    await logIn(window, 'ada');
+    await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+  });
+
+  test('a user sees the pages of pagePermissions, and what needs a role tells so', async () => {
+    await using window = await openWindow(rig.pages);
+    const { page } = window;
+    await logIn(window, 'ursula');
+    const links = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
+    await expect.poll(() => links.allTextContents()).toEqual(['Dashboard', 'Query History']);
+    await links.nth(1).click();
+    // /webapp needs ADMIN unless authorization.webappReadRole opens its reads.
+    await expect.poll(() => page.getByRole('alert').textContent()).toMatch(/lacks the role ADMIN/);
+    await expectSound(window);
+    await page.goto(`${rig.pages}/clusters`);
+    await page.getByRole('heading', { level: 1, name: 'No such page' }).waitFor();
+    await expectSound(window);
+  });
+
+  test('a user without any role is told so', async () => {
+    await using window = await openWindow(rig.pages);
+    await logIn(window, 'nobody');
+    await expect.poll(() => window.page.getByRole('alert').first().textContent()).toMatch(/lacks the role/);
+    await expectSound(window);
+  });
+});
+
+describe.skipIf(!canBrowse)('reading opened to users', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    const access = formAccess();
+    const authorization = { ...(access.authorization as object), webappReadRole: 'USER' };
+    rig = await startRig({ ...access, authorization });
+  });
+  afterAll(async () => await rig?.[Symbol.asyncDispose]());
+
+  test('a user sees the backends without what changes them, and the own queries only', async () => {
+    for (const user of ['ursula', 'somebody']) {
+      const headers = { 'X-Engine-User': user };
+      await fetch(`${rig.gateway.url}/v1/statement`, { method: 'POST', headers, body: `SELECT '${user}'` });
+    }
+    await using window = await openWindow(`${rig.pages}/clusters`);
+    const { page } = window;
+    await logIn(window, 'ursula');
+    await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+    expect(await page.getByRole('button', { name: /^(Add|Edit|Delete)/ }).count()).toBe(0);
+    expect(await page.getByRole('switch', { name: 'adhoc-1 takes new queries' }).isDisabled()).toBe(true);
+    await expectSound(window);
+    await page.getByRole('link', { name: 'Query History' }).click();
+    await page.getByText('1 query', { exact: true }).waitFor();
+    expect(await page.getByRole('search').getByRole('textbox', { name: 'User' }).inputValue()).toBe('ursula');
+    await expectSound(window);
+  });
+});
+
+describe.skipIf(!canBrowse)('logging in elsewhere', () => {
+  test('by an OpenID provider', async () => {
+    const port = await freePort();
+    const provider = await startOidcProvider(`http://127.0.0.1:${port}/oidc/callback`);
+    try {
+      await using rig = await startRig({
+        serverConfig: { 'http-server.http.port': port },
+        authentication: {
+          oauth: {
+            issuer: provider.issuer,
+            clientId: provider.clientId,
+            clientSecret: provider.clientSecret,
+            redirectUrl: `http://127.0.0.1:${port}/oidc/callback`,
+            redirectWebUrl: '/engine-gateway/clusters',
+            scopes: ['openid'],
+            privilegesField: 'groups',
+          },
+        },
+        authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
+      });
+      await using window = await openWindow(rig.pages);
+      const { page } = window;
+      await page.getByText("at your organisation's identity provider").waitFor();
+      await expectSound(window);
+      await page.getByRole('button', { name: 'Log in' }).click();
+      await page.waitForURL(`${provider.issuer}/**`);
+      await page.locator('input[name=login]').fill('grace');
+      await page.locator('input[name=password]').fill('any');
+      await page.locator('button[type=submit]').click();
+      await page.getByRole('button', { name: 'Continue' }).click();
+      await page.waitForURL(`${rig.pages}/clusters`);
+      await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+      await page.getByRole('button', { name: 'User grace' }).waitFor();
+    } finally {
+      await provider.close();
+    }
+  });
+
+  test('by a token where Kubernetes says who callers are', async () => {
+    await using rig = await startRig();
+    await using window = await openWindow('about:blank');
+    const { page } = window;
+    // The API server's part is shown by the operator suite; here it is the page's.
+    await page.route('**/loginType', (route) => route.fulfill({ json: { code: 200, msg: 'Ok', data: 'kubernetes' } }));
+    const unknown = { code: 401, msg: 'Log in first.', error: { code: 'EG_UNAUTHENTICATED', message: 'Log in first.' } };
+    let known = false;
+    await page.route('**/userinfo', (route) => (known ? route.continue() : route.fulfill({ status: 401, json: unknown })));
+    let sent: unknown;
+    await page.route('**/login', (route) => {
+      sent = route.request().postDataJSON();
+      known = true;
+      return route.fulfill({ json: { code: 200, msg: 'Successful.', data: { token: 'x' } } });
+    });
+    await page.goto(rig.pages);
+    await page.getByRole('textbox', { name: 'Token' }).fill('eyJ.a.b\n');
+    await expectSound(window);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Dashboard' }).waitFor();
+    expect(sent).toEqual({ username: '', password: 'eyJ.a.b' });
+  });
+});
