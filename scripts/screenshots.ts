@@ -63,10 +63,8 @@ function shots(): readonly (readonly [string, string, (page: Page) => Promise<vo
       'query',
       'history',
       async (page) => {
-        await page
-          .getByRole('button', { name: /^Show query/ })
-          .first()
-          .click();
+        const row = page.getByRole('row').filter({ hasText: 'airflow' }).first();
+        await row.getByRole('button', { name: /^Show query/ }).click();
         await page.getByRole('tab', { name: 'Why it went there' }).click();
       },
     ],

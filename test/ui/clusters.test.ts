@@ -25,7 +25,9 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     const { page } = window;
     const [adhoc] = rig.engines;
     const cells = row(page, 'adhoc-1').getByRole('cell');
-    await expect.poll(() => cells.allTextContents()).toEqual(['adhoc-1', 'adhoc', adhoc?.url, '', 'HEALTHY', '–', '–', '']);
+    await expect
+      .poll(() => cells.allTextContents())
+      .toEqual(['adhoc-1', 'adhoc', adhoc?.url, '', 'HEALTHY', '–', '–', '']);
     expect(await page.getByRole('link', { name: 'adhoc-1' }).getAttribute('href')).toBe(adhoc?.url);
     await page.getByRole('button', { name: 'Name' }).click();
     const names = () => page.getByRole('table').getByRole('link').allTextContents();
@@ -45,7 +47,9 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     await switchOf(mine.page, 'adhoc-2').press('Space');
     await mine.page.getByText('adhoc-2 takes no new queries; running ones go on.').waitFor();
     await expect.poll(() => switchOf(theirs.page, 'adhoc-2').isChecked(), LIVE).toBe(false);
-    await expect.poll(() => row(theirs.page, 'adhoc-2').textContent()).toMatch(/off by api, \d+ s ago.*differs from the resource/);
+    await expect
+      .poll(() => row(theirs.page, 'adhoc-2').textContent())
+      .toMatch(/off by api, \d+ s ago.*differs from the resource/);
     await expectSound(theirs);
     await switchOf(theirs.page, 'adhoc-2').click({ force: true });
     await expect.poll(() => switchOf(mine.page, 'adhoc-2').isChecked()).toBe(true);
@@ -78,7 +82,9 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
       await row(page, 'etl-1').getByText('status 503').click();
       const details = page.getByRole('dialog', { name: 'etl-1' });
       await details.getByRole('heading', { name: 'Conditions' }).waitFor();
-      await expect.poll(() => details.textContent()).toMatch(/HealthyFALSE.*clusters\.yaml, document 3|clusters\.yaml, document 3.*HealthyFALSE/i);
+      await expect
+        .poll(() => details.textContent())
+        .toMatch(/HealthyFALSE.*clusters\.yaml, document 3|clusters\.yaml, document 3.*HealthyFALSE/i);
       await page.keyboard.press('Escape');
       await details.waitFor({ state: 'detached' });
     } finally {
@@ -127,7 +133,9 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     await edit.getByRole('textbox', { name: 'External URL' }).fill('https://engine.example');
     await edit.getByRole('button', { name: 'Save' }).click();
     await edit.waitFor({ state: 'detached' });
-    await expect.poll(() => page.getByRole('link', { name: 'new-1' }).getAttribute('href')).toBe('https://engine.example');
+    await expect
+      .poll(() => page.getByRole('link', { name: 'new-1' }).getAttribute('href'))
+      .toBe('https://engine.example');
 
     await page.getByRole('button', { name: 'Delete new-1' }).click();
     const question = page.getByRole('dialog', { name: 'Delete new-1?' });

@@ -25,7 +25,11 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
   test.each(['light', 'dark'] as const)('its numbers agree with the metrics, %s', async (colorScheme) => {
     await using window = await openWindow(rig.pages, { colorScheme });
     const { page } = window;
-    const figure = (name: string) => page.locator('dl > *').filter({ has: page.locator('dt', { hasText: name }) }).locator('dd');
+    const figure = (name: string) =>
+      page
+        .locator('dl > *')
+        .filter({ has: page.locator('dt', { hasText: name }) })
+        .locator('dd');
     await expect.poll(() => figure('Submitted').textContent()).toMatch(/^13/);
     expect(await metric('engine_gateway_statement_submissions_total')).toBe(13);
     const refusals = await metric('engine_gateway_refusals_total');
@@ -35,12 +39,17 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
     expect(await figure('Backends').textContent()).toBe('33 active, 0 inactive');
     const shares = page.getByRole('table', { name: 'Distribution of the queries' }).getByRole('row');
     await expect.poll(() => shares.count()).toBe(4);
-    const counts = await page.getByRole('table', { name: 'Distribution of the queries' }).getByRole('cell').allTextContents();
+    const counts = await page
+      .getByRole('table', { name: 'Distribution of the queries' })
+      .getByRole('cell')
+      .allTextContents();
     expect(counts.filter((_, index) => index % 3 === 1).reduce((sum, count) => sum + Number(count), 0)).toBe(13);
     await page.getByText('13 queries; queries per minute').waitFor();
     await page.getByRole('img', { name: /^Queries per minute of/ }).waitFor();
     const state = page.getByRole('region', { name: 'This gateway' });
-    await expect.poll(() => state.textContent()).toMatch(/ready: takes requests.*database: .*leader: .*13 queries written/);
+    await expect
+      .poll(() => state.textContent())
+      .toMatch(/ready: takes requests.*database: .*leader: .*13 queries written/);
     await expectSound(window);
   });
 

@@ -46,7 +46,9 @@ describe.skipIf(!canBrowse)('a gateway that refuses', () => {
   ] as const)('a switch that is refused with %i goes back, and the reason is told', async (status, code, message) => {
     await using window = await openWindow(`${rig.pages}/clusters`);
     const { page } = window;
-    await page.route('**/api/clusters/*/active', (route) => route.fulfill({ status, json: { error: { code, message } } }));
+    await page.route('**/api/clusters/*/active', (route) =>
+      route.fulfill({ status, json: { error: { code, message } } }),
+    );
     const toggle = page.getByRole('switch', { name: 'adhoc-2 takes new queries' });
     await toggle.press('Space');
     await expect.poll(() => page.getByRole('alert').textContent()).toMatch(message);
