@@ -1,0 +1,42 @@
+import { Alert, Button, List, Stack, Text } from '@mantine/core';
+import { IconAlertTriangle, IconLock } from '@tabler/icons-react';
+import { ApiError, messageOf } from '../client/apiError.ts';
+
+interface WriteFailureProps {
+  readonly error: unknown;
+  /** The change is on its way once more. */
+  readonly busy: boolean;
+  /** Makes the change although others own its fields. */
+  readonly onForce: () => void;
+}
+
+/** Why a change was not stored; where fields belong to another manager, the choice to take them over. */
+export function WriteFailure({ error, busy, onForce }: WriteFailureProps) {
+  if (!(error instanceof ApiError) || error.code !== 'EG_FIELD_OWNED') {
+    return (
+      <Alert role="alert" color="red" title="Not stored" icon={<IconAlertTriangle aria-hidden />}>
+        {messageOf(error)}
+      </Alert>
+    );
+  }
+  return (
+    <Alert role="alert" color="yellow" title="Others own these fields" icon={<IconLock aria-hidden />}>
+      <Stack gap="xs" align="flex-start">
+        <Text size="sm">{error.message}</Text>
+        {error.owners.length > 0 && (
+          <List size="sm">
+            {error.owners.map(({ field, manager }) => (
+              <List.Item key={field}>
+                {field}: {manager}
+              </List.Item>
+            ))}
+          </List>
+        )}
+        <Text size="sm">Taking them over makes them this API's; the other manager may set them again.</Text>
+        <Button size="xs" color="orange.9" onClick={onForce} loading={busy}>
+          Take over and save
+        </Button>
+      </Stack>
+    </Alert>
+  );
+}

@@ -1,0 +1,288 @@
+import {
+  ActionIcon,
+  Button,
+  Group,
+  Modal,
+  NumberInput,
+  SegmentedControl,
+  Select,
+  Stack,
+  Switch,
+  Text,
+  Textarea,
+  TextInput,
+} from '@mantine/core';
+import { IconPlus, IconTrash } from '@tabler/icons-react';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useRef, useState } from 'react';
+import { ApiError } from '../../client/apiError.ts';
+import { callWhole } from '../../client/call.ts';
+import { NO_PRIORITY, RULES, type Rule, type RuleText } from '../../client/rules.ts';
+import { notifyWritten } from '../../components/notify.ts';
+import { WriteFailure } from '../../components/WriteFailure.tsx';
+import { mistakesOf, offsetOf } from './mistakes.ts';
+import classes from './rules.module.css';
+import { TryPanel } from './TryPanel.tsx';
+
+type Way = 'actions' | 'group' | 'cluster' | 'deny';
+
+const ways = [
+  { value: 'actions', label: 'Actions' },
+  { value: 'group', label: 'To a group' },
+  { value: 'cluster', label: 'To a cluster' },
+  { value: 'deny', label: 'Deny' },
+] as const;
+
+/** Changing a rule where it lives; mistakes are shown at their field, the cursor goes to the place of the first. */
+export function RuleDialog({ rule, onClose }: { readonly rule: Rule; readonly onClose: () => void }) {
+  const [fields, setFields] = useState(() => fieldsOf(rule));
+  /** The rule as it was when the dialog was opened: what others change meanwhile is not overwritten unseen. */
+  const [seen] = useState(rule);
+  const form = useRef<HTMLFormElement>(null);
+  const client = useQueryClient();
+  const isFile = rule.origin === 'file';
+  const draft = (): RuleText => ruleOf(rule.name, fields);
+  const save = useMutation({
+    mutationFn: (force: boolean) => {
+      const { name, ...said } = draft();
+      const path = `/api/rules/${encodeURIComponent(name)}${force ? '?force=true' : ''}`;
+      return callWhole<Rule>(path, { method: 'PUT', body: { ...said, version: seen.version } });
+    },
+    onSuccess: async (answer) => {
+      await client.invalidateQueries({ queryKey: RULES });
+      notifyWritten(`The rule ${rule.name} is changed.`, answer);
+      onClose();
+    },
+    onError: (error) => showPlace(form.current, error),
+  });
+  const mistakes = mistakesOf(save.error);
+  const set = <K extends keyof Fields>(field: K, value: Fields[K]) => setFields((now) => ({ ...now, [field]: value }));
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    save.mutate(false);
+  };
+  const changedMeanwhile = rule.version !== seen.version;
+  return (
+    <Modal opened onClose={onClose} title={`Edit ${rule.name}`} size="xl">
+      <Stack gap="md">
+        <form ref={form} onSubmit={submit} noValidate>
+          <Stack gap="sm">
+            <Text size="sm" c="dimmed" className={classes.place ?? ''}>
+              Written to {rule.place}
+            </Text>
+            {changedMeanwhile && (
+              <Text size="sm" role="status" c="orange.9">
+                Somebody changed this rule since it was opened here. Close and open it again to see how it is now.
+              </Text>
+            )}
+            {save.error !== null && Object.keys(mistakes).length === 0 && (
+              <WriteFailure error={save.error} busy={save.isPending} onForce={() => save.mutate(true)} />
+            )}
+            <TextInput
+              label="Description"
+              data-autofocus
+              value={fields.description}
+              error={mistakes.description}
+              onChange={(event) => set('description', event.currentTarget.value)}
+            />
+            <NumberInput
+              label="Priority"
+              description="Lower ones are asked earlier, later ones overrule them; empty: last"
+              allowDecimal={false}
+              value={fields.priority}
+              error={mistakes.priority}
+              onChange={(value) => set('priority', value)}
+            />
+            <Textarea
+              label="Condition"
+              name="condition"
+              required
+              autosize
+              minRows={2}
+              className={classes.mono ?? ''}
+              value={fields.condition}
+              error={mistakes.condition}
+              onChange={(event) => set('condition', event.currentTarget.value)}
+            />
+            {!isFile && (
+              <SegmentedControl
+                aria-label="What it does"
+                data={[...ways]}
+                value={fields.way}
+                onChange={(way) => set('way', way as Way)}
+              />
+            )}
+            {fields.way === 'actions' && (
+              <Actions actions={fields.actions} mistakes={mistakes} onChange={(actions) => set('actions', actions)} />
+            )}
+            {(fields.way === 'group' || fields.way === 'cluster') && (
+              <TextInput
+                label={fields.way === 'group' ? 'Routing group' : 'Cluster'}
+                required
+                value={fields.target}
+                error={mistakes.routeTo ?? mistakes['routeTo.routingGroup'] ?? mistakes['routeTo.cluster']}
+                onChange={(event) => set('target', event.currentTarget.value)}
+              />
+            )}
+            {fields.way === 'deny' && (
+              <TextInput
+                label="Message to the client"
+                required
+                value={fields.message}
+                error={mistakes['deny.message'] ?? mistakes.deny}
+                onChange={(event) => set('message', event.currentTarget.value)}
+              />
+            )}
+            {isFile ? (
+              <Text size="sm" c="dimmed">
+                Rules of a file cannot be suspended or stop others: only RoutingRule resources can.
+              </Text>
+            ) : (
+              <>
+                <Select
+                  label="Where no cluster can take the request"
+                  allowDeselect={false}
+                  data={[
+                    { value: 'fallback', label: 'the default group takes it' },
+                    { value: 'reject', label: 'it is refused' },
+                  ]}
+                  value={fields.onUnavailable}
+                  onChange={(value) => set('onUnavailable', value === 'reject' ? 'reject' : 'fallback')}
+                />
+                <Switch
+                  label="Ask no later rule once this one fired"
+                  checked={fields.stop}
+                  onChange={(event) => set('stop', event.currentTarget.checked)}
+                />
+                <Switch
+                  label="Suspended: kept, but never asked"
+                  checked={fields.suspended}
+                  onChange={(event) => set('suspended', event.currentTarget.checked)}
+                />
+              </>
+            )}
+            <Group justify="flex-end">
+              <Button variant="default" onClick={onClose}>
+                Cancel
+              </Button>
+              <Button type="submit" loading={save.isPending}>
+                Save
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+        <TryPanel draft={draft} />
+      </Stack>
+    </Modal>
+  );
+}
+
+interface ActionsProps {
+  readonly actions: readonly string[];
+  readonly mistakes: Readonly<Record<string, string>>;
+  readonly onChange: (actions: readonly string[]) => void;
+}
+
+function Actions({ actions, mistakes, onChange }: ActionsProps) {
+  return (
+    <Stack gap="xs">
+      {actions.map((action, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: actions have no identity but their place
+        <Group key={index} gap="xs" wrap="nowrap" align="flex-start">
+          <Textarea
+            label={`Action ${index + 1}`}
+            name={`actions[${index}]`}
+            autosize
+            style={{ flex: 1, minWidth: 0 }}
+            className={classes.mono ?? ''}
+            value={action}
+            error={mistakes[`actions[${index}]`] ?? (index === 0 ? mistakes.actions : undefined)}
+            onChange={(event) => onChange(actions.with(index, event.currentTarget.value))}
+          />
+          <ActionIcon
+            mt={26}
+            aria-label={`Remove action ${index + 1}`}
+            disabled={actions.length === 1}
+            onClick={() => onChange(actions.toSpliced(index, 1))}
+          >
+            <IconTrash size={18} aria-hidden />
+          </ActionIcon>
+        </Group>
+      ))}
+      <Group>
+        <Button
+          size="xs"
+          variant="default"
+          leftSection={<IconPlus size={14} aria-hidden />}
+          onClick={() => onChange([...actions, ''])}
+        >
+          Add an action
+        </Button>
+      </Group>
+    </Stack>
+  );
+}
+
+/** What the form holds: every way at once, so that switching between them loses nothing. */
+interface Fields {
+  readonly description: string;
+  readonly priority: number | string;
+  readonly condition: string;
+  readonly way: Way;
+  readonly actions: readonly string[];
+  /** Group or cluster. */
+  readonly target: string;
+  readonly message: string;
+  readonly denyOnError: 'deny' | 'skip' | undefined;
+  readonly onUnavailable: 'fallback' | 'reject';
+  readonly stop: boolean;
+  readonly suspended: boolean;
+}
+
+function fieldsOf(rule: Rule): Fields {
+  const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
+  const way = deny !== null ? 'deny' : routeTo === null ? 'actions' : routeTo.cluster === undefined ? 'group' : 'cluster';
+  return {
+    description,
+    priority: priority === NO_PRIORITY ? '' : priority,
+    condition,
+    way,
+    actions: actions.length === 0 ? [''] : actions,
+    target: routeTo?.cluster ?? routeTo?.routingGroup ?? '',
+    message: deny?.message ?? '',
+    denyOnError: deny?.onError,
+    onUnavailable,
+    stop,
+    suspended,
+  };
+}
+
+function ruleOf(name: string, fields: Fields): RuleText {
+  const { description, priority, condition, way, actions, target, message, denyOnError } = fields;
+  const { onUnavailable, stop, suspended } = fields;
+  const routes = way === 'group' ? { routingGroup: target.trim() } : { cluster: target.trim() };
+  return {
+    name,
+    description,
+    priority: typeof priority === 'number' ? priority : null,
+    condition,
+    actions: way === 'actions' ? actions : [],
+    routeTo: way === 'group' || way === 'cluster' ? routes : null,
+    deny: way === 'deny' ? { message, ...(denyOnError === undefined ? {} : { onError: denyOnError }) } : null,
+    onUnavailable,
+    stop,
+    suspended,
+  };
+}
+
+/** Puts the cursor where the first mistake is. */
+function showPlace(form: HTMLFormElement | null, error: unknown): void {
+  const [first] = error instanceof ApiError ? error.problems : [];
+  if (form === null || first === undefined) return;
+  const element = form.elements.namedItem(first.field);
+  if (!(element instanceof HTMLTextAreaElement)) return;
+  element.focus();
+  if (first.line === undefined || first.column === undefined) return;
+  const offset = offsetOf(element.value, first.line, first.column);
+  element.setSelectionRange(offset, offset + 1);
+}

@@ -1,0 +1,152 @@
+import { ActionIcon, Badge, List, Stack, Text, Tooltip } from '@mantine/core';
+import { IconPencil } from '@tabler/icons-react';
+import { useMemo } from 'react';
+import { NO_PRIORITY, type Rule } from '../../client/rules.ts';
+import { type Column, DataTable } from '../../components/DataTable.tsx';
+import { EmptyState } from '../../components/states.tsx';
+import classes from './rules.module.css';
+
+interface RuleTableProps {
+  readonly rules: readonly Rule[];
+  readonly mayWrite: boolean;
+  readonly onEdit: (name: string) => void;
+}
+
+/** The rules in the order in which they are asked. */
+export function RuleTable({ rules, mayWrite, onEdit }: RuleTableProps) {
+  const columns = useMemo(() => columnsOf(mayWrite, onEdit), [mayWrite, onEdit]);
+  const empty = (
+    <EmptyState title="There is no rule: the routing group header decides, then the default group. Rules are written in the rules file or as RoutingRule resources." />
+  );
+  const rowId = ({ origin, name, resource }: Rule) => `${origin} ${resource ?? ''} ${name}`;
+  return <DataTable label="Routing rules" columns={columns} rows={rules} rowId={rowId} empty={empty} />;
+}
+
+const looks: Readonly<Record<string, { readonly color: string; readonly label: string }>> = {
+  Programmed: { color: 'green', label: 'in force' },
+  PreviousVersion: { color: 'yellow', label: 'earlier version in force' },
+  Suspended: { color: 'gray', label: 'suspended' },
+  NotAccepted: { color: 'red', label: 'not accepted' },
+  FileFailed: { color: 'red', label: 'file has mistakes' },
+  RulesEngineDisabled: { color: 'gray', label: 'engine is off' },
+  ExternalRules: { color: 'gray', label: 'external service' },
+};
+
+function columnsOf(mayWrite: boolean, onEdit: (name: string) => void): readonly Column<Rule>[] {
+  const actions: Column<Rule> = {
+    id: 'actions',
+    header: 'Actions',
+    enableSorting: false,
+    cell: ({ row: { original } }) => (
+      <Tooltip label="Edit">
+        <ActionIcon aria-label={`Edit ${original.name}`} onClick={() => onEdit(original.name)}>
+          <IconPencil size={18} aria-hidden />
+        </ActionIcon>
+      </Tooltip>
+    ),
+  };
+  return [
+    {
+      id: 'position',
+      header: 'Order',
+      // Rules that are not asked stand after the others.
+      accessorFn: ({ position }) => position ?? Number.MAX_SAFE_INTEGER,
+      cell: ({ row: { original } }) => original.position ?? '–',
+    },
+    {
+      id: 'name',
+      header: 'Name',
+      accessorFn: ({ name }) => name,
+      cell: ({ row: { original } }) => (
+        <Stack gap={0} className={classes.name}>
+          <Text size="sm" fw={500}>
+            {original.name}
+          </Text>
+          <Text size="xs" c="dimmed">
+            {original.description}
+          </Text>
+        </Stack>
+      ),
+    },
+    {
+      id: 'priority',
+      header: 'Priority',
+      accessorFn: ({ priority }) => priority,
+      cell: ({ row: { original } }) => (original.priority === NO_PRIORITY ? 'none' : original.priority),
+    },
+    {
+      id: 'condition',
+      header: 'Condition and what it does',
+      enableSorting: false,
+      cell: ({ row: { original } }) => <What rule={original} />,
+    },
+    {
+      id: 'origin',
+      header: 'Origin',
+      accessorFn: ({ origin, resource }) => resource ?? origin,
+      cell: ({ row: { original } }) => <Origin rule={original} />,
+    },
+    {
+      id: 'status',
+      header: 'Status',
+      accessorFn: ({ status }) => status,
+      cell: ({ row: { original } }) => <Status rule={original} />,
+    },
+    ...(mayWrite ? [actions] : []),
+  ];
+}
+
+function What({ rule: { condition, actions, routeTo, deny, stop, onUnavailable } }: { readonly rule: Rule }) {
+  return (
+    <Stack gap={2} className={classes.what}>
+      <code className={classes.code}>{condition}</code>
+      {actions.map((action, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: actions have no identity but their place
+        <code key={index} className={classes.code}>
+          → {action}
+        </code>
+      ))}
+      {routeTo !== null && (
+        <Text size="sm">
+          → {routeTo.cluster === undefined ? `group ${routeTo.routingGroup}` : `cluster ${routeTo.cluster}`}
+          {onUnavailable === 'reject' ? ', refused where that is unavailable' : ''}
+        </Text>
+      )}
+      {deny !== null && <Text size="sm">→ denied: {deny.message}</Text>}
+      {stop && <Text size="sm">→ no later rule is asked</Text>}
+    </Stack>
+  );
+}
+
+function Origin({ rule: { resource, place, managers } }: { readonly rule: Rule }) {
+  return (
+    <Stack gap={0} className={classes.place}>
+      <Text size="sm">{resource === null ? 'rules file' : `RoutingRule ${resource}`}</Text>
+      <Text size="xs" c="dimmed">
+        {managers.length > 0 ? `by ${managers.map(({ manager }) => manager).join(', ')}` : place}
+      </Text>
+    </Stack>
+  );
+}
+
+function Status({ rule: { status, message, problems } }: { readonly rule: Rule }) {
+  const { color, label } = looks[status] ?? { color: 'gray', label: status };
+  return (
+    <Stack gap={2} align="flex-start" className={classes.status}>
+      <Badge variant="light" color={color}>
+        {label}
+      </Badge>
+      {problems.length > 0 ? (
+        <List size="xs">
+          {problems.map(({ field, line, column, message: text }) => (
+            <List.Item key={`${field} ${line}:${column}`}>
+              {field}, line {line}, column {column}: {text}
+            </List.Item>
+          ))}
+        </List>
+      ) : (
+        status !== 'Programmed' && <Text size="xs">{message}</Text>
+      )}
+    </Stack>
+  );
+}

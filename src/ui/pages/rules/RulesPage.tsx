@@ -1,0 +1,74 @@
+import { Alert, List, Paper, Text } from '@mantine/core';
+import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
+import { useState } from 'react';
+import { type RuleInventory, useRules } from '../../client/rules.ts';
+import { PageFrame } from '../../components/PageFrame.tsx';
+import { QueryState } from '../../components/QueryState.tsx';
+import { useRole } from '../../session/session.ts';
+import { RuleDialog } from './RuleDialog.tsx';
+import { RuleTable } from './RuleTable.tsx';
+import { TryPanel } from './TryPanel.tsx';
+
+/** Routing Rules: all of them in firing order, changing one, and trying what becomes of a request. */
+export default function RulesPage() {
+  const rules = useRules();
+  const isAdmin = useRole('ADMIN');
+  const [edited, setEdited] = useState<string | null>(null);
+  const rule = rules.data?.rules.find(({ name }) => name === edited);
+  return (
+    <PageFrame title="Routing Rules">
+      <QueryState query={rules} label="Loading rules">
+        {(inventory) => (
+          <>
+            <Notices inventory={inventory} />
+            <Paper withBorder p="xs">
+              <RuleTable
+                rules={inventory.rules}
+                mayWrite={isAdmin && inventory.engine !== 'external'}
+                onEdit={setEdited}
+              />
+            </Paper>
+          </>
+        )}
+      </QueryState>
+      {isAdmin && <TryPanel />}
+      {rule !== undefined && <RuleDialog key={rule.name} rule={rule} onClose={() => setEdited(null)} />}
+    </PageFrame>
+  );
+}
+
+/** What holds for all rules: the engine is off, a service decides, the file has mistakes. */
+function Notices({ inventory: { engine, file } }: { readonly inventory: RuleInventory }) {
+  const isBroken = file !== null && file.problems.length > 0;
+  return (
+    <>
+      {engine === 'off' && (
+        <Alert color="yellow" icon={<IconInfoCircle aria-hidden />} title="No rule is asked">
+          routingRules.rulesEngineEnabled is false: the routing group header decides.
+        </Alert>
+      )}
+      {engine === 'external' && (
+        <Alert color="blue" icon={<IconInfoCircle aria-hidden />} title="An external service decides">
+          Of the rules below only those that deny are asked, before the service.
+        </Alert>
+      )}
+      {isBroken && (
+        <Alert role="alert" color="red" icon={<IconAlertTriangle aria-hidden />} title={`${file.path} has mistakes`}>
+          <Text size="sm">
+            {file.state === 'keptLast'
+              ? 'Its last version that loaded is in force.'
+              : 'Its rules are not in force until it is mended.'}
+          </Text>
+          <List size="sm">
+            {file.problems.map(({ line, column, rule, message }) => (
+              <List.Item key={`${line}:${column} ${message}`}>
+                line {line}, column {column}
+                {rule === null ? '' : `, rule ${rule}`}: {message}
+              </List.Item>
+            ))}
+          </List>
+        </Alert>
+      )}
+    </>
+  );
+}
