@@ -33,6 +33,7 @@ actions:
 
 await using rig = await startRig({ requestAnalyzerConfig: { analyzeRequest: true } }, rules);
 await queries(rig);
+await resourceGroups(rig);
 for (const width of [1280, 420]) {
   await using window = await openWindow(rig.pages, { width, height: width === 1280 ? 860 : 900 });
   const { page } = window;
@@ -59,6 +60,18 @@ function shots(): readonly (readonly [string, string, (page: Page) => Promise<vo
     ['clusters', 'clusters', nothing],
     ['cluster-details', 'clusters', (page) => page.getByRole('button', { name: 'Details of adhoc-2' }).click()],
     ['history', 'history', nothing],
+    ['rules', 'routing-rules', nothing],
+    [
+      'rule-edit',
+      'routing-rules',
+      async (page) => {
+        await page.getByRole('button', { name: 'Edit airflow' }).click();
+        await page.getByRole('dialog').getByLabel('Headers').fill('X-Engine-Source: airflow');
+        await page.getByRole('dialog').getByRole('button', { name: 'Where would it go?' }).click();
+        await page.getByRole('dialog').getByRole('list', { name: 'Rules in firing order' }).waitFor();
+      },
+    ],
+    ['resource-groups', 'resource-groups', nothing],
     [
       'query',
       'history',
@@ -91,6 +104,27 @@ async function queries({ gateway, engines, database }: Rig): Promise<void> {
   await spread(database, 55);
   await fetch(`${gateway.url}/gateway/backend/deactivate/adhoc-2`, { method: 'POST' });
   engines[1]?.setState({ failing: 503 });
+}
+
+/** A few resource groups with selectors. */
+async function resourceGroups({ gateway }: Rig): Promise<void> {
+  const post = async (path: string, body: object) => {
+    const answer = await fetch(`${gateway.url}/engine/${path}/create`, { method: 'POST', body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`${path}: ${await answer.text()}`);
+    return (await answer.json()) as { resourceGroupId: number };
+  };
+  const limits = { maxQueued: 100, environment: 'production' };
+  const whole = { ...limits, name: 'global', softMemoryLimit: '80%', hardConcurrencyLimit: 40, schedulingPolicy: 'weighted' };
+  const { resourceGroupId: parent } = await post('resourcegroup', whole);
+  for (const [name, weight, source] of [
+    ['etl', 1, 'airflow'],
+    ['interactive', 3, '(dbeaver|superset)'],
+  ] as const) {
+    const group = { ...limits, name, parent, schedulingWeight: weight, softMemoryLimit: '40%', hardConcurrencyLimit: 10 };
+    const { resourceGroupId } = await post('resourcegroup', group);
+    await post('selector', { resourceGroupId, priority: weight * 10, sourceRegex: source });
+  }
+  await post('globalproperty', { name: 'cpu_quota_period', value: '1h' });
 }
 
 /** Moves what just ran over the last minutes, so that the chart has something to show. */

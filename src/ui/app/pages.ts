@@ -1,4 +1,11 @@
-import { IconChartLine, IconHistory, type IconProps, IconServer2 } from '@tabler/icons-react';
+import {
+  IconBinaryTree,
+  IconChartLine,
+  IconHistory,
+  type IconProps,
+  IconRoute,
+  IconServer2,
+} from '@tabler/icons-react';
 import type { ComponentType } from 'react';
 
 /** A page: an entry of the menu, code of its own that is loaded when it is first shown. */
@@ -34,6 +41,20 @@ export const pages: readonly Page[] = [
     title: 'Query History',
     icon: IconHistory,
     load: () => import('../pages/history/HistoryPage.tsx'),
+  },
+  {
+    id: 'routing-rules',
+    path: 'routing-rules',
+    title: 'Routing Rules',
+    icon: IconRoute,
+    load: () => import('../pages/rules/RulesPage.tsx'),
+  },
+  {
+    id: 'resource-group',
+    path: 'resource-groups',
+    title: 'Resource Groups',
+    icon: IconBinaryTree,
+    load: () => import('../pages/resourceGroups/ResourceGroupsPage.tsx'),
   },
 ];
 

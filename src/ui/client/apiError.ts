@@ -4,6 +4,21 @@ export interface FieldOwner {
   readonly manager: string;
 }
 
+/** A mistake in what was sent. */
+export interface PlacedProblem {
+  readonly field: string;
+  readonly message: string;
+  /** Within the field's text, from 1. */
+  readonly line?: number;
+  readonly column?: number;
+}
+
+interface ErrorFacts {
+  readonly field?: string;
+  readonly owners?: readonly FieldOwner[];
+  readonly problems?: readonly PlacedProblem[];
+}
+
 /** An answer of the gateway that is no success, or none at all. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -15,13 +30,16 @@ export class ApiError extends Error {
   readonly field: string | undefined;
   /** Who owns fields that a change would set (`EG_FIELD_OWNED`). */
   readonly owners: readonly FieldOwner[];
+  /** Every mistake of what was sent, where there may be several. */
+  readonly problems: readonly PlacedProblem[];
 
-  constructor(status: number, code: string, message: string, field?: string, owners: readonly FieldOwner[] = []) {
+  constructor(status: number, code: string, message: string, facts: ErrorFacts = {}) {
     super(message);
     this.status = status;
     this.code = code;
-    this.field = field;
-    this.owners = owners;
+    this.field = facts.field;
+    this.owners = facts.owners ?? [];
+    this.problems = facts.problems ?? [];
   }
 
   /** Whether asking again may help: nothing answered, or something behind the gateway is away. */
@@ -33,11 +51,11 @@ export class ApiError extends Error {
 /** The error of an answer: the gateway's own body in either of its forms, else what the status says. */
 export function errorOf(status: number, body: unknown): ApiError {
   const { error, msg } = (body ?? {}) as {
-    error?: { code?: string; message?: string; field?: string; owners?: readonly FieldOwner[] };
+    error?: ErrorFacts & { code?: string; message?: string };
     msg?: string;
   };
   const message = error?.message ?? msg ?? `The gateway answered ${status}.`;
-  return new ApiError(status, error?.code ?? `HTTP_${status}`, message, error?.field, error?.owners);
+  return new ApiError(status, error?.code ?? `HTTP_${status}`, message, error);
 }
 
 /** What to tell a person of anything that was thrown. */

@@ -1,17 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
+import type { PlacedProblem } from './apiError.ts';
 import { call } from './call.ts';
 import { LIVE_MS } from './queryClient.ts';
 import type { RuleOutcome } from './types.ts';
-
-/** A mistake in one of a rule's texts. */
-export interface PlacedProblem {
-  /** `condition`, `actions[0]`, … */
-  readonly field: string;
-  readonly message: string;
-  /** Within the field's text, from 1. */
-  readonly line?: number;
-  readonly column?: number;
-}
 
 /** What a rule says (docs/rest-api.md: Routing rules). */
 export interface RuleText {

@@ -15,6 +15,8 @@ export interface Rig extends AsyncDisposable {
   readonly engines: readonly SimulatedEngine[];
   /** The directory of manifests. */
   readonly manifests: string;
+  /** The rules file; there is none without rules. */
+  readonly rulesFile: string;
   /** File of the SQLite database. */
   readonly database: string;
 }
@@ -62,6 +64,7 @@ export async function startRig(
       pages: `${gateway.url}/engine-gateway`,
       engines,
       manifests,
+      rulesFile,
       database,
       [Symbol.asyncDispose]: () => owned.disposeAsync(),
     };

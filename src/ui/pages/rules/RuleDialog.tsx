@@ -17,10 +17,10 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useRef, useState } from 'react';
 import { ApiError } from '../../client/apiError.ts';
 import { callWhole } from '../../client/call.ts';
+import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
 import { NO_PRIORITY, RULES, type Rule, type RuleText } from '../../client/rules.ts';
 import { notifyWritten } from '../../components/notify.ts';
 import { WriteFailure } from '../../components/WriteFailure.tsx';
-import { mistakesOf, offsetOf } from './mistakes.ts';
 import classes from './rules.module.css';
 import { TryPanel } from './TryPanel.tsx';
 
@@ -55,7 +55,8 @@ export function RuleDialog({ rule, onClose }: { readonly rule: Rule; readonly on
     },
     onError: (error) => showPlace(form.current, error),
   });
-  const mistakes = mistakesOf(save.error);
+  const mistakes = mistakesOf(save.error, isField);
+  const isOwned = save.error instanceof ApiError && save.error.code === 'EG_FIELD_OWNED';
   const set = <K extends keyof Fields>(field: K, value: Fields[K]) => setFields((now) => ({ ...now, [field]: value }));
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -75,7 +76,7 @@ export function RuleDialog({ rule, onClose }: { readonly rule: Rule; readonly on
                 Somebody changed this rule since it was opened here. Close and open it again to see how it is now.
               </Text>
             )}
-            {save.error !== null && Object.keys(mistakes).length === 0 && (
+            {save.error !== null && (isOwned || Object.keys(mistakes).length === 0) && (
               <WriteFailure error={save.error} busy={save.isPending} onForce={() => save.mutate(true)} />
             )}
             <TextInput
@@ -241,7 +242,8 @@ interface Fields {
 
 function fieldsOf(rule: Rule): Fields {
   const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
-  const way = deny !== null ? 'deny' : routeTo === null ? 'actions' : routeTo.cluster === undefined ? 'group' : 'cluster';
+  const way =
+    deny !== null ? 'deny' : routeTo === null ? 'actions' : routeTo.cluster === undefined ? 'group' : 'cluster';
   return {
     description,
     priority: priority === NO_PRIORITY ? '' : priority,
@@ -274,6 +276,10 @@ function ruleOf(name: string, fields: Fields): RuleText {
     suspended,
   };
 }
+
+/** Fields of which mistakes are shown where they are; who owns a field and what was seen is told above. */
+const isField = (field: string): boolean =>
+  /^(description|priority|condition|actions(\[\d+\])?|routeTo(\.\w+)?|deny(\.\w+)?)$/.test(field);
 
 /** Puts the cursor where the first mistake is. */
 function showPlace(form: HTMLFormElement | null, error: unknown): void {

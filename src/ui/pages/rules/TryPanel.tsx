@@ -32,8 +32,6 @@ export function TryPanel({ draft }: TryPanelProps) {
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    // The panel may stand within the form of the rule that it tries.
-    event.stopPropagation();
     asked.mutate();
   };
   return (

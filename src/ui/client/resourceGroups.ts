@@ -1,0 +1,85 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { call, callWhole } from './call.ts';
+
+/** A resource group; what is null is absent (docs/rest-api.md: Resource groups). */
+export interface ResourceGroup {
+  readonly resourceGroupId: number;
+  readonly name: string;
+  readonly maxQueued: number;
+  readonly hardConcurrencyLimit: number;
+  readonly softMemoryLimit?: string;
+  readonly softConcurrencyLimit?: number;
+  readonly schedulingPolicy?: string;
+  readonly schedulingWeight?: number;
+  readonly jmxExport?: boolean;
+  readonly softCpuLimit?: string;
+  readonly hardCpuLimit?: string;
+  readonly parent?: number;
+  readonly environment?: string;
+}
+
+/** A selector; what is null is absent. */
+export interface Selector {
+  readonly resourceGroupId: number;
+  readonly priority: number;
+  /** Only where the engine's own migrations have run, as the three last. */
+  readonly id?: number;
+  readonly userRegex?: string;
+  readonly sourceRegex?: string;
+  readonly queryType?: string;
+  readonly clientTags?: string;
+  readonly selectorResourceEstimate?: string;
+  readonly userGroupRegex?: string;
+  readonly originalUserRegex?: string;
+  readonly authenticatedUserRegex?: string;
+}
+
+/** A global property. */
+export interface GlobalProperty {
+  readonly name: string;
+  readonly value?: string;
+}
+
+/** Everything that a database holds of them. */
+export interface ResourceGroups {
+  readonly groups: readonly ResourceGroup[];
+  readonly selectors: readonly Selector[];
+  readonly properties: readonly GlobalProperty[];
+}
+
+/** Between two looks at the database. */
+const REREAD_MS = 2_000;
+
+/** Resource groups of a database of the server; empty: the gateway's own. */
+export function useResourceGroups(useSchema: string) {
+  return useQuery({
+    queryKey: ['resourceGroups', useSchema],
+    queryFn: async ({ signal }): Promise<ResourceGroups> => {
+      const read = <T>(path: string) => call<readonly T[]>(`/webapp/${path}`, { body: { useSchema }, signal });
+      const [groups, selectors, properties] = await Promise.all([
+        read<ResourceGroup>('findResourceGroup'),
+        read<Selector>('findSelector'),
+        read<GlobalProperty>('findGlobalProperty'),
+      ]);
+      return { groups, selectors, properties };
+    },
+    refetchInterval: REREAD_MS,
+  });
+}
+
+/** A change: a call of the web application and what it is given beside the database. */
+export interface Change {
+  readonly path: string;
+  readonly data: object;
+  /** A selector as it was. */
+  readonly oldData?: object;
+}
+
+/** Makes changes in a database, and has it read again. */
+export function useChange(useSchema: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ path, ...change }: Change) => callWhole(`/webapp/${path}`, { body: { useSchema, ...change } }),
+    onSuccess: () => client.invalidateQueries({ queryKey: ['resourceGroups', useSchema] }),
+  });
+}

@@ -1,0 +1,157 @@
+import { ActionIcon, Badge, Group, Paper, Text, Tooltip } from '@mantine/core';
+import { IconFilterPlus, IconFolderPlus, IconPencil, IconTrash } from '@tabler/icons-react';
+import type { ComponentType } from 'react';
+import type { ResourceGroup, Selector } from '../../client/resourceGroups.ts';
+import classes from './resourceGroups.module.css';
+import type { GroupNode } from './tree.ts';
+
+/** What can be done with groups and selectors; absent for those who may only look. */
+export interface TreeActions {
+  readonly addGroup: (parent: ResourceGroup) => void;
+  readonly editGroup: (group: ResourceGroup) => void;
+  readonly deleteGroup: (group: ResourceGroup) => void;
+  readonly addSelector: (group: ResourceGroup) => void;
+  readonly editSelector: (selector: Selector) => void;
+  readonly deleteSelector: (selector: Selector) => void;
+}
+
+interface GroupTreeProps {
+  readonly nodes: readonly GroupNode[];
+  readonly selectors: readonly Selector[];
+  readonly actions: TreeActions | null;
+}
+
+/** Groups below each other, each with its selectors. */
+export function GroupTree(props: GroupTreeProps) {
+  return (
+    <ul className={classes.tree} aria-label="Resource groups">
+      {props.nodes.map((node) => (
+        <Node key={node.group.resourceGroupId} {...props} node={node} />
+      ))}
+    </ul>
+  );
+}
+
+function Node({ node: { group, children }, selectors, actions }: GroupTreeProps & { readonly node: GroupNode }) {
+  const own = selectors.filter(({ resourceGroupId }) => resourceGroupId === group.resourceGroupId);
+  const { name } = group;
+  return (
+    <li className={classes.node}>
+      <Paper withBorder p="xs">
+        <Group justify="space-between" gap="xs">
+          <Group gap="xs">
+            <Text fw={500}>{name}</Text>
+            <Text size="xs" c="dimmed">
+              id {group.resourceGroupId}
+            </Text>
+          </Group>
+          {actions !== null && (
+            <Group gap={2} wrap="nowrap">
+              <Act label={`Add a group below ${name}`} Icon={IconFolderPlus} act={() => actions.addGroup(group)} />
+              <Act label={`Add a selector of ${name}`} Icon={IconFilterPlus} act={() => actions.addSelector(group)} />
+              <Act label={`Edit ${name}`} Icon={IconPencil} act={() => actions.editGroup(group)} />
+              <Act label={`Delete ${name}`} Icon={IconTrash} act={() => actions.deleteGroup(group)} />
+            </Group>
+          )}
+        </Group>
+        <Group gap={6} mt={4}>
+          {facts(group).map((fact) => (
+            <Badge key={fact} variant="default" tt="none" fw={400}>
+              {fact}
+            </Badge>
+          ))}
+        </Group>
+        {own.length > 0 && (
+          <ul className={classes.selectors} aria-label={`Selectors of ${name}`}>
+            {own.map((selector, index) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: selectors may be equal in all columns
+              <li key={index}>
+                <span>{describeSelector(selector)}</span>
+                {actions !== null && (
+                  <Group gap={2} wrap="nowrap">
+                    <Act
+                      label={`Edit selector ${index + 1} of ${name}`}
+                      Icon={IconPencil}
+                      act={() => actions.editSelector(selector)}
+                    />
+                    <Act
+                      label={`Delete selector ${index + 1} of ${name}`}
+                      Icon={IconTrash}
+                      act={() => actions.deleteSelector(selector)}
+                    />
+                  </Group>
+                )}
+              </li>
+            ))}
+          </ul>
+        )}
+      </Paper>
+      {children.length > 0 && (
+        <ul className={classes.children} aria-label={`Groups below ${name}`}>
+          {children.map((child) => (
+            <Node
+              key={child.group.resourceGroupId}
+              nodes={children}
+              node={child}
+              selectors={selectors}
+              actions={actions}
+            />
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}
+
+interface ActProps {
+  readonly label: string;
+  readonly Icon: ComponentType<{ size: number }>;
+  readonly act: () => void;
+}
+
+function Act({ label, Icon, act }: ActProps) {
+  return (
+    <Tooltip label={label}>
+      <ActionIcon aria-label={label} onClick={act}>
+        <Icon size={18} aria-hidden />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
+
+function facts(group: ResourceGroup): readonly string[] {
+  const { softMemoryLimit, maxQueued, hardConcurrencyLimit, softConcurrencyLimit, schedulingPolicy } = group;
+  const { schedulingWeight, softCpuLimit, hardCpuLimit, jmxExport, environment } = group;
+  const soft = softConcurrencyLimit === undefined ? '' : `, ${softConcurrencyLimit} softly`;
+  return [
+    `runs ${hardConcurrencyLimit}${soft}`,
+    `queues ${maxQueued}`,
+    ...optional('memory', softMemoryLimit),
+    ...optional('policy', schedulingPolicy),
+    ...optional('weight', schedulingWeight),
+    ...optional('CPU softly', softCpuLimit),
+    ...optional('CPU', hardCpuLimit),
+    ...(jmxExport === true ? ['JMX'] : []),
+    ...optional('environment', environment),
+  ];
+}
+
+/** A selector in a line. */
+export function describeSelector(selector: Selector): string {
+  const { priority, userRegex, sourceRegex, queryType, clientTags, selectorResourceEstimate } = selector;
+  const { userGroupRegex, originalUserRegex, authenticatedUserRegex } = selector;
+  const asked = [
+    ...optional('user', userRegex),
+    ...optional('user group', userGroupRegex),
+    ...optional('original user', originalUserRegex),
+    ...optional('authenticated user', authenticatedUserRegex),
+    ...optional('source', sourceRegex),
+    ...optional('type', queryType),
+    ...optional('tags', clientTags),
+    ...optional('estimate', selectorResourceEstimate),
+  ];
+  return `priority ${priority}: ${asked.length === 0 ? 'every query' : asked.join(', ')}`;
+}
+
+const optional = (name: string, value: string | number | undefined): readonly string[] =>
+  value === undefined ? [] : [`${name} ${value}`];

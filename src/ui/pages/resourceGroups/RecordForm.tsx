@@ -1,0 +1,110 @@
+import { Button, Group, Modal, NumberInput, Select, Stack, TextInput } from '@mantine/core';
+import { type FormEvent, useState } from 'react';
+import { mistakesOf } from '../../client/mistakes.ts';
+import { ErrorState } from '../../components/states.tsx';
+import classes from './resourceGroups.module.css';
+
+/** A field of a form. */
+export interface Field {
+  readonly name: string;
+  readonly label: string;
+  readonly description?: string;
+  readonly required?: boolean;
+  /** `choice` has options, the others none. */
+  readonly kind: 'text' | 'number' | 'choice';
+  readonly options?: readonly { readonly value: string; readonly label: string }[];
+}
+
+/** Values by field; null: none. */
+export type Values = Readonly<Record<string, string | number | null>>;
+
+interface RecordFormProps {
+  readonly title: string;
+  readonly fields: readonly Field[];
+  readonly values: Values;
+  /** Stores what was entered; what it rejects with is shown, at its field where it names one. */
+  readonly onSave: (values: Values) => Promise<void>;
+  readonly onClose: () => void;
+}
+
+/** A dialog with fields; the gateway checks them, and its mistakes are shown where they are. */
+export function RecordForm({ title, fields, values: initial, onSave, onClose }: RecordFormProps) {
+  const [values, setValues] = useState(initial);
+  const [failure, setFailure] = useState<unknown>(null);
+  const [busy, setBusy] = useState(false);
+  const mistakes = mistakesOf(failure, (name) => fields.some((field) => field.name === name));
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setFailure(null);
+    try {
+      await onSave(values);
+      onClose();
+    } catch (error) {
+      setFailure(error);
+      setBusy(false);
+    }
+  };
+  const set = (name: string, value: string | number | null) =>
+    setValues((now) => ({ ...now, [name]: value === '' ? null : value }));
+  return (
+    <Modal opened onClose={onClose} title={title} size="lg">
+      <form onSubmit={(event) => void submit(event)} noValidate>
+        <Stack gap="sm">
+          {failure !== null && Object.keys(mistakes).length === 0 && <ErrorState error={failure} />}
+          <div className={classes.fields}>
+            {fields.map((field, index) => (
+              <Input
+                key={field.name}
+                field={field}
+                first={index === 0}
+                value={values[field.name] ?? null}
+                mistake={mistakes[field.name]}
+                onChange={(value) => set(field.name, value)}
+              />
+            ))}
+          </div>
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={busy}>
+              Save
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}
+
+interface InputProps {
+  readonly field: Field;
+  readonly first: boolean;
+  readonly value: string | number | null;
+  readonly mistake: string | undefined;
+  readonly onChange: (value: string | number | null) => void;
+}
+
+function Input({ field, first, value, mistake, onChange }: InputProps) {
+  const { label, description, required = false, kind, options = [] } = field;
+  const common = {
+    label,
+    required,
+    ...(description === undefined ? {} : { description }),
+    ...(mistake === undefined ? {} : { error: mistake }),
+    ...(first ? { 'data-autofocus': true } : {}),
+  };
+  switch (kind) {
+    case 'number':
+      return <NumberInput {...common} allowDecimal={false} value={value ?? ''} onChange={onChange} />;
+    case 'choice':
+      return <Select {...common} clearable data={[...options]} value={textOf(value)} onChange={onChange} />;
+    default:
+      return (
+        <TextInput {...common} value={textOf(value) ?? ''} onChange={(event) => onChange(event.currentTarget.value)} />
+      );
+  }
+}
+
+const textOf = (value: string | number | null): string | null => (value === null ? null : String(value));

@@ -1,0 +1,40 @@
+import type { ResourceGroup } from '../../client/resourceGroups.ts';
+
+/** A group with the groups below it. */
+export interface GroupNode {
+  readonly group: ResourceGroup;
+  readonly children: readonly GroupNode[];
+}
+
+/** Groups as trees by name; a group whose parent is not there stands at the top, and so does one of a circle. */
+export function groupTree(groups: readonly ResourceGroup[]): readonly GroupNode[] {
+  const byParent = new Map<number | null, ResourceGroup[]>();
+  const known = new Set(groups.map(({ resourceGroupId }) => resourceGroupId));
+  for (const group of [...groups].sort((a, b) => a.name.localeCompare(b.name))) {
+    const parent = group.parent !== undefined && known.has(group.parent) ? group.parent : null;
+    byParent.set(parent, [...(byParent.get(parent) ?? []), group]);
+  }
+  const placed = new Set<number>();
+  const nodeOf = (group: ResourceGroup): GroupNode => {
+    placed.add(group.resourceGroupId);
+    const below = byParent.get(group.resourceGroupId) ?? [];
+    return { group, children: below.filter(({ resourceGroupId }) => !placed.has(resourceGroupId)).map(nodeOf) };
+  };
+  const roots = (byParent.get(null) ?? []).map(nodeOf);
+  const circles = groups.flatMap((group) => (placed.has(group.resourceGroupId) ? [] : [nodeOf(group)]));
+  return [...roots, ...circles];
+}
+
+/** Ids of all groups below one. */
+export function descendants(groups: readonly ResourceGroup[], id: number): ReadonlySet<number> {
+  const found = new Set<number>();
+  const look = (parent: number): void => {
+    for (const group of groups) {
+      if (group.parent !== parent || found.has(group.resourceGroupId)) continue;
+      found.add(group.resourceGroupId);
+      look(group.resourceGroupId);
+    }
+  };
+  look(id);
+  return found;
+}
