@@ -155,7 +155,8 @@ function DatabaseChoice({ database, onChoose }: DatabaseChoiceProps) {
       <Group align="flex-end" gap="xs">
         <TextInput
           label="Database"
-          description="Another database of the same server (useSchema); empty: the gateway's own"
+          description="Another one of the same server (useSchema)"
+          placeholder="the gateway's own"
           className={classes.database ?? ''}
           value={name}
           onChange={(event) => setName(event.currentTarget.value)}

@@ -133,7 +133,7 @@ function Status({ rule: { status, message, problems } }: { readonly rule: Rule }
   const { color, label } = looks[status] ?? { color: 'gray', label: status };
   return (
     <Stack gap={2} align="flex-start" className={classes.status}>
-      <Badge variant="light" color={color}>
+      <Badge variant="light" color={color} className={classes.badge ?? ''}>
         {label}
       </Badge>
       {problems.length > 0 ? (

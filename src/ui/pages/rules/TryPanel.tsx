@@ -50,7 +50,7 @@ export function TryPanel({ draft }: TryPanelProps) {
             <TextInput label="Path" value={path} onChange={(event) => setPath(event.currentTarget.value)} />
             <TextInput
               label="User"
-              description="In place of what the headers say"
+              placeholder="as the headers say"
               value={user}
               onChange={(event) => setUser(event.currentTarget.value)}
             />
