@@ -114,13 +114,26 @@ async function resourceGroups({ gateway }: Rig): Promise<void> {
     return (await answer.json()) as { resourceGroupId: number };
   };
   const limits = { maxQueued: 100, environment: 'production' };
-  const whole = { ...limits, name: 'global', softMemoryLimit: '80%', hardConcurrencyLimit: 40, schedulingPolicy: 'weighted' };
+  const whole = {
+    ...limits,
+    name: 'global',
+    softMemoryLimit: '80%',
+    hardConcurrencyLimit: 40,
+    schedulingPolicy: 'weighted',
+  };
   const { resourceGroupId: parent } = await post('resourcegroup', whole);
   for (const [name, weight, source] of [
     ['etl', 1, 'airflow'],
     ['interactive', 3, '(dbeaver|superset)'],
   ] as const) {
-    const group = { ...limits, name, parent, schedulingWeight: weight, softMemoryLimit: '40%', hardConcurrencyLimit: 10 };
+    const group = {
+      ...limits,
+      name,
+      parent,
+      schedulingWeight: weight,
+      softMemoryLimit: '40%',
+      hardConcurrencyLimit: 10,
+    };
     const { resourceGroupId } = await post('resourcegroup', group);
     await post('selector', { resourceGroupId, priority: weight * 10, sourceRegex: source });
   }

@@ -31,7 +31,10 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     await dialog.getByLabel('Name').fill('global');
     await dialog.getByLabel('Soft memory limit').fill('a lot');
     await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog.getByText(/softMemoryLimit|percentage/i).last().waitFor();
+    await dialog
+      .getByText(/softMemoryLimit|percentage/i)
+      .last()
+      .waitFor();
     expect(await dialog.getByLabel('Soft memory limit').getAttribute('aria-invalid')).toBe('true');
     await dialog.getByLabel('Soft memory limit').fill('80%');
     await save();
@@ -110,6 +113,9 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     await page.getByLabel('Database').fill('elsewhere');
     await page.getByRole('button', { name: 'Show' }).click();
     // SQLite has one database only.
-    await page.getByRole('alert').getByText(/SQLite/i).waitFor();
+    await page
+      .getByRole('alert')
+      .getByText(/SQLite/i)
+      .waitFor();
   });
 });

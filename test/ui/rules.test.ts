@@ -28,7 +28,11 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
   beforeAll(async () => {
     rig = await startRig(formAccess(), rules);
     const resources = [
-      resource('no-root', { priority: 5, condition: 'request.getHeader("X-Engine-User") == "root"', deny: { message: 'not as root' } }),
+      resource('no-root', {
+        priority: 5,
+        condition: 'request.getHeader("X-Engine-User") == "root"',
+        deny: { message: 'not as root' },
+      }),
       resource('wrong', { priority: 6, condition: 'true &&', routeTo: { routingGroup: 'etl' } }),
     ];
     await writeFile(join(rig.manifests, 'rules.yaml'), resources.join('---\n'));
@@ -51,7 +55,9 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     const row = (name: string) => page.getByRole('row').filter({ hasText: name });
     await expect.poll(() => page.getByRole('row').count(), { timeout: 15_000 }).toBe(5);
     const names = await page.getByRole('row').evaluateAll((rows) => rows.map((each) => each.textContent ?? ''));
-    expect(names.findIndex((text) => text.includes('etl'))).toBeLessThan(names.findIndex((text) => text.includes('no-root')));
+    expect(names.findIndex((text) => text.includes('etl'))).toBeLessThan(
+      names.findIndex((text) => text.includes('no-root')),
+    );
     expect(await row('no-root').textContent()).toContain('denied: not as root');
     expect(await row('wrong').textContent()).toMatch(/not accepted.*condition, line 1, column \d+:/);
     await expectSound(window);
@@ -104,7 +110,9 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     const text = await readFile(rig.rulesFile, 'utf8');
     await dialog.getByLabel('Description').fill('Mine');
     await page.route('**/api/rules/everything', async (route) => {
-      const answer = { error: { code: 'EG_CONFLICT', message: 'the rule everything was changed meanwhile', field: 'version' } };
+      const answer = {
+        error: { code: 'EG_CONFLICT', message: 'the rule everything was changed meanwhile', field: 'version' },
+      };
       await route.fulfill({ status: 409, json: answer });
     });
     await dialog.getByRole('button', { name: 'Save' }).click();

@@ -1,9 +1,9 @@
-import { Alert, Autocomplete, Button, Group, List, Modal, Stack, Switch, Text, TextInput } from '@mantine/core';
+import { Autocomplete, Button, Group, Modal, Stack, Switch, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
-import { IconAlertTriangle, IconLock } from '@tabler/icons-react';
 import { useState } from 'react';
-import { ApiError, messageOf } from '../../client/apiError.ts';
+import { ApiError } from '../../client/apiError.ts';
 import type { ClusterState } from '../../client/types.ts';
+import { WriteFailure } from '../../components/WriteFailure.tsx';
 import { useSave } from './changes.ts';
 
 interface ClusterFormProps {
@@ -53,7 +53,7 @@ export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
       <form onSubmit={form.onSubmit((values) => void store(values, false))} noValidate>
         <Stack gap="sm">
           {failure !== null && (
-            <Failure error={failure} busy={save.isPending} onForce={() => void store(form.getValues(), true)} />
+            <WriteFailure error={failure} busy={save.isPending} onForce={() => void store(form.getValues(), true)} />
           )}
           <TextInput
             label="Name"
@@ -106,43 +106,3 @@ export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
 }
 
 const required = (message: string) => (value: string) => (value.trim() === '' ? message : null);
-
-/** Why it was not stored; where fields belong to another manager, the choice to take them over. */
-function Failure({
-  error,
-  busy,
-  onForce,
-}: {
-  readonly error: unknown;
-  readonly busy: boolean;
-  readonly onForce: () => void;
-}) {
-  const owned = error instanceof ApiError && error.code === 'EG_FIELD_OWNED';
-  if (!owned) {
-    return (
-      <Alert role="alert" color="red" title="Not stored" icon={<IconAlertTriangle aria-hidden />}>
-        {messageOf(error)}
-      </Alert>
-    );
-  }
-  return (
-    <Alert role="alert" color="yellow" title="Others own these fields" icon={<IconLock aria-hidden />}>
-      <Stack gap="xs" align="flex-start">
-        <Text size="sm">{error.message}</Text>
-        {error.owners.length > 0 && (
-          <List size="sm">
-            {error.owners.map(({ field, manager }) => (
-              <List.Item key={field}>
-                {field}: {manager}
-              </List.Item>
-            ))}
-          </List>
-        )}
-        <Text size="sm">Taking them over makes them this API's; the other manager may set them again.</Text>
-        <Button size="xs" color="red.9" onClick={onForce} loading={busy}>
-          Take over and save
-        </Button>
-      </Stack>
-    </Alert>
-  );
-}
