@@ -33,7 +33,7 @@ export function WriteFailure({ error, busy, onForce }: WriteFailureProps) {
           </List>
         )}
         <Text size="sm">Taking them over makes them this API's; the other manager may set them again.</Text>
-        <Button size="xs" color="orange.9" onClick={onForce} loading={busy}>
+        <Button size="xs" color="red.9" onClick={onForce} loading={busy}>
           Take over and save
         </Button>
       </Stack>
