@@ -1,5 +1,6 @@
 import {
   ActionIcon,
+  Alert,
   Button,
   Group,
   Modal,
@@ -72,9 +73,9 @@ export function RuleDialog({ rule, onClose }: { readonly rule: Rule; readonly on
               Written to {rule.place}
             </Text>
             {changedMeanwhile && (
-              <Text size="sm" role="status" c="orange.9">
+              <Alert role="status" color="yellow" title="Changed meanwhile">
                 Somebody changed this rule since it was opened here. Close and open it again to see how it is now.
-              </Text>
+              </Alert>
             )}
             {save.error !== null && (isOwned || Object.keys(mistakes).length === 0) && (
               <WriteFailure error={save.error} busy={save.isPending} onForce={() => save.mutate(true)} />
