@@ -38,6 +38,11 @@ describe('filters in the address', () => {
   });
 
   test('times that somebody mistyped are none', () => {
-    expect(requestOf({ ...noFilters, from: 'x', to: '1e3' }, 1, 25)).toEqual({ from: null, to: null, page: 1, size: 25 });
+    expect(requestOf({ ...noFilters, from: 'x', to: '1e3' }, 1, 25)).toEqual({
+      from: null,
+      to: null,
+      page: 1,
+      size: 25,
+    });
   });
 });
