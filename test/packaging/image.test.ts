@@ -76,7 +76,7 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
       folders.set(stage.name ?? String(i), image);
     }
     port = await freePort();
-  }, 180_000);
+  }, 420_000);
 
   afterAll(async () => {
     if (gateway !== undefined && gateway.exitCode === null) gateway.kill('SIGKILL');
