@@ -50,11 +50,9 @@ export class Http2Request extends NodeRequest {
  * (RFC 9113 §8.2.2).
  */
 export class Http2Response extends NodeResponse {
-  /** Read by those who join writes; a stream shares its connection with others. */
-  declare readonly shouldKeepAlive: boolean;
-
   constructor(stream: ServerHttp2Stream) {
     super(stream);
+    // Its connection is that of other requests as well: nobody may write to it.
     Object.defineProperty(this, 'socket', { value: null });
   }
 

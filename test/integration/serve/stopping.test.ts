@@ -137,9 +137,9 @@ test('answers that do not end are cut off after server.drainTimeout', async () =
 });
 
 test('for server.drainDelay a gateway that stops says so and serves all the same', async () => {
-  const { url, stop } = await start({ drainDelay: '1500ms' });
+  const { url, stop } = await start({ drainDelay: '4s' });
   const ended = stop();
-  await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 1_000, interval: 20 }).toBe(503);
+  await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 3_000, interval: 20 }).toBe(503);
   const query = await fetch(`${url}/v1/statement`, {
     method: 'POST',
     body: 'SELECT 1',
