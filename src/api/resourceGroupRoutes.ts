@@ -263,7 +263,7 @@ export async function resourceGroupRoutes(app: FastifyInstance, { stores, names 
       },
       async (request, reply) => {
         const property = sent(request, parseGlobalProperty);
-        await withStore(request, (store) => store.properties[operation](property));
+        await withStore<unknown>(request, (store) => store.properties[operation](property));
         return reply.send(property);
       },
     );

@@ -22,6 +22,9 @@ export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
   return problems;
 }
 
+/** Characters of a secret that signs: as many as an HMAC of SHA-256 has bytes (RFC 7518 §3.2). */
+const LEAST_SECRET = 32;
+
 const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkResources,
   checkPorts,
@@ -159,6 +162,10 @@ function checkAuthentication({ authentication }: GatewayConfig, report: Report):
       `must be given, as authentication.defaultType is ${defaultType}`,
       'authentication.defaultType',
     );
+  }
+  const { secret } = authentication.session;
+  if (secret !== null && secret.length < LEAST_SECRET) {
+    report('authentication.session.secret', `must have at least ${LEAST_SECRET} characters`);
   }
   if (oauth === null) return;
   const endpoints = ['authorizationEndpoint', 'tokenEndpoint', 'jwkEndpoint'] as const;

@@ -28,12 +28,16 @@ export function globalProperties(tables: ResourceGroupTables): GlobalPropertyRep
       }),
     update: ({ name, value }) =>
       inTransaction(tables, async (trx) => {
-        if ((await read(trx, name)).length > 0) await trx(PROPERTIES).where({ name }).update({ value });
-        else await trx(PROPERTIES).insert({ name, value });
+        const [before = null] = await read(trx, name);
+        if (before === null) await trx(PROPERTIES).insert({ name, value });
+        else await trx(PROPERTIES).where({ name }).update({ value });
+        return before;
       }),
     delete: (name) =>
       inTransaction(tables, async (trx) => {
-        if ((await read(trx, name)).length > 0) await trx(PROPERTIES).where({ name }).delete();
+        const [before = null] = await read(trx, name);
+        if (before !== null) await trx(PROPERTIES).where({ name }).delete();
+        return before;
       }),
   };
 }

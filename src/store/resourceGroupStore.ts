@@ -12,6 +12,11 @@ export interface Written<Row> {
   readonly warnings: readonly string[];
 }
 
+/** As `Written`, with the row as it was before, read in the same transaction; null: it was not there. */
+export interface Changed<Row> extends Written<Row> {
+  readonly before: Row | null;
+}
+
 /** `resource_groups` (contract §1.5, §7). */
 export interface ResourceGroupRepository {
   /** All groups by id. */
@@ -20,9 +25,9 @@ export interface ResourceGroupRepository {
   /** Rejects with EG_CONFLICT (name taken under that parent), EG_IMPOSSIBLE (no such parent), EG_MALFORMED (softMemoryLimit). */
   create(columns: ResourceGroupColumns): Promise<Written<ResourceGroupRow>>;
   /** Overwrites all columns; rejects as `create`, with EG_NOT_FOUND, and with EG_IMPOSSIBLE for a cycle of parents. */
-  update(row: ResourceGroupRow): Promise<Written<ResourceGroupRow>>;
-  /** An unknown id is no error. Rejects with EG_CONFLICT while selectors or other groups refer to it. */
-  delete(id: number): Promise<void>;
+  update(row: ResourceGroupRow): Promise<Changed<ResourceGroupRow>>;
+  /** Answers the deleted group; null for an unknown id. Rejects with EG_CONFLICT while selectors or other groups refer to it. */
+  delete(id: number): Promise<ResourceGroupRow | null>;
 }
 
 /** `selectors` (contract §1.5, §7), with the engine's own additional columns where the table has them. */
@@ -32,9 +37,9 @@ export interface SelectorRepository {
   /** Rejects with EG_CONFLICT where there is no group at all, EG_IMPOSSIBLE for an unknown one or a column the table lacks. */
   create(selector: NewSelector): Promise<Written<SelectorRow>>;
   /** Every row equal to `current` becomes `update`; without one, `update` is created. */
-  update(current: SelectorRow, update: SelectorColumns): Promise<Written<SelectorRow>>;
+  update(current: SelectorRow, update: SelectorColumns): Promise<Changed<SelectorRow>>;
   /** Overwrites the first selector of its group, or creates it where the group has none (contract §1.4). */
-  replaceFirst(selector: SelectorColumns): Promise<Written<SelectorRow>>;
+  replaceFirst(selector: SelectorColumns): Promise<Changed<SelectorRow>>;
   /** Deletes every equal row; answers how many there were. */
   delete(selector: SelectorRow): Promise<number>;
 }
@@ -45,10 +50,10 @@ export interface GlobalPropertyRepository {
   get(name: string): Promise<GlobalPropertyRow | null>;
   /** Rejects with EG_CONFLICT where it exists. */
   create(property: GlobalProperty): Promise<void>;
-  /** Creates it where it does not exist. */
-  update(property: GlobalProperty): Promise<void>;
-  /** An unknown name is no error. */
-  delete(name: string): Promise<void>;
+  /** Creates it where it does not exist. Answers the property as it was; null: it was not there. */
+  update(property: GlobalProperty): Promise<GlobalPropertyRow | null>;
+  /** Answers the deleted property; null for an unknown name. */
+  delete(name: string): Promise<GlobalPropertyRow | null>;
 }
 
 /**

@@ -44,19 +44,21 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
       inTransaction(tables, async (trx) => {
         const all = await lockedGroups(trx);
         const { resourceGroupId, ...columns } = row;
-        const others = all.filter((group) => group.resourceGroupId !== resourceGroupId);
-        if (others.length === all.length) throw unknownGroup(resourceGroupId);
+        const before = all.find((group) => group.resourceGroupId === resourceGroupId);
+        if (before === undefined) throw unknownGroup(resourceGroupId);
+        const others = all.filter((group) => group !== before);
         refuseWhatCannotBe(columns, resourceGroupId, others);
         await requireMemoryLimit(trx, columns);
         await trx(GROUPS)
           .where(idEquals(trx, ID, resourceGroupId, dialect))
           .update(toRow(columns));
-        return written(trx, row, others);
+        return { ...(await written(trx, row, others)), before };
       }),
     delete: (id) =>
       inTransaction(tables, async (trx) => {
         const all = await lockedGroups(trx);
-        if (!all.some((group) => group.resourceGroupId === id)) return;
+        const before = all.find((group) => group.resourceGroupId === id);
+        if (before === undefined) return null;
         const children = all.filter((group) => group.parent === id).map((group) => JSON.stringify(group.name));
         const [count] = await trx('selectors')
           .where(idEquals(trx, ID, id, dialect))
@@ -73,6 +75,7 @@ export function resourceGroups(tables: ResourceGroupTables): ResourceGroupReposi
         await trx(GROUPS)
           .where(idEquals(trx, ID, id, dialect))
           .delete();
+        return before;
       }),
   };
 }

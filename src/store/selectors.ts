@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
 import { type SelectorColumns, type SelectorRow, type SelectorText, selectorTextColumns } from '../model/selector.ts';
-import type { SelectorRepository, Written } from './resourceGroupStore.ts';
+import type { Changed, SelectorRepository } from './resourceGroupStore.ts';
 import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 import type { Dialect } from './store.ts';
 
@@ -48,21 +48,28 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
     };
   };
 
+  const created = async (
+    trx: Knex,
+    selector: SelectorColumns,
+    columns: ReadonlySet<string>,
+  ): Promise<Changed<SelectorRow>> => ({ row: await insert(trx, selector, columns), warnings: [], before: null });
+
   /** Turns every row equal to `current` into `update`; creates `update` where there is none. */
   const replace = async (
     trx: Knex,
     current: SelectorRow,
     update: SelectorColumns,
     columns: ReadonlySet<string>,
-  ): Promise<Written<SelectorRow>> => {
+  ): Promise<Changed<SelectorRow>> => {
     const equal = equalTo(trx, current, columns);
     const rows: RawRow[] = equal === null ? [] : await locked(trx(SELECTORS).select('*').where(equal), dialect);
-    if (equal === null || rows.length === 0) return { row: await insert(trx, update, columns), warnings: [] };
+    const [first] = rows;
+    if (equal === null || first === undefined) return created(trx, update, columns);
     await trx(SELECTORS).where(equal).update(toRow(update, columns));
     const id = rows.length === 1 && rows[0]?.id != null ? Number(rows[0].id) : null;
     const warnings =
       rows.length === 1 ? [] : [`${rows.length} selectors were equal to current; all of them were changed.`];
-    return { row: { ...update, id }, warnings };
+    return { row: { ...update, id }, warnings, before: fromRow(first) };
   };
 
   return {
@@ -112,7 +119,7 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
           .where(idEquals(trx, GROUP, selector.resourceGroupId, dialect));
         const [first]: RawRow[] = await locked(ofGroup.orderBy('priority', 'desc').limit(1), dialect);
         if (first !== undefined) return replace(trx, fromRow(first), selector, columns);
-        return { row: await insert(trx, selector, columns), warnings: [] };
+        return created(trx, selector, columns);
       }),
     delete: (selector) =>
       inTransaction(tables, async (trx) => {

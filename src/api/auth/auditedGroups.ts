@@ -18,14 +18,12 @@ export function auditedGroups(store: ResourceGroupStore, request: FastifyRequest
         return told(written, `resource group ${written.row.resourceGroupId}`, null, written.row);
       },
       update: async (row) => {
-        const before = await groups.get(row.resourceGroupId);
         const written = await groups.update(row);
-        return told(written, `resource group ${row.resourceGroupId}`, before, written.row);
+        return told(written, `resource group ${row.resourceGroupId}`, written.before, written.row);
       },
       delete: async (id) => {
-        const before = await groups.get(id);
-        await groups.delete(id);
-        if (before !== null) told(null, `resource group ${id}`, before, null);
+        const before = await groups.delete(id);
+        return before === null ? null : told(before, `resource group ${id}`, before, null);
       },
     },
     selectors: {
@@ -36,12 +34,11 @@ export function auditedGroups(store: ResourceGroupStore, request: FastifyRequest
       },
       update: async (current, update) => {
         const written = await selectors.update(current, update);
-        return told(written, `selector of resource group ${current.resourceGroupId}`, current, written.row);
+        return told(written, `selector of resource group ${written.row.resourceGroupId}`, written.before, written.row);
       },
       replaceFirst: async (selector) => {
-        const [before = null] = await selectors.all(selector.resourceGroupId);
         const written = await selectors.replaceFirst(selector);
-        return told(written, `selector of resource group ${selector.resourceGroupId}`, before, written.row);
+        return told(written, `selector of resource group ${selector.resourceGroupId}`, written.before, written.row);
       },
       delete: async (selector) => {
         const rows = await selectors.delete(selector);
@@ -56,14 +53,12 @@ export function auditedGroups(store: ResourceGroupStore, request: FastifyRequest
         told(null, `global property ${property.name}`, null, property);
       },
       update: async (property) => {
-        const before = await properties.get(property.name);
-        await properties.update(property);
-        told(null, `global property ${property.name}`, before, property);
+        const before = await properties.update(property);
+        return told(before, `global property ${property.name}`, before, property);
       },
       delete: async (name) => {
-        const before = await properties.get(name);
-        await properties.delete(name);
-        if (before !== null) told(null, `global property ${name}`, before, null);
+        const before = await properties.delete(name);
+        return before === null ? null : told(before, `global property ${name}`, before, null);
       },
     },
   };

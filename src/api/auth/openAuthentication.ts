@@ -123,15 +123,16 @@ async function kubernetesAccess(settings: KubernetesSettings, { kubernetes, cloc
 }
 
 /**
- * Keys that all replicas share: the configured pair, else what the provider's client secret gives. Where Kubernetes alone
- * recognises callers nothing is shared, and a session ends with the process that began it.
+ * Keys that all replicas share: the configured pair, the configured secret, or what the provider's client secret gives.
+ * Where Kubernetes alone recognises callers and no secret is configured, a session ends with the process that began it.
  */
 function keySource(authentication: AuthenticationSettings['authentication']): KeySource {
   if (authentication?.form) {
     const { privateKeyRsa, publicKeyRsa } = authentication.form.selfSignKeyPair;
     return { privateKeyPath: privateKeyRsa, publicKeyPath: publicKeyRsa };
   }
-  return authentication?.oauth ? { secret: authentication.oauth.clientSecret } : null;
+  const secret = authentication?.session.secret ?? authentication?.oauth?.clientSecret ?? null;
+  return secret === null ? null : { secret };
 }
 
 function withoutPasswords(users: AuthenticationSettings['presetUsers']): AuthenticationSettings['presetUsers'] {

@@ -16,6 +16,12 @@ export const authentication = optionalSection(
           minimum: 60_000,
           maximum: 30 * 86_400_000,
         }),
+        secret: text({
+          description:
+            'Secret of at least 32 characters that signs sessions where `form` has no key pair, the same on all replicas. Unset, one is made of the client secret of `oauth`; with `kubernetes` alone each process has its own, and its sessions are not known to others.',
+          default: null,
+          secret: true,
+        }),
       },
       { description: 'Sessions of users who have logged in.' },
     ),
