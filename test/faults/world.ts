@@ -148,6 +148,9 @@ async function metricOf({ url }: GatewayProcess, name: string, label: string): P
   return sum;
 }
 
+/** Questions to the history at once: as many as its pool has connections. */
+const AT_ONCE = 10;
+
 async function missing(database: Jdbc, queries: readonly EndedQuery[], timeoutMs: number): Promise<number> {
   const store = await openStore({ ...database, runMigrations: false, logger: pino({ level: 'silent' }) });
   const deadline = performance.now() + timeoutMs;
@@ -155,9 +158,10 @@ async function missing(database: Jdbc, queries: readonly EndedQuery[], timeoutMs
   try {
     for (;;) {
       const absent: string[] = [];
-      for (let from = 0; from < ids.length; from += 100) {
-        const part = ids.slice(from, from + 100);
-        const found = await Promise.all(part.map((id) => store.history.get(id)));
+      for (let from = 0; from < ids.length; from += AT_ONCE) {
+        const part = ids.slice(from, from + AT_ONCE);
+        // A busy database that does not answer in time is asked again.
+        const found = await Promise.all(part.map((id) => store.history.get(id).catch(() => null)));
         absent.push(...part.filter((_id, index) => found[index] === null));
       }
       ids = absent;
