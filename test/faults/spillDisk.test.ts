@@ -69,7 +69,7 @@ describe.skipIf(!available)('the disk of the waiting history is full while the d
     expect(reasonsOf(failed)).toEqual([]);
     expect(repeated).toBe(0);
     await expect.poll(() => world.metric('engine_gateway_history_depth'), { timeout: 60_000 }).toBe(0);
-    const missing = await world.missingInHistory(queries, 0);
+    const missing = await world.missingInHistory(queries, 10_000);
     expect(missing).toBe(await lost());
     expect(missing).toBeLessThan(queries.length);
 
