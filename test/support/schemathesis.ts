@@ -29,13 +29,14 @@ export function runSchemathesis(
   options: { readonly seconds: number; readonly seed: number; readonly basic?: string },
 ): Promise<SchemathesisRun> {
   const args = [
-    ...['--config-file', 'test/contract/schemathesis.toml', 'run', `${url}/openapi.json`],
+    ...['--config-file', resolve('test/contract/schemathesis.toml'), 'run', `${url}/openapi.json`],
     ...['--max-time', String(options.seconds), '--seed', String(options.seed), '--request-timeout', '15'],
     // One worker: CPython 3.11 confuses the recursion depths of threads that compile at once.
     ...['--workers', '1', '--continue-on-failure', '--warnings', 'off', '--no-color'],
     ...(options.basic === undefined ? [] : ['--auth', options.basic]),
   ];
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  // It keeps notes of its findings in the working directory.
+  const child = spawn(program, args, { cwd: resolve('.cache/schemathesis'), stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
