@@ -1,7 +1,12 @@
 /**
- * Two real Trino servers behind two replicas of the gateway that share a PostgreSQL database; a front alternates the
- * replicas at each request. Trino's own clients must see no difference to a direct connection.
+ * Two real Trino servers, which spool into an object store, behind two replicas of the gateway that share a PostgreSQL
+ * database; a front alternates the replicas at each request. Trino's own clients must see no difference to a direct
+ * connection. The Python client asks for spooled results: the servers share the secret of the segments' identifiers, so
+ * that either of them can answer for the other's.
  */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { UserCheck } from '../../src/gateway/health/healthCheck.ts';
@@ -11,9 +16,12 @@ import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts'
 import { openChecks } from '../support/healthChecks.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
+import { follow, type QueryResults, runQuery, submit } from '../support/statementClient.ts';
+import { fetchAll, peakMegabytes } from './bigResult.ts';
 import { type ClientOutcome, type EngineClient, engineClients } from './clients.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
+import { type ObjectStore, startObjectStore } from './objectStore.ts';
 import { BIG_ROWS, longQuery, queries, slowQuery } from './queries.ts';
 import { type ListedQuery, listQueries, suffixOf } from './trinoQueries.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
@@ -32,16 +40,22 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
   let distribution: Distribution;
   let database: TestServer;
   let history: pg.Client;
+  let store: ObjectStore;
   let trinos: readonly TrinoServer[] = [];
   let gateways: readonly GatewayProcess[] = [];
   let front: Front;
+  /** Replicas with `routing.prefixSticky` that share no database, and a front of their own. */
+  let keyed: readonly GatewayProcess[] = [];
+  let keyedFront: Front;
+  let folder: string;
   const alive = () => trinos.filter((trino) => !stopped.has(trino.name));
   const stopped = new Set<string>();
 
   beforeAll(async () => {
     distribution = await installDistribution();
+    store = await startObjectStore(distribution);
     [trinos, database] = await Promise.all([
-      Promise.all(['trino-a', 'trino-b'].map((name) => startTrino(name, distribution))),
+      Promise.all(['trino-a', 'trino-b'].map((name) => startTrino(name, distribution, store.files, store.settings))),
       startPostgresql(),
     ]);
     const dataStore = await database.createDatabase();
@@ -52,29 +66,40 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     const config = {
       protocol: { productName: 'Trino' },
       resources: { source: 'database' },
-      dataStore,
       monitor: { taskDelay: '1s', timeout: '10s' },
     };
-    gateways = await Promise.all([startGateway(config), startGateway(config)]);
-    for (const { name, url } of trinos) {
-      const body = JSON.stringify({ name, proxyTo: url, active: true, routingGroup: 'adhoc' });
-      const headers = { 'Content-Type': 'application/json' };
-      const response = await fetch(`${gateways[0]?.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
-      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining(name)]);
-    }
-    for (const gateway of gateways) {
+    folder = await mkdtemp(join(tmpdir(), 'keyed-'));
+    const ownStore = (name: string) => ({ jdbcUrl: `jdbc:sqlite:${join(folder, `${name}.db`)}` });
+    const routing = { prefixSticky: true, explainHeader: true };
+    [gateways, keyed] = await Promise.all([
+      Promise.all([1, 2].map(() => startGateway({ ...config, dataStore }))),
+      Promise.all(['one', 'two'].map((name) => startGateway({ ...config, routing, dataStore: ownStore(name) }))),
+    ]);
+    for (const { url } of [...gateways.slice(0, 1), ...keyed]) await addClusters(url);
+    for (const gateway of [...gateways, ...keyed]) {
       const bothHealthy = async () => expect(await healthyClusters(gateway.url)).toEqual(['trino-a', 'trino-b']);
       await vi.waitFor(bothHealthy, { timeout: 30_000, interval: 100 });
     }
     front = await startFront(gateways.map((gateway) => gateway.url));
+    keyedFront = await startFront(keyed.map((gateway) => gateway.url));
   }, 540_000);
 
   afterAll(async () => {
-    await front?.close();
-    await Promise.all(gateways.map((gateway) => gateway.stop()));
+    await Promise.all([front?.close(), keyedFront?.close()]);
+    await Promise.all([...gateways, ...keyed].map((gateway) => gateway.stop()));
     await history?.end();
-    await Promise.all([...trinos.map((trino) => trino.kill()), database?.dispose()]);
+    await Promise.all([...trinos.map((trino) => trino.kill()), database?.dispose(), store?.stop()]);
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
+
+  async function addClusters(gateway: string): Promise<void> {
+    for (const { name, url } of trinos) {
+      const body = JSON.stringify({ name, proxyTo: url, active: true, routingGroup: 'adhoc' });
+      const headers = { 'Content-Type': 'application/json' };
+      const response = await fetch(`${gateway}/gateway/backend/modify/add`, { method: 'POST', headers, body });
+      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining(name)]);
+    }
+  }
 
   async function healthyClusters(url: string): Promise<readonly string[]> {
     const names = ['trino-a', 'trino-b'];
@@ -171,6 +196,92 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     await expect.poll(recorded, { timeout: 10_000 }).toEqual(mine.map((query) => query.server.url));
   });
 
+  test('kill_query ends the query it names, whichever server runs it', async () => {
+    const client = { productName: 'Trino', user: 'suite' };
+    const [victimSql] = queries.filter(({ kind }) => kind === 'cancelled').map(({ sql }) => sql) as [string];
+    const ways = [
+      (id: string) => [`CALL system.runtime.kill_query(query_id => '${id}', message => 'enough')`, {}] as const,
+      (id: string) => [`EXECUTE IMMEDIATE 'CALL system.runtime.kill_query(''${id}'', ''enough'')'`, {}] as const,
+      (id: string) => {
+        const text = encodeURIComponent(`CALL system.runtime.kill_query('${id}', 'enough')`);
+        return ['EXECUTE killer', { 'X-Trino-Prepared-Statement': `killer=${text}` }] as const;
+      },
+    ];
+    const rest = async (page: QueryResults): Promise<QueryResults> =>
+      page.nextUri === undefined ? page : rest(await follow(page.nextUri, client));
+    const onSameServer: boolean[] = [];
+    for (const way of [...ways, ...ways]) {
+      const victim = await submit(front.url, victimSql, client);
+      const [last] = await Promise.all([
+        rest(victim),
+        (async () => {
+          const isRunning = async () => (await allQueries()).get(victim.id)?.state === 'RUNNING';
+          await expect.poll(isRunning, { timeout: 60_000, interval: 50 }).toBe(true);
+          const [sql, headers] = way(victim.id);
+          const killer = await runQuery(front.url, sql, { ...client, headers });
+          expect(killer.error?.message, sql).toBeUndefined();
+          onSameServer.push(suffixOf(killer.id) === suffixOf(victim.id));
+        })(),
+      ]);
+      expect(last.error).toMatchObject({ errorName: 'ADMINISTRATIVELY_KILLED' });
+      expect(last.error?.message).toContain('enough');
+    }
+    expect(onSameServer).toEqual(onSameServer.map(() => true));
+  });
+
+  test('by the URL alone: results, spooled ones too, through replicas that know nothing of each other', async () => {
+    const [, , python] = engineClients(distribution) as [EngineClient, EngineClient, EngineClient];
+    const spooled = { sql: 'SELECT * FROM tpch.tiny.lineitem' };
+    const some = [...queries.filter(({ kind }) => kind === undefined).slice(-4), spooled, spooled];
+    const direct = await python.run(trinos[0]?.url ?? '', some, 2);
+    const seen = (outcomes: readonly ClientOutcome[]) => outcomes.map((outcome) => ({ ...outcome, queryId: null }));
+    // Without keys any server answers for the segments of both.
+    for (const { url } of [keyedFront, front]) expect(seen(await python.run(url, some, 2)), url).toEqual(seen(direct));
+    expect(direct.map(({ error }) => error)).toEqual(direct.map(() => null));
+
+    // What that client has done, looked at: each segment is asked of the server of its query, and can be given back.
+    const client = { productName: 'Trino', headers: { 'X-Trino-Query-Data-Encoding': 'json' } };
+    for (const gateway of keyed) {
+      let page = await submit(gateway.url, spooled.sql, client);
+      const key = new URL(page.nextUri ?? '').pathname.split('/')[1];
+      const segments: { readonly uri: string; readonly ackUri: string }[] = [];
+      while (page.nextUri !== undefined) {
+        expect(new URL(page.nextUri).pathname).toMatch(new RegExp(`^/${key}/v1/statement/`));
+        page = await follow(page.nextUri.replace(gateway.url, keyedFront.url), client);
+        const data = page.data as unknown as { readonly segments?: typeof segments } | undefined;
+        segments.push(...(data?.segments ?? []).filter(({ uri }) => uri !== undefined));
+      }
+      const owner = (await allQueries()).get(page.id)?.server.name;
+      expect(segments.length).toBeGreaterThan(0);
+      for (const { uri, ackUri } of segments) {
+        for (const asked of [uri, ackUri]) {
+          expect(new URL(asked).pathname).toMatch(new RegExp(`^/${key}/v1/spooled/`));
+          const answer = await fetch(asked);
+          await answer.arrayBuffer();
+          expect([answer.status, answer.headers.get('X-Trino-Routing-Decision')]).toEqual([
+            200,
+            `cluster=${owner}; group=adhoc; by=prefix`,
+          ]);
+        }
+      }
+    }
+    expect(await store.keys()).toEqual([]);
+  });
+
+  test('a gigabyte of results passes through a replica that stays below 300 MB', async () => {
+    const [gateway] = keyed as [GatewayProcess];
+    const sql = "SELECT lpad(CAST(sequential_number AS varchar), 100000, 'abcdefghij') FROM TABLE(sequence(1, 10500))";
+    const started = performance.now();
+    const { bytes, answers, state } = await fetchAll(gateway.url, sql);
+    const seconds = (performance.now() - started) / 1000;
+    const peak = await peakMegabytes(gateway.pid);
+    const fetched = `${(bytes / 1e9).toFixed(2)} GB in ${answers} answers and ${seconds.toFixed(0)} s`;
+    console.log(`${fetched}; largest resident memory of the gateway: ${peak.toFixed(0)} MB`);
+    expect(state).toBe('FINISHED');
+    expect(bytes).toBeGreaterThan(1e9);
+    expect(peak).toBeLessThan(300);
+  });
+
   test('a stopped server fails only the queries that ran on it', async () => {
     const [lost] = trinos.slice(1) as [TrinoServer];
     const [, jdbc, python] = engineClients(distribution) as [EngineClient, EngineClient, EngineClient];
@@ -186,7 +297,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     const runs = Promise.all([jdbc.run(front.url, work(9), 3, count), python.run(front.url, work(6), 2, count)]);
     const running = async () =>
       (await listQueries(lost)).filter((query) => query.state === 'RUNNING' && !before.has(query.queryId)).length;
-    await expect.poll(async () => finished > 0 && (await running()) > 0, { timeout: 120_000, interval: 50 }).toBe(true);
+    await expect.poll(async () => finished > 0 && (await running()) > 0, { timeout: 300_000, interval: 50 }).toBe(true);
     stopped.add(lost.name);
     await lost.kill();
 

@@ -14,7 +14,9 @@ export const TRINO_VERSION = '476';
 /** Least Java that this Trino runs on. */
 const JAVA_VERSION = 24;
 const PYTHON_CLIENT = 'trino==0.340.0';
-const plugins = ['tpch', 'memory', 'resource-group-managers'];
+/** An object store for the spooled protocol: the engine spools to nothing else. */
+const OBJECT_STORE = 'moto[s3,server]==5.2.5';
+const plugins = ['tpch', 'memory', 'resource-group-managers', 'spooling-filesystem'];
 
 const cache = resolve(import.meta.dirname, '../../.cache');
 
@@ -26,7 +28,7 @@ export interface Distribution {
   readonly server: string;
   readonly cli: string;
   readonly jdbc: string;
-  /** Program `python` that has the client installed. */
+  /** Program `python` that has the client and the object store installed. */
   readonly python: string;
 }
 
@@ -138,10 +140,10 @@ async function installServer(): Promise<string> {
 async function installPython(): Promise<string> {
   const folder = join(cache, `python-${PYTHON_CLIENT}`);
   const python = join(folder, 'bin/python');
-  if (!(await works(python, ['-c', 'import trino']))) {
+  if (!(await works(python, ['-c', 'import trino, moto.server']))) {
     await rm(folder, { recursive: true, force: true });
     await run('python3', ['-m', 'venv', folder]);
-    await run(python, ['-m', 'pip', 'install', '--quiet', PYTHON_CLIENT], { timeout: 10 * 60_000 });
+    await run(python, ['-m', 'pip', 'install', '--quiet', PYTHON_CLIENT, OBJECT_STORE], { timeout: 10 * 60_000 });
   }
   return python;
 }

@@ -39,7 +39,7 @@ export const queries: readonly SuiteQuery[] = [
 ];
 
 /** Takes a few seconds and streams its rows all the while: for the run in which an engine is stopped. */
-export const longQuery = 'SELECT orderkey, comment FROM tpch.sf1.orders WHERE orderkey < 1200000';
+export const longQuery = 'SELECT orderkey, comment FROM tpch.sf1.orders WHERE orderkey < 480000';
 
 /** Rows that the big query has at least. */
 export const BIG_ROWS = 100_000;

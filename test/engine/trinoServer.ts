@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from '../support/serverProcess.ts';
 import type { Distribution } from './distribution.ts';
 
 /** A real Trino server of one node. */
@@ -16,23 +16,16 @@ export interface TrinoServer {
 
 const START_MILLIS = 240_000;
 
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no free port');
-  return address.port;
-}
-
 /**
  * Starts a server with the catalogs tpch and memory on a free port of 127.0.0.1; ready when it resolves.
  * @param files more files of its `etc` folder, by name
+ * @param settings more lines of its `config.properties`
  */
 export async function startTrino(
   name: string,
   { java, server }: Pick<Distribution, 'java' | 'server'>,
   files: Readonly<Record<string, string>> = {},
+  settings: Readonly<Record<string, string>> = {},
 ): Promise<TrinoServer> {
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), `trino-${name}-`));
@@ -51,6 +44,7 @@ export async function startTrino(
     'query.max-history': 1000,
     'query.max-memory': '400MB',
     'query.max-memory-per-node': '300MB',
+    ...settings,
   };
   const lines = Object.entries(config).map(([key, value]) => `${key}=${value}\n`);
   await writeFile(join(folder, 'etc/config.properties'), lines.join(''));
