@@ -42,6 +42,12 @@ export class AnswerWatch {
 
   data(chunk: Buffer): void {
     if (this.#decided) return;
+    // Nearly always it stands in the first piece: nothing has to be kept then.
+    if (this.#size === 0 && this.#encoding === '' && standsIn(chunk)) {
+      this.#decided = true;
+      this.#running.seen(this.#queryId, this.#cluster);
+      return;
+    }
     this.#head.push(chunk);
     this.#size += chunk.length;
     if (this.#size >= HEAD_BYTES) this.#decide();
@@ -67,11 +73,15 @@ export class AnswerWatch {
 
   #goesOn(bytes: Buffer): boolean {
     if (this.#encoding === '' || this.#encoding === 'identity') {
-      return bytes.subarray(0, HEAD_BYTES).includes(NEXT, 0, 'latin1');
+      return standsIn(bytes);
     }
     // A compressed answer of this size has rows, and the last one has none.
     if (bytes.length >= HEAD_BYTES) return true;
     const decoded = decodeStart(bytes, this.#encoding);
-    return decoded === null || decoded.subarray(0, HEAD_BYTES).includes(NEXT, 0, 'latin1');
+    return decoded === null || standsIn(decoded);
   }
+}
+
+function standsIn(head: Buffer): boolean {
+  return head.subarray(0, HEAD_BYTES).includes(NEXT, 0, 'latin1');
 }

@@ -69,8 +69,11 @@ export class RunningQueries {
     await this.#write(true);
   }
 
-  /** A query was answered, and its client will ask again. */
-  seen(queryId: string, cluster: string): void {
+  /**
+   * A query was answered, and its client will ask again.
+   * @param isNew whether this is the answer to its submission: it began now
+   */
+  seen(queryId: string, cluster: string, isNew = false): void {
     const now = this.#dependencies.clock.now();
     const known = this.#running.get(queryId);
     if (known !== undefined) {
@@ -82,7 +85,12 @@ export class RunningQueries {
       if (oldest !== undefined) this.#running.delete(oldest);
     }
     this.#ended.delete(queryId);
-    this.#running.set(queryId, { cluster, started: startOf(queryId) ?? now, lastSeen: now, stored: null });
+    this.#running.set(queryId, {
+      cluster,
+      started: isNew ? now : (startOf(queryId) ?? now),
+      lastSeen: now,
+      stored: null,
+    });
   }
 
   /** A query is over. */

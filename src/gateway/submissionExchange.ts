@@ -197,7 +197,7 @@ export class SubmissionExchange extends Exchange {
         this.#context.headers.clientOf(this.request),
       );
     }
-    if (!held.ended || namesNext(text)) this.#context.runningQueries?.seen(found.id, cluster.name);
+    if (!held.ended || namesNext(text)) this.#context.runningQueries?.seen(found.id, cluster.name, true);
     const stored = this.#context.stickiness.learn(found.id, { cluster: cluster.name, baseUrl: cluster.proxyTo });
     if (stored === null) {
       this.release();

@@ -177,6 +177,9 @@ test('the OpenAPI document describes every path with all its answers', async () 
   expect(Object.keys(document.paths).sort()).toMatchInlineSnapshot(`
     [
       "/",
+      "/api/clusters",
+      "/api/clusters/{name}/active",
+      "/api/clusters/{name}/drain",
       "/api/public/backends",
       "/api/public/backends/{name}",
       "/api/public/backends/{name}/state",
