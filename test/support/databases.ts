@@ -12,20 +12,29 @@ export interface TestDatabase {
   dispose(): Promise<void>;
 }
 
-/** SQLite always; the servers where they are installed (all of them with CI=true). */
-export const databases: readonly { name: Dialect; available: () => boolean; start: () => Promise<TestDatabase> }[] = [
-  {
-    name: 'sqlite',
-    available: () => true,
-    start: async () => {
-      const directory = mkdtempSync(path.join(tmpdir(), 'eg-sqlite-'));
-      let count = 0;
-      return {
-        create: async () => ({ jdbcUrl: `jdbc:sqlite:${path.join(directory, `${++count}.db`)}` }),
-        dispose: async () => rmSync(directory, { recursive: true, force: true }),
-      };
-    },
+interface DatabaseFamily {
+  readonly name: Dialect;
+  readonly available: () => boolean;
+  readonly start: () => Promise<TestDatabase>;
+}
+
+/** Databases in files of a folder of their own. */
+export const sqlite: DatabaseFamily = {
+  name: 'sqlite',
+  available: () => true,
+  start: async () => {
+    const directory = mkdtempSync(path.join(tmpdir(), 'eg-sqlite-'));
+    let count = 0;
+    return {
+      create: async () => ({ jdbcUrl: `jdbc:sqlite:${path.join(directory, `${++count}.db`)}` }),
+      dispose: async () => rmSync(directory, { recursive: true, force: true }),
+    };
   },
+};
+
+/** SQLite always; the servers where they are installed (all of them with CI=true). */
+export const databases: readonly DatabaseFamily[] = [
+  sqlite,
   {
     name: 'mysql',
     available: hasMariadb,
