@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority } from '../../support/certificates.ts';
 import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { http2Client } from '../../support/http2Client.ts';
+import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 
 const run = promisify(execFile);
 const curl = spawnSync('curl', ['--version']).stdout?.toString() ?? '';
@@ -147,5 +149,41 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
     expect(await stop()).toBe(0);
     gateway = null;
     expect(await goaway).toBe(0);
+  });
+
+  test('sessions live in Secure cookies, which no cluster sees', async () => {
+    const engine = await startSimulatedEngine({ name: 'a', record: true });
+    const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
+    const { httpsUrl } = await start({
+      ...config({}),
+      authentication: { defaultType: 'form', form: { selfSignKeyPair: { privateKeyRsa, publicKeyRsa } } },
+      authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
+      presetUsers: { root: { password: 'pass', privileges: 'ADMIN_USER_API' } },
+    });
+    const client = await http2Client(httpsUrl, { ca: authority.cert });
+    const json = { 'content-type': 'application/json' };
+    const login = await client.send(
+      { ':method': 'POST', ':path': '/login', ...json },
+      JSON.stringify({ username: 'root', password: 'pass' }),
+    );
+    const lines = login.headers['set-cookie'] ?? [];
+    expect(lines.map((line) => [line.split('=')[0], line.includes('; Secure')])).toEqual([
+      ['__Host-Engine-Gateway-Session', true],
+      ['__Host-Engine-Gateway-CSRF', true],
+    ]);
+    const cookie = lines.map((line) => line.split(';')[0]).join('; ');
+    const token = /CSRF=([^;]+)/.exec(cookie)?.[1] ?? '';
+    const add = { ':method': 'POST', ':path': '/gateway/backend/modify/add', ...json, cookie, origin: httpsUrl };
+    const body = JSON.stringify({ name: 'tls', proxyTo: engine.url, active: true, routingGroup: 'adhoc' });
+    const forged = await client.send(add, body);
+    expect([forged.status, forged.text]).toEqual([403, expect.stringContaining('X-Engine-Gateway-CSRF')]);
+    const added = await client.send({ ...add, 'x-engine-gateway-csrf': token }, body);
+    expect(added.status).toBe(200);
+    await expect.poll(async () => (await client.send({ ':path': '/readyz' })).status, { timeout: 10_000 }).toBe(200);
+    await client.send({ ':method': 'POST', ':path': '/v1/statement', cookie: `${cookie}; mine=1` }, 'SELECT 1');
+    const [submitted] = engine.requests.filter(({ method }) => method === 'POST');
+    expect(submitted?.headers.cookie).toBe('mine=1');
+    await client.close();
+    await engine.close();
   });
 });
