@@ -69,6 +69,8 @@ async function measure(family: (typeof databases)[number], rows: number): Promis
     await knex.raw(family.name === 'mysql' ? 'analyze table query_history' : 'vacuum analyze query_history');
     await knex.destroy();
     await questions(store, now, rows);
+    await plan(store, 'first page', () => store.history.find({}, { offset: 0, limit: 25 }));
+    await plan(store, 'first page of a user', () => store.history.find({ user: 'user7' }, { offset: 0, limit: 25 }));
     await store.close();
   } finally {
     await server.dispose();
@@ -116,6 +118,22 @@ async function questions(store: KnexStore, now: number, rows: number): Promise<v
     } catch (error) {
       console.log(`  ${name}: ${error instanceof Error ? error.message : String(error)}`);
     }
+  }
+}
+
+/** Prints how the database answers what is asked of the history: by which index, and over how many rows. */
+async function plan(store: KnexStore, what: string, ask: () => Promise<unknown>): Promise<void> {
+  const { knex } = store.database;
+  const asked: { readonly sql: string; readonly bindings: readonly string[] }[] = [];
+  const note = (query: (typeof asked)[number]) => void asked.push(query);
+  knex.on('query', note);
+  await ask();
+  knex.off('query', note);
+  for (const { sql, bindings } of asked.filter((query) => query.sql.startsWith('select'))) {
+    const answer = await knex.raw(`explain ${sql.replaceAll(/\$\d+/g, '?')}`, bindings);
+    const rows: readonly object[] = store.dialect === 'mysql' ? answer[0] : answer.rows;
+    console.log(`  plan of the ${what}:`);
+    for (const row of rows) console.log(`    ${Object.values(row).join(' ')}`);
   }
 }
 

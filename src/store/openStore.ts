@@ -45,7 +45,8 @@ export class KnexStore implements Store {
   readonly leader: KnexLeaderRepository;
   readonly queryCounts: QueryCounts;
   readonly exactMatchSelectors: ExactMatchSelectorRepository;
-  private readonly database: Database;
+  /** Its connections; for measurements, which ask the database how it answers. */
+  readonly database: Database;
   private readonly openOther: ((name: string) => Database) | null;
 
   /** @param openOther opens another database of the same server; null where there are no others (SQLite) */

@@ -12,7 +12,7 @@ export interface WaitingStoreOptions extends StoreOptions {
 }
 
 /** The parts of the store that other modules use. */
-export type GatewayStore = Pick<KnexStore, keyof KnexStore>;
+export type GatewayStore = Pick<KnexStore, Exclude<keyof KnexStore, 'database'>>;
 
 /**
  * Opens the gateway's database, also while it is away: the gateway then starts without it (design.md, fixed point 6),

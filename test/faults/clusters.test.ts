@@ -33,6 +33,11 @@ describe.skipIf(!hasPostgresql())('a cluster misbehaves in the middle of a load'
     load = startLoad({ bases: world.bases, group: 'adhoc', ...options });
     await load.progress(100);
   };
+  /** Waits until several queries run on a cluster at once. */
+  const runningOn = async (cluster: { gave(id: string): boolean }) =>
+    await expect
+      .poll(() => [...load.running.keys()].filter((id) => cluster.gave(id)).length, { timeout: 30_000 })
+      .toBeGreaterThan(3);
   const startAgain = async (name: string) => {
     await world.cluster(name).start();
     await world.seen(name, 'HEALTHY');
@@ -61,7 +66,7 @@ describe.skipIf(!hasPostgresql())('a cluster misbehaves in the middle of a load'
   test('killed with running queries: only those fail, and are told so in the protocol within 15 s', async () => {
     await begin({ slowShare: 0.6, slowSeconds: 2 });
     const victim = world.cluster('a');
-    await expect.poll(() => [...load.running.keys()].filter((id) => victim.gave(id)).length).toBeGreaterThan(3);
+    await runningOn(victim);
     const killedAt = performance.now();
     await victim.kill();
     const lost = [...load.running.keys()].filter((id) => victim.gave(id));
@@ -83,7 +88,7 @@ describe.skipIf(!hasPostgresql())('a cluster misbehaves in the middle of a load'
   test('killed and back at once: its queries are told as lost, no other one fails', async () => {
     await begin({ slowShare: 0.6, slowSeconds: 2 });
     const victim = world.cluster('b');
-    await expect.poll(() => [...load.running.keys()].filter((id) => victim.gave(id)).length).toBeGreaterThan(3);
+    await runningOn(victim);
     const killedAt = performance.now();
     const before = victim.suffixes.at(-1) as string;
     await victim.kill();
