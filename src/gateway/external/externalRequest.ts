@@ -1,5 +1,6 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
+import { parametersOf } from '../../rules/requestParameters.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { withoutCookies } from '../ownCookies.ts';
 
@@ -69,7 +70,7 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
     remoteAddr: request.remoteAddr,
     // The name is not looked up: a resolver that hangs would hold up queries.
     remoteHost: request.remoteAddr,
-    parameterMap: parameterMap(request),
+    parameterMap: Object.fromEntries(parametersOf(request)),
     ...(request.user === null
       ? {}
       : {
@@ -83,19 +84,6 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
       : { [capital(names.queryPropertiesObject)]: properties(request.queryProperties) }),
   };
   return { body: JSON.stringify(body), headers: lines };
-}
-
-/** Parameters of the query string, then of a form body: name to values (Servlet 6, 3.1). */
-function parameterMap(request: RuleRequest): Record<string, string[]> {
-  const parameters = new Map<string, string[]>();
-  for (const text of [request.query, request.formBody]) {
-    for (const [name, value] of new URLSearchParams(text ?? '')) {
-      const values = parameters.get(name);
-      if (values === undefined) parameters.set(name, [value]);
-      else values.push(value);
-    }
-  }
-  return Object.fromEntries(parameters);
 }
 
 /** The query as contract.md §4 writes it. */

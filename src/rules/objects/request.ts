@@ -1,6 +1,7 @@
 import type { RuleRequest } from '../decision.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { long, MethodTable } from '../library/methodTable.ts';
+import { parametersOf } from '../requestParameters.ts';
 import { JavaArray, JavaIterator, JavaMap } from '../values/collections.ts';
 import { JavaBuilder, JavaObject, type Value } from '../values/value.ts';
 
@@ -51,19 +52,10 @@ export class RequestObject extends JavaObject {
     return found;
   }
 
-  /** Parameters of the query string, then of a form body (Servlet 6, 3.1). */
+  /** Made at the first use: most rules ask for none. */
   get parameters(): Map<string, string[]> {
-    if (this.#parameters !== null) return this.#parameters;
-    const parameters = new Map<string, string[]>();
-    for (const text of [this.request.query, this.request.formBody]) {
-      for (const [name, value] of new URLSearchParams(text ?? '')) {
-        const values = parameters.get(name);
-        if (values === undefined) parameters.set(name, [value]);
-        else values.push(value);
-      }
-    }
-    this.#parameters = parameters;
-    return parameters;
+    this.#parameters ??= parametersOf(this.request);
+    return this.#parameters;
   }
 }
 
