@@ -109,6 +109,44 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     expect(lists).toHaveLength(1);
   });
 
+  test('an answer to a write that comes after the object is gone does not bring it back', async () => {
+    const { informer, api } = await start();
+    await informer.whenSynced();
+    const key = { kind: 'EngineCluster', namespace: rig.namespace, name: 'a' } as const;
+    const name = `${rig.namespace}/a`;
+    for (const deletedBy of ['another', 'us']) {
+      await rig.apply('kubectl', clusterManifest('a'));
+      await until(() => expect(informer.get(name)).not.toBeNull());
+      const { resourceVersion, uid } = (await api.get(key)).metadata;
+      const metadata = { resourceVersion, annotations: { note: deletedBy } };
+      const written = await api.merge(key, { metadata }, 'test');
+      await api.delete(key, { uid });
+      if (deletedBy === 'us') informer.forget(written);
+      informer.remember(written);
+      await until(() => expect(informer.get(name)).toBeNull());
+      // By now the watch has told of the deletion and of this one.
+      await rig.apply('kubectl', clusterManifest(`after-${deletedBy}`));
+      await until(() => expect(informer.get(`${rig.namespace}/after-${deletedBy}`)).not.toBeNull());
+      informer.remember(written);
+      expect(names(informer)).not.toContain('a');
+    }
+  });
+
+  test('what was written is known before the watch tells it', async () => {
+    const { informer } = await start();
+    await informer.whenSynced();
+    proxy.stall();
+    const config = loadKubeConfig(rig.kubeconfig);
+    configs.push(config);
+    const direct = new KubeApi(config, 3_000);
+    const written = await direct.create('EngineCluster', rig.namespace, clusterManifest('a'), 'test');
+    informer.remember(written);
+    expect(names(informer)).toEqual(['a']);
+    proxy.resume();
+    await direct.delete({ kind: 'EngineCluster', namespace: rig.namespace, name: 'a' }, written.metadata);
+    await until(() => expect(names(informer)).toEqual([]));
+  });
+
   test('a server that refuses: unavailable with its reason, what is known stays, tries do not become a storm', async () => {
     await rig.apply('kubectl', clusterManifest('a'));
     const { informer } = await start();

@@ -104,8 +104,14 @@ export class Informer {
     await new Promise<void>((resolve) => this.#onSynced.push(resolve));
   }
 
-  /** Takes over an object that we wrote ourselves, unless something newer is known. */
+  /**
+   * Takes over an object that we wrote ourselves, unless something newer is known. The answer to a write may come after
+   * the watch has told that the object is gone: one that is not held, and not newer than what the watch has told, was
+   * deleted since, and no event would ever take it away again.
+   */
   remember(object: KubeObject): void {
+    const told = this.#version !== '' && !isNewer(object.metadata.resourceVersion, this.#version);
+    if (told && !this.#objects.has(nameOf(object))) return;
     this.#take(object);
   }
 
