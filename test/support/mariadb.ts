@@ -20,7 +20,8 @@ export async function startMariadb(): Promise<TestServer> {
   if (user !== null) chownSync(directory, user.uid, user.gid);
   const data = path.join(directory, 'data');
   const socket = path.join(directory, 's');
-  const common = ['--no-defaults', `--datadir=${data}`];
+  // In a folder that is shared, each server removes the temporary tables of all others when it starts.
+  const common = ['--no-defaults', `--datadir=${data}`, `--tmpdir=${directory}`];
   runProgram(
     path.join(installer ?? '', 'mariadb-install-db'),
     [...common, '--auth-root-authentication-method=normal', '--skip-test-db'],
