@@ -1,0 +1,94 @@
+import type { ServerResponse } from 'node:http';
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import type { ProductNames } from '../../model/names.ts';
+import { type Refusal, renderRefusal } from '../../routing/refusal.ts';
+import { codeOf } from '../clusterError.ts';
+import type { DataPlaneSettings, ProxiedRequest } from '../dataPlaneContext.ts';
+import type { DataPlaneMetrics } from '../dataPlaneMetrics.ts';
+import { durationText } from '../durationText.ts';
+import type { RequestHeaders } from '../requestHeaders.ts';
+
+/** What the answers of the gateway itself are made of. */
+export interface OwnAnswersParts {
+  readonly names: ProductNames;
+  readonly headers: RequestHeaders;
+  readonly metrics: DataPlaneMetrics;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly settings: () => DataPlaneSettings;
+}
+
+/** Answers to proxied requests that the gateway gives itself, and the note of each request's end. */
+export class OwnAnswers {
+  readonly #parts: OwnAnswersParts;
+  #refusals = 0;
+
+  constructor(parts: OwnAnswersParts) {
+    this.#parts = parts;
+  }
+
+  /** Answers with a refusal. */
+  refuse(proxied: ProxiedRequest, refusal: Refusal): void {
+    const { metrics, headers, settings, logger } = this.#parts;
+    metrics.refusal(refusal.reason);
+    proxied.trace?.failed(refusal.reason);
+    const client = headers.clientOf(proxied.request);
+    const rendered = renderRefusal(refusal, {
+      statementPath: proxied.statementPath,
+      statementErrors: settings().statementErrors,
+      baseUrl: `${client.scheme}://${client.host}:${client.port}`,
+      fallbackId: this.#refusalId(),
+    });
+    logger.debug(
+      { reason: refusal.reason, path: proxied.target.path, method: proxied.method, status: rendered.status },
+      refusal.message,
+    );
+    this.answer(proxied, rendered.status, rendered.headers, rendered.body);
+  }
+
+  /** Answers 502 as text (contract.md §2). */
+  failure(proxied: ProxiedRequest, error: Error, answered: boolean): void {
+    const { names, logger, settings } = this.#parts;
+    const remote = `remote ${names.product} server`;
+    const message =
+      codeOf(error) === 'UND_ERR_HEADERS_TIMEOUT'
+        ? `Request to ${remote} timed out after ${durationText(settings().asyncTimeout)}`
+        : answered
+          ? `Failed reading response from ${remote}`
+          : `Request to ${remote} failed`;
+    logger.warn({ path: proxied.target.path, method: proxied.method, err: error }, message);
+    this.answer(proxied, 502, ['content-type', 'text/plain; charset=utf-8'], message);
+  }
+
+  /** Answers, and counts a request that ends without an exchange; those with one are counted by it. */
+  answer(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void {
+    const { response } = proxied;
+    response.once('close', () => this.noteEnd(proxied, response.statusCode, 0));
+    answer(response, status, headers, body);
+  }
+
+  /** `DataPlaneContext.noteEnd` */
+  noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number): void {
+    if (proxied.ended) return;
+    proxied.ended = true;
+    proxied.trace?.end(status, clusterStatus);
+    const { clock, metrics } = this.#parts;
+    const seconds = (clock.monotonic() - proxied.startedAt) / 1000;
+    metrics.request(proxied.kind, proxied.method, status, seconds);
+  }
+
+  /** An id for results objects of refusals: of the form of ids, but never of a coordinator. */
+  #refusalId(): string {
+    const stamp = new Date(this.#parts.clock.now()).toISOString().replace(/[-:]/g, '').slice(0, 15).replace('T', '_');
+    this.#refusals = (this.#refusals + 1) % 100_000;
+    return `${stamp}_${String(this.#refusals).padStart(5, '0')}_refused`;
+  }
+}
+
+/** Answers a request whole, unless that is too late. */
+export function answer(response: ServerResponse, status: number, headers: readonly string[], body: string): void {
+  if (response.headersSent || response.destroyed) return;
+  response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(body))]);
+  response.end(body);
+}

@@ -1,0 +1,44 @@
+import type { Logger } from 'pino';
+import type { ProxiedRequest } from '../dataPlaneContext.ts';
+import { answer } from './ownAnswers.ts';
+
+/** Goes on with requests from step to step; a step that throws is a defect: logged, and answered 500. */
+export class RequestSteps {
+  readonly #logger: Logger;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /** Goes on with a value that is there already, or once it is. */
+  settle<T>(proxied: ProxiedRequest, value: T | Promise<T>, next: (value: T) => void): void {
+    if (!(value instanceof Promise)) {
+      next(value);
+      return;
+    }
+    value.then(
+      (settled) => {
+        if (!proxied.response.destroyed) this.guarded(proxied, () => next(settled));
+      },
+      (error: unknown) => this.defect(proxied, error),
+    );
+  }
+
+  /** Runs a step that nobody else catches the errors of. */
+  guarded(proxied: ProxiedRequest, step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.defect(proxied, error);
+    }
+  }
+
+  /** Ends a request that a defect of the gateway stopped. */
+  defect(proxied: ProxiedRequest, error: unknown): void {
+    this.#logger.error({ err: error, path: proxied.target.path, method: proxied.method }, 'request failed');
+    const { response } = proxied;
+    if (response.headersSent) response.destroy();
+    else
+      answer(response, 500, ['content-type', 'text/plain; charset=utf-8'], 'The gateway failed; its log says why.\n');
+  }
+}

@@ -1,0 +1,101 @@
+import { decideExternally, decideGroup, type GroupDecision } from '../../routing/groupDecision.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { RuleDecision, RuleRequest } from '../../rules/decision.ts';
+import type { BodyStart } from '../body.ts';
+import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
+import type { ExternalRules } from '../external/externalRules.ts';
+import { type Analysis, headerOf } from '../requestAnalyzer.ts';
+import type { RequestSteps } from './requestSteps.ts';
+
+/** Decides routing groups: by rules, the external rules service, the header, or the default (contract.md §4). */
+export class RoutingGroups {
+  readonly #context: DataPlaneContext;
+  readonly #steps: RequestSteps;
+  readonly #groupHeader: string;
+  /** Null: rules and header decide. */
+  readonly service: ExternalRules | null;
+
+  constructor(context: DataPlaneContext, steps: RequestSteps, service: ExternalRules | null) {
+    this.#context = context;
+    this.#steps = steps;
+    this.#groupHeader = context.names.headerKey('Routing-Group');
+    this.service = service;
+  }
+
+  /** Whether whoever decides reads what the analysis finds. */
+  needsAnalysis(table: RoutingTable): boolean {
+    return table.rules?.needsAnalysis === true || this.service?.needsAnalysis === true;
+  }
+
+  /** What the rules say; null where there are none. */
+  askRules(
+    proxied: ProxiedRequest,
+    table: RoutingTable,
+    analysis: Analysis,
+    body: BodyStart | null,
+    analyzed: boolean,
+  ): RuleDecision | null {
+    if (table.rules === null) return null;
+    proxied.trace?.step('rules');
+    return table.rules.decide(this.ruleRequest(proxied, analysis, body, analyzed && table.rules.needsAnalysis));
+  }
+
+  /** The group by what the rules said, or by the header. */
+  groupOf(proxied: ProxiedRequest, ruled: RuleDecision | null): GroupDecision {
+    const header = ruled === null || ruled.useHeader ? headerOf(proxied.request, this.#groupHeader) : undefined;
+    return decideGroup(ruled, header, this.#context.settings().defaultRoutingGroup);
+  }
+
+  /** Lets the external rules service decide, where rules have not denied the request before. */
+  askService(
+    proxied: ProxiedRequest,
+    service: ExternalRules,
+    ruled: RuleDecision | null,
+    request: RuleRequest,
+    next: (decision: GroupDecision) => void,
+  ): void {
+    proxied.trace?.step('rules service');
+    this.#steps.settle(proxied, service.ask(request), (answer) => {
+      const { defaultRoutingGroup, propagateErrors } = this.#context.settings();
+      if (answer.outcome === 'errors' && answer.errors.length > 0 && propagateErrors) {
+        const message = `The external rules service refused the request: ${answer.errors.join('; ')}`;
+        this.#context.refuse(proxied, { reason: 'external_errors', message, queryId: null, list: answer.errors });
+        return;
+      }
+      const header = headerOf(proxied.request, this.#groupHeader);
+      next(decideExternally(answer, ruled?.trace ?? [], header, defaultRoutingGroup));
+    });
+  }
+
+  /** Refuses a request that a rule's failure rejects; whether it did. */
+  refuseRejected(proxied: ProxiedRequest, ruled: RuleDecision | null): boolean {
+    if (ruled === null || ruled.rejected === null) return false;
+    this.#context.refuse(proxied, { reason: 'rule_failed', message: ruled.rejected.message, queryId: null });
+    return true;
+  }
+
+  /** The request as rules and the external rules service see it. */
+  ruleRequest(proxied: ProxiedRequest, analysis: Analysis, body: BodyStart | null, analyzed: boolean): RuleRequest {
+    const { request, target } = proxied;
+    const client = this.#context.headers.clientOf(request);
+    const raw = request.rawHeaders;
+    const headers: (readonly [string, string])[] = [];
+    for (let index = 0; index < raw.length; index += 2) headers.push([raw[index] as string, raw[index + 1] as string]);
+    const isForm = headerOf(request, 'content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded');
+    return {
+      method: proxied.method,
+      path: target.path,
+      query: target.query,
+      headers,
+      scheme: client.scheme,
+      serverName: client.host,
+      serverPort: client.port,
+      remoteAddr: client.address,
+      remoteUser: null,
+      formBody: isForm === true && body !== null && body.complete ? body.text : null,
+      isSubmission: proxied.kind === 'submission',
+      user: analyzed ? analysis.user : null,
+      queryProperties: analyzed ? analysis.queryProperties : null,
+    };
+  }
+}

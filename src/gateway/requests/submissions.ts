@@ -1,0 +1,114 @@
+import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import { type BodyStart, emptyBody, hasBody, readStart } from '../body.ts';
+import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
+import { mayKillQuery } from '../killQuery.ts';
+import { ownerCluster } from '../ownerCluster.ts';
+import { type Analysis, headerOf } from '../requestAnalyzer.ts';
+import { type Submission, SubmissionExchange } from '../submissionExchange.ts';
+import type { RequestSteps } from './requestSteps.ts';
+import type { RoutingGroups } from './routingGroups.ts';
+
+/** Least size up to which submissions are buffered (design.md, fixed point 8). */
+const MIN_BUFFERED_BODY = 1_048_576;
+
+/** New queries: body, analysis, rules, group, and off to a cluster. */
+export class Submissions {
+  readonly #context: DataPlaneContext;
+  readonly #steps: RequestSteps;
+  readonly #groups: RoutingGroups;
+  readonly #preparedHeader: string;
+  #stopping = false;
+
+  constructor(context: DataPlaneContext, steps: RequestSteps, groups: RoutingGroups) {
+    this.#context = context;
+    this.#steps = steps;
+    this.#groups = groups;
+    this.#preparedHeader = context.names.headerKey('Prepared-Statement');
+  }
+
+  /** From now on all are refused: the gateway is stopping. */
+  refuseAll(): void {
+    this.#stopping = true;
+  }
+
+  submit(proxied: ProxiedRequest): void {
+    if (this.#stopping) {
+      const message = 'This gateway is stopping and takes no new queries; send it again, another one answers.';
+      this.#context.refuse(proxied, { reason: 'stopping', message, queryId: null });
+      return;
+    }
+    this.#context.metrics.submission();
+    const { request } = proxied;
+    if (!hasBody(request)) {
+      this.#analyze(proxied, emptyBody);
+      return;
+    }
+    const limit = Math.max(this.#context.settings().maxAnalyzedBody, MIN_BUFFERED_BODY);
+    readStart(request, limit, (body) => this.#steps.guarded(proxied, () => this.#analyze(proxied, body)));
+  }
+
+  /** Finds out what the decision needs to know; goes on at once where nothing has to be waited for. */
+  #analyze(proxied: ProxiedRequest, body: BodyStart): void {
+    const { analyzer, table } = this.#context;
+    const known = table.current;
+    proxied.trace?.step('analysis');
+    const bytes = body.complete ? body.bytes : null;
+    const needsAll =
+      this.#groups.needsAnalysis(known) ||
+      (bytes !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
+    if (needsAll) {
+      this.#steps.settle(proxied, analyzer.analyze(proxied.request, bytes, true), (analysis) =>
+        this.#decide(proxied, body, known, analysis, true),
+      );
+    } else {
+      this.#steps.settle(proxied, analyzer.user(proxied.request), (user) =>
+        this.#decide(proxied, body, known, { user, queryProperties: null }, false),
+      );
+    }
+  }
+
+  #decide(proxied: ProxiedRequest, body: BodyStart, table: RoutingTable, analysis: Analysis, analyzed: boolean): void {
+    const groups = this.#groups;
+    const ruled = groups.askRules(proxied, table, analysis, body, analyzed);
+    if (ruled !== null && ruled.denied !== null) {
+      this.#context.refuse(proxied, { reason: 'denied', message: ruled.denied.message, queryId: null });
+      this.#logRefused(proxied, analysis, { rule: ruled.denied.rule, reason: 'denied' });
+      return;
+    }
+    if (groups.refuseRejected(proxied, ruled)) return;
+    const killed = analysis.queryProperties?.queryId ?? null;
+    const submit = (decision: GroupDecision): void => {
+      const submission: Submission = { body, user: analysis.user, decision, about: null };
+      if (killed === null) new SubmissionExchange(this.#context, proxied, submission).start();
+      else this.#kill(proxied, submission, killed);
+    };
+    const { service } = groups;
+    if (service === null) submit(groups.groupOf(proxied, ruled));
+    else groups.askService(proxied, service, ruled, groups.ruleRequest(proxied, analysis, body, analyzed), submit);
+  }
+
+  /** A call of kill_query goes to the cluster of the query it names. */
+  #kill(proxied: ProxiedRequest, submission: Submission, id: string): void {
+    const known = this.#context.stickiness.ownerNow(id);
+    const found = known === null ? this.#context.stickiness.find(id).then((row) => row?.owner ?? null) : known;
+    this.#steps.settle(proxied, found, (owner) => {
+      const about = owner === null ? null : { queryId: id, cluster: ownerCluster(this.#context.table.current, owner) };
+      new SubmissionExchange(this.#context, proxied, { ...submission, about }).start();
+    });
+  }
+
+  #logRefused(proxied: ProxiedRequest, analysis: Analysis, more: { rule: string; reason: string }): void {
+    const { logger, names, clock } = this.#context;
+    logger.info(
+      {
+        ...more,
+        user: analysis.user.user,
+        source: headerOf(proxied.request, names.headerKey('Source')),
+        status: 'refused',
+        durationMs: Math.round(clock.monotonic() - proxied.startedAt),
+      },
+      'query',
+    );
+  }
+}
