@@ -20,6 +20,7 @@ import type { HistoryWriter, QueryHistoryRepository } from '../store/store.ts';
 import type { Authentication } from './auth/authentication.ts';
 import { guardRoutes } from './auth/guard.ts';
 import { loginRoutes } from './auth/loginRoutes.ts';
+import { securitySchemes } from './auth/securitySchemes.ts';
 import { clusterRoutes } from './clusterRoutes.ts';
 import { type ClusterQueriesLookup, drainRoutes } from './drainRoutes.ts';
 import { entityRoutes } from './entityRoutes.ts';
@@ -147,7 +148,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   measureCalls(app, metrics);
 
   guardRoutes(app, authentication, logger, dependencies.onChange ?? (() => undefined));
-  await collectOpenapi(app, names.product, version);
+  await collectOpenapi(app, { product: names.product, version, schemes: securitySchemes(authentication) });
   await app.register(loginRoutes, { authentication, logger });
   await app.register(registryRoutes, { registry, names });
   if (dependencies.runningQueries) {

@@ -7,6 +7,7 @@ import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
+import type { SecurityScheme } from './auth/securitySchemes.ts';
 import { ClusterState } from './clusterRoutes.ts';
 import { Overview } from './overview/overviewRoutes.ts';
 import { RuleState } from './ruleRoutes.ts';
@@ -22,8 +23,19 @@ const shared = [
   ...[ClusterState, Overview, RuleState],
 ];
 
+/** What the document says of the program as a whole. */
+export interface OpenapiOptions {
+  readonly product: string;
+  readonly version: string;
+  /** How callers show who they are, by name; none: nobody is asked. */
+  readonly schemes: Readonly<Record<string, SecurityScheme>>;
+}
+
 /** Prepares the OpenAPI document; to be called before any route, as it collects them. */
-export async function collectOpenapi(app: FastifyInstance, product: string, version: string): Promise<void> {
+export async function collectOpenapi(
+  app: FastifyInstance,
+  { product, version, schemes }: OpenapiOptions,
+): Promise<void> {
   for (const schema of shared) app.addSchema(schema);
   await app.register(swagger, {
     openapi: {
@@ -35,6 +47,7 @@ export async function collectOpenapi(app: FastifyInstance, product: string, vers
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       servers: [{ url: '/' }],
+      components: { securitySchemes: { ...schemes } },
     },
     transformObject: (document) => optionalBodies(document),
     refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `schema${index}`) },

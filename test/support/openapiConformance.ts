@@ -12,6 +12,9 @@ export interface OpenapiParameter {
 export interface OpenapiOperation {
   readonly parameters?: readonly OpenapiParameter[];
   readonly requestBody?: { readonly required?: boolean; readonly content: Record<string, { schema?: object }> };
+  readonly description?: string;
+  /** Schemes by name; the caller satisfies all of one of these. */
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly responses: Record<string, { content?: Record<string, { schema?: object }> }>;
 }
 

@@ -9,6 +9,7 @@ import type { Authentication } from './authentication.ts';
 import { isSafeMethod, refuseForeignPages } from './browserChecks.ts';
 import type { Caller } from './caller.ts';
 import { accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
+import { accessInWords, rightsInWords, securityOf } from './securitySchemes.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -40,8 +41,11 @@ export function guardRoutes(
     const access = accessOfRoute(table, route.url, route.config?.role);
     for (const method of [route.method].flat()) byRoute.set(`${method} ${route.url}`, access);
     if (access === 'public' || route.schema?.hide === true || authentication.isOpen) return;
+    const [method = 'GET'] = [route.method].flat();
     route.schema = {
       ...route.schema,
+      description: [route.schema?.description, accessInWords(access, authentication)].filter(Boolean).join(' '),
+      security: securityOf(authentication, method),
       response: { ...answersOf(route.url)(...statusesOfRefusal), ...responsesOf(route.schema) },
     };
   });
@@ -113,10 +117,7 @@ function responsesOf(schema: unknown): Record<string, unknown> {
 }
 
 function lacking({ name, by }: Caller, { anyOf, resources }: Exclude<EndpointAccess, 'public'>): GatewayError {
-  const needed =
-    by === 'kubernetes'
-      ? resources.map(({ verb, resource }) => `${verb} ${resource}.enginegateway.dev`).join(' and ')
-      : `the role ${anyOf.join(' or ')}`;
+  const needed = by === 'kubernetes' ? rightsInWords(resources) : `the role ${anyOf.join(' or ')}`;
   const what = by === 'kubernetes' ? `may not ${needed}` : `lacks ${needed}, which this call needs`;
   return new GatewayError('EG_FORBIDDEN', `${JSON.stringify(name)} ${what}.`);
 }

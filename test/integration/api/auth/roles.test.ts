@@ -5,6 +5,7 @@ import type { SchemaStores } from '../../../../src/store/schemaStores.ts';
 import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { databases, type TestDatabase } from '../../../support/databases.ts';
+import type { OpenapiOperation } from '../../../support/openapiConformance.ts';
 import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
 
 const keys = sessionKeyPair();
@@ -15,7 +16,7 @@ let store: KnexStore;
 let stores: SchemaStores;
 const servers: ApiServer[] = [];
 
-const start = async (webappReadRole: string) => {
+const start = async (webappReadRole: string, { behindTls = false } = {}) => {
   const access = accessSettings(`
 authentication:
   form: {selfSignKeyPair: {privateKeyRsa: ${keys.privateKeyRsa}, publicKeyRsa: ${keys.publicKeyRsa}}}
@@ -23,10 +24,11 @@ authorization: {admin: ADMIN, user: USER, api: API, webappReadRole: ${webappRead
 presetUsers:
   ${roles.map((role) => `${role}: {password: x, privileges: ${role}}`).join('\n  ')}
 `);
+  const accessDependencies = { trustPeer: () => behindTls };
   const { history, queryCounts, exactMatchSelectors } = store;
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
   const webapp = { history, queryCounts, exactMatchSelectors, clock, startedAt: 0, disablePages: () => [] };
-  const api = await startApi({ access, resourceGroups: stores, webapp });
+  const api = await startApi({ access, accessDependencies, resourceGroups: stores, webapp });
   servers.push(api);
   return api;
 };
@@ -47,12 +49,16 @@ afterAll(async () => {
 
 const basic = (name: string) => ({ Authorization: `Basic ${Buffer.from(`${name}:x`).toString('base64')}` });
 
+/** Roles of which an operation needs one, as its description has them. */
+const rolesNamed = (description = ''): string[] =>
+  (/Needs the role ([A-Z or]+)\./.exec(description)?.[1] ?? '').split(' or ').sort();
+
 /** Who passes at every path of the OpenAPI document. */
 async function whoPasses(api: ApiServer): Promise<string[]> {
   const document = (await api.call('GET', '/openapi.json')).json();
   const lines: string[] = [];
-  for (const [path, operations] of Object.entries<object>(document.paths)) {
-    for (const method of Object.keys(operations)) {
+  for (const [path, operations] of Object.entries<Record<string, OpenapiOperation>>(document.paths)) {
+    for (const [method, { security, description }] of Object.entries(operations)) {
       const target = path.replace(/\{[^}]+\}/g, '1');
       const call = async (headers: Record<string, string>) =>
         (await api.call(method.toUpperCase(), target, { headers })).status;
@@ -65,6 +71,8 @@ async function whoPasses(api: ApiServer): Promise<string[]> {
         if (![401, 403].includes(status)) passing.push(role);
         else expect([method, path, role, status]).toEqual([method, path, role, 403]);
       }
+      expect([path, security === undefined]).toEqual([path, isPublic]);
+      if (!isPublic) expect(rolesNamed(description)).toEqual([...passing].sort());
       lines.push(`${method.toUpperCase()} ${path}: ${isPublic ? 'everybody' : passing.join(' ')}`);
     }
   }
@@ -139,4 +147,60 @@ test('changes of resource groups are told with before and after', async () => {
   ]);
   expect(api.changes[0]?.regarding).toBe('gateway');
   expect(api.changes.at(-1)?.regarding).toMatchObject({ kind: 'EngineCluster', name: 'b' });
+});
+
+test('every way to call an operation that the document names works, whole and not in part', async () => {
+  const api = await start('USER', { behindTls: true });
+  const login = async (role: string, scheme: string): Promise<readonly string[]> => {
+    const headers = { 'X-Forwarded-Proto': scheme };
+    const answer = await api.call('POST', '/login', {
+      headers,
+      body: JSON.stringify({ username: role, password: 'x' }),
+    });
+    return [answer.json().data.token, ...(answer.headers['set-cookie'] ?? []).map((line) => line.split(';')[0] ?? '')];
+  };
+  const document = (await api.call('GET', '/openapi.json')).json();
+  const schemes: Record<string, { readonly in: string; readonly name: string }> = document.components.securitySchemes;
+  const sessions = new Map<string, readonly string[]>();
+  for (const role of roles) {
+    sessions.set(`${role} http`, await login(role, 'http'));
+    sessions.set(`${role} https`, await login(role, 'https'));
+  }
+  /** What a call of that role carries to satisfy schemes. */
+  const headersFor = (role: string, names: readonly string[], over: string): Record<string, string> => {
+    const [token = '', ...cookies] = sessions.get(`${role} ${over}`) ?? [];
+    const headers: Record<string, string> = { 'X-Forwarded-Proto': over };
+    for (const name of names) {
+      const scheme = schemes[name];
+      if (name === 'basic') Object.assign(headers, basic(role));
+      else if (name === 'bearer') headers.Authorization = `Bearer ${token}`;
+      else if (scheme?.in === 'cookie') {
+        headers.Cookie = cookies.find((cookie) => cookie.startsWith(`${scheme.name}=`)) ?? '';
+      } else if (scheme?.in === 'header') {
+        headers[scheme.name] = cookies.find((cookie) => cookie.includes('-CSRF='))?.split('=')[1] ?? '';
+      }
+    }
+    return headers;
+  };
+  let called = 0;
+  for (const [path, operations] of Object.entries<Record<string, OpenapiOperation>>(document.paths)) {
+    for (const [method, { security = [], description }] of Object.entries(operations)) {
+      const [role = ''] = rolesNamed(description);
+      const call = async (headers: Record<string, string>) =>
+        (await api.call(method.toUpperCase(), path.replace(/\{[^}]+\}/g, '1'), { headers })).status;
+      for (const requirement of security) {
+        const names = Object.keys(requirement);
+        const over = names.includes('secureSession') ? 'https' : 'http';
+        const why = [method, path, ...names];
+        const status = await call(headersFor(role, names, over));
+        expect([...why, [401, 403].includes(status) ? status : 'passes']).toEqual([...why, 'passes']);
+        called += 1;
+        if (names.length === 1) continue;
+        for (const name of names) {
+          expect([...why, await call(headersFor(role, [name], over))]).toEqual([...why, name === 'csrf' ? 401 : 403]);
+        }
+      }
+    }
+  }
+  expect(called).toBeGreaterThan(100);
 });

@@ -88,7 +88,9 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
         const good = allRows(rig.known)[operation]?.success[0];
         if (good === undefined) throw new Error('no row of a success');
         const anonymous = await rig.call(operation, { ...good, as: null, headers: {} });
-        const isPublic = operationOf(rig.document, operation).responses['401'] === undefined || good.as === null;
+        const { responses, security } = operationOf(rig.document, operation);
+        const isPublic = responses['401'] === undefined || good.as === null;
+        expect(security === undefined).toBe(isPublic);
         if (isPublic) {
           expect([200, 302, 303, 401]).toContain(anonymous.status);
           return;

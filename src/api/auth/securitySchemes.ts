@@ -1,0 +1,71 @@
+import { type Authentication, csrfHeader } from './authentication.ts';
+import { isSafeMethod } from './browserChecks.ts';
+import { cookieNames } from './cookies.ts';
+import type { Access } from './endpointAccess.ts';
+
+/** A scheme of the OpenAPI document, as far as schemes are used here (OpenAPI 3.1, Security Scheme Object). */
+export type SecurityScheme =
+  | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer'; readonly description: string }
+  | {
+      readonly type: 'apiKey';
+      readonly in: 'cookie' | 'header';
+      readonly name: string;
+      readonly description: string;
+    };
+
+/** Schemes that must all be satisfied; a list of these is one of which any will do (Security Requirement Object). */
+export type SecurityRequirement = Readonly<Record<string, readonly string[]>>;
+
+/** How callers show who they are, for the OpenAPI document: what the configuration accepts, by name. */
+export function securitySchemes({ parts, isOpen }: Authentication): Readonly<Record<string, SecurityScheme>> {
+  if (isOpen) return {};
+  const { names, form, oidc, kubernetes } = parts;
+  const cookie = (secure: boolean, over: string): SecurityScheme => ({
+    type: 'apiKey',
+    in: 'cookie',
+    name: cookieNames(names, secure).session,
+    description: `Session of a browser that logged in over ${over}.`,
+  });
+  const tokens = [
+    'a session (`data.token` of POST /login)',
+    oidc !== null && "a JWT of the OpenID provider that names the gateway's audience",
+    kubernetes !== null && 'a token of the Kubernetes cluster',
+  ].filter((token) => token !== false);
+  return {
+    ...(form === null
+      ? {}
+      : { basic: { type: 'http', scheme: 'basic', description: 'Name and password, for programs.' } as const }),
+    bearer: { type: 'http', scheme: 'bearer', description: `One of: ${tokens.join('; ')}.` },
+    session: cookie(false, 'clear text'),
+    secureSession: cookie(true, 'TLS'),
+    csrf: {
+      type: 'apiKey',
+      in: 'header',
+      name: csrfHeader(names),
+      description: `Value of the cookie ${cookieNames(names, false).csrf} (${cookieNames(names, true).csrf} over TLS).`,
+    },
+  };
+}
+
+/** Ways to call an operation: any of them. Those by cookie repeat the session's token where something may change. */
+export function securityOf(authentication: Authentication, method: string): SecurityRequirement[] {
+  const header: SecurityRequirement = isSafeMethod(method) ? {} : { csrf: [] };
+  return [
+    ...(authentication.parts.form === null ? [] : [{ basic: [] }]),
+    { bearer: [] },
+    { session: [], ...header },
+    { secureSession: [], ...header },
+  ];
+}
+
+/** Who may call an operation, in words. */
+export function accessInWords({ anyOf, resources }: Access, { parts }: Authentication): string {
+  const roles = `Needs the role ${anyOf.join(' or ')}`;
+  if (parts.kubernetes === null) return `${roles}.`;
+  return `${roles}; of callers known by Kubernetes, RBAC: ${rightsInWords(resources)}.`;
+}
+
+/** Rights on resources as RBAC has them, e.g. `create engineclusters.enginegateway.dev`. */
+export function rightsInWords(resources: Access['resources']): string {
+  return resources.map(({ verb, resource }) => `${verb} ${resource}.enginegateway.dev`).join(' and ');
+}
