@@ -8,26 +8,40 @@ import { Exchange, type ExchangeEnd } from './exchange.ts';
 import type { QueryOwner } from './stickiness.ts';
 import type { Upstream } from './upstreams.ts';
 
-/** Called once a client's question to all clusters is answered: the owner, or null when nobody knows the query. */
-export type AskedListener = (owner: QueryOwner | null) => void;
+/** What came of a question to all clusters; `undecided` where others may get another answer. */
+export type Asked = QueryOwner | 'unknown' | 'undecided';
 
 /**
  * Sends a client's own request for an unknown query id to all clusters at once. The first answer that is not 401, 403,
  * 404 or 410 wins and is the client's answer; the others are cancelled (design.md, fixed point 7). Where nobody wins, an
  * answer that asks for credentials is the client's: with them somebody may know the query.
+ *
+ * While the database cannot tell, nobody's knowing the query proves nothing: its cluster may have been added to another
+ * replica's table, or deleted from this one's. The client is then asked to come again.
  */
 export class AskExchange extends Exchange {
   readonly #context: DataPlaneContext;
   readonly #proxied: ProxiedRequest;
   readonly #queryId: string;
-  readonly #told: AskedListener;
+  readonly #conclusive: boolean;
+  readonly #told: (asked: Asked) => void;
   #questions: Question[] = [];
   #winner: Question | null = null;
   #open = 0;
   #anyAnswer = false;
   #isTold = false;
 
-  constructor(context: DataPlaneContext, proxied: ProxiedRequest, queryId: string, told: AskedListener) {
+  /**
+   * @param conclusive whether the database does not know the query; false: it could not tell
+   * @param told called once
+   */
+  constructor(
+    context: DataPlaneContext,
+    proxied: ProxiedRequest,
+    queryId: string,
+    conclusive: boolean,
+    told: (asked: Asked) => void,
+  ) {
     // All clusters are asked: their answers tell nothing of one's health.
     super(proxied.request, proxied.response, {
       stallTimeout: context.settings().clientStallTimeout,
@@ -36,6 +50,7 @@ export class AskExchange extends Exchange {
     this.#context = context;
     this.#proxied = proxied;
     this.#queryId = queryId;
+    this.#conclusive = conclusive;
     this.#told = told;
   }
 
@@ -89,11 +104,12 @@ export class AskExchange extends Exchange {
     this.#open--;
     if (this.#open > 0 || this.#winner !== null || this.clientGone) return;
     const candidate = this.#questions.find((one) => one.kept !== null);
-    if (candidate?.kept == null) this.#nobody();
+    // A statement's client takes a question for credentials for the end of its query.
+    if (candidate?.kept == null || (!this.#conclusive && this.#proxied.statementPath)) this.#nobody();
     else {
       const { controller, status, headers, statusText } = candidate.kept;
       this.#take(candidate);
-      this.#tell(null);
+      this.#tell('undecided');
       this.adopt(candidate.upstream, controller);
       this.onResponseStart(controller, status, headers, statusText);
       // Later, as this may run within the parser of another connection, of which undici has but one at a time.
@@ -107,7 +123,7 @@ export class AskExchange extends Exchange {
 
   protected override finished(end: ExchangeEnd): void {
     if (end === 'client_gone') for (const question of this.#questions) question.cancel();
-    this.#tell(null);
+    this.#tell('undecided');
     this.#context.noteEnd(this.#proxied, end === 'client_gone' ? 0 : this.response.statusCode, this.status);
   }
 
@@ -118,20 +134,27 @@ export class AskExchange extends Exchange {
   }
 
   #nobody(): void {
-    this.#tell(null);
+    for (const question of this.#questions) question.cancel();
     if (this.#questions.length > 0 && !this.#anyAnswer) {
       // Nobody could be asked: whether the query exists is not known, so clients may try again.
+      this.#tell('undecided');
       this.#context.answerFailure(this.#proxied, new Error('no cluster could be asked'), false);
       return;
     }
+    if (!this.#conclusive) {
+      this.#tell('undecided');
+      this.#context.refuse(this.#proxied, undecidedQuery(this.#queryId));
+      return;
+    }
+    this.#tell('unknown');
     this.#context.stickiness.noteMiss(this.#queryId);
     this.#context.refuse(this.#proxied, unknownQuery(this.#queryId));
   }
 
-  #tell(owner: QueryOwner | null): void {
+  #tell(asked: Asked): void {
     if (this.#isTold) return;
     this.#isTold = true;
-    this.#told(owner);
+    this.#told(asked);
   }
 }
 
@@ -140,6 +163,15 @@ export function unknownQuery(queryId: string) {
   return {
     reason: 'unknown_query' as const,
     message: `Query ${queryId.slice(0, 256)} is not known to any cluster behind this gateway.`,
+    queryId,
+  };
+}
+
+/** The refusal of a request for a query of which cannot be told now whether somebody knows it. */
+export function undecidedQuery(queryId: string) {
+  return {
+    reason: 'undecided_query' as const,
+    message: `Which cluster runs query ${queryId.slice(0, 256)} cannot be told at the moment; ask again in a second.`,
     queryId,
   };
 }

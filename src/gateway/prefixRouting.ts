@@ -1,7 +1,7 @@
 import { isPlausible, recognizeQueryId } from '../routing/queryId.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
-import { unknownQuery } from './askExchange.ts';
+import { undecidedQuery, unknownQuery } from './askExchange.ts';
 import type { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { ownerCluster } from './ownerCluster.ts';
@@ -60,14 +60,13 @@ function routeQuery(
   if (cluster !== null) {
     return { to: 'owner', queryId, owner: { cluster: cluster.name, baseUrl: cluster.proxyTo } };
   }
-  // Deleted from the registry: the database may know whose query it is.
-  return stickiness
-    .find(queryId)
-    .then((found) =>
-      found !== null && keys.keyOf(found.owner.cluster) === key
-        ? { to: 'owner', queryId, owner: found.owner }
-        : unknownKey(queryId),
-    );
+  // Deleted from the registry, or not yet in this replica's table: the database may know whose query it is.
+  return stickiness.find(queryId).then((found) => {
+    if (found === 'undecided') return refused(undecidedQuery(queryId));
+    return found !== 'unknown' && keys.keyOf(found.owner.cluster) === key
+      ? { to: 'owner', queryId, owner: found.owner }
+      : unknownKey(queryId);
+  });
 }
 
 function routeSegment(

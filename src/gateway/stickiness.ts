@@ -12,8 +12,23 @@ export interface QueryOwner {
   readonly baseUrl: string;
 }
 
-/** Where an owner was found; label of the lookup metric. */
-export type LookupSource = 'prefix' | 'memory' | 'coordinator' | 'query' | 'history' | 'asked' | 'missed' | 'unknown';
+/** Where an owner was found, or why not; label of the lookup metric. */
+export type LookupSource =
+  | 'prefix'
+  | 'memory'
+  | 'coordinator'
+  | 'query'
+  | 'history'
+  | 'asked'
+  | 'missed'
+  | 'unknown'
+  | 'undecided';
+
+/**
+ * What a look into the database found. `unknown`: it does not know the query. `undecided`: it could not be read, or was
+ * away until a moment ago, so that other replicas may not have told it yet what they learned meanwhile.
+ */
+export type Lookup = { readonly owner: QueryOwner; readonly source: LookupSource } | 'unknown' | 'undecided';
 
 /** Times and bounds of stickiness (design.md, fixed point 7); times in milliseconds. */
 export interface StickinessOptions {
@@ -23,6 +38,8 @@ export interface StickinessOptions {
   readonly lookupTimeout: number;
   /** Time for which an unknown id is remembered as unknown. */
   readonly missTtl: number;
+  /** Time after the database was away in which other replicas may still be writing down what they learned meanwhile. */
+  readonly catchUpTime: number;
   /** Time between two tellings of the database which coordinators were seen. */
   readonly touchInterval: number;
 }
@@ -32,6 +49,8 @@ export const defaultStickinessOptions: StickinessOptions = {
   learnTimeout: 250,
   lookupTimeout: 2_000,
   missTtl: 10_000,
+  // A write waits up to 10 s for a database that hangs, and is repeated within a second.
+  catchUpTime: 15_000,
   touchInterval: 600_000,
 };
 
@@ -64,12 +83,14 @@ export class Stickiness {
   readonly #newestAt = new Map<string, Coordinator>();
   readonly #fullIds = new LRUCache<string, QueryOwner>({ max: MAX_FULL_IDS });
   readonly #misses: LRUCache<string, true>;
-  readonly #lookups = new Map<string, Promise<{ owner: QueryOwner; source: LookupSource } | null>>();
+  readonly #lookups = new Map<string, Promise<Lookup>>();
   /** Writes that the database could not take yet, by key. */
   readonly #unwritten = new Map<string, () => Promise<unknown>>();
   #order = 0;
   #timer: NodeJS.Timeout | null = null;
   #nextMaintenance = 0;
+  /** Until then the database may lack what other replicas know. */
+  #undecidedUntil = 0;
 
   /** @param clusterAt registry name of the cluster at a base URL, "" for none */
   constructor(
@@ -105,6 +126,7 @@ export class Stickiness {
         if (!this.#coordinators.has(row.suffix)) this.#remember(row.suffix, row, null);
       }
     } catch (error) {
+      this.#noteAway();
       this.#logger.warn({ err: error }, 'coordinators could not be loaded; they are looked up one by one');
     }
   }
@@ -146,17 +168,12 @@ export class Stickiness {
     this.#misses.set(id, true);
   }
 
-  /** Looks an id up in the database; null when it is not there, or the database is away. Never rejects. */
-  find(id: string): Promise<{ owner: QueryOwner; source: LookupSource } | null> {
-    if (!isPlausible(id)) return Promise.resolve(null);
+  /** Looks an id up in the database. Never rejects. */
+  find(id: string): Promise<Lookup> {
+    if (!isPlausible(id)) return Promise.resolve('unknown');
     let running = this.#lookups.get(id);
     if (running === undefined) {
-      running = within(this.#find(id), this.#options.lookupTimeout, null)
-        .catch((error: unknown) => {
-          this.#logger.warn({ err: error, queryId: id }, 'the owner of a query could not be looked up');
-          return null;
-        })
-        .finally(() => this.#lookups.delete(id));
+      running = this.#lookUp(id).finally(() => this.#lookups.delete(id));
       this.#lookups.set(id, running);
     }
     return running;
@@ -176,6 +193,7 @@ export class Stickiness {
       this.#fullIds.set(id, owner);
       return owner;
     } catch (error) {
+      this.#noteAway();
       this.#logger.warn({ err: error, queryId: id }, 'the owner of a query could not be looked up by its full id');
       return null;
     }
@@ -240,6 +258,7 @@ export class Stickiness {
     const writing = write().then(
       () => undefined,
       (error: unknown) => {
+        this.#noteAway();
         if (this.#unwritten.size < MAX_FULL_IDS) this.#unwritten.set(key, write);
         this.#logger.warn({ err: error, key }, 'the owner of a query could not be stored; it is kept in memory');
       },
@@ -265,7 +284,25 @@ export class Stickiness {
     return coordinator;
   }
 
-  async #find(id: string): Promise<{ owner: QueryOwner; source: LookupSource } | null> {
+  /** The database cannot be read or written right now. */
+  #noteAway(): void {
+    this.#undecidedUntil = this.#clock.monotonic() + this.#options.catchUpTime;
+  }
+
+  async #lookUp(id: string): Promise<Lookup> {
+    try {
+      const found = await within(this.#find(id), this.#options.lookupTimeout, 'undecided' as const);
+      if (found === 'unknown') return this.#clock.monotonic() < this.#undecidedUntil ? 'undecided' : 'unknown';
+      if (found !== 'undecided') return found;
+      this.#logger.warn({ queryId: id }, 'the owner of a query could not be looked up in time');
+    } catch (error) {
+      this.#logger.warn({ err: error, queryId: id }, 'the owner of a query could not be looked up');
+    }
+    this.#noteAway();
+    return 'undecided';
+  }
+
+  async #find(id: string): Promise<Exclude<Lookup, 'undecided'>> {
     const suffix = coordinatorSuffix(id);
     const [query, coordinator] = await Promise.all([
       this.#store.queries.get(id),
@@ -288,7 +325,7 @@ export class Stickiness {
     }
     // A clashing suffix whose full id nobody wrote down: the first cluster of that suffix is the best guess.
     const known = suffix === null ? undefined : this.#coordinators.get(suffix);
-    return known === undefined ? null : { owner: known.owner, source: 'coordinator' };
+    return known === undefined ? 'unknown' : { owner: known.owner, source: 'coordinator' };
   }
 
   #tick(): void {
@@ -315,8 +352,8 @@ export class Stickiness {
 }
 
 /** The promise's value, or `otherwise` once the time is over; the promise itself goes on. */
-function within<T>(promise: Promise<T>, timeoutMs: number, otherwise: T): Promise<T> {
-  const { promise: result, resolve, reject } = Promise.withResolvers<T>();
+function within<T, Late>(promise: Promise<T>, timeoutMs: number, otherwise: Late): Promise<T | Late> {
+  const { promise: result, resolve, reject } = Promise.withResolvers<T | Late>();
   const timer = setTimeout(() => resolve(otherwise), timeoutMs);
   promise.then(resolve, reject).finally(() => clearTimeout(timer));
   return result;

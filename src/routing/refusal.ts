@@ -6,6 +6,7 @@ export type RefusalReason =
   | 'no_cluster'
   | 'pending'
   | 'unknown_query'
+  | 'undecided_query'
   | 'unknown_prefix'
   | 'owner_gone'
   | 'too_many_lookups'
@@ -62,6 +63,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   no_cluster: { status: 503, engine: internalError(5, 'NO_NODES_AVAILABLE'), retryAfterSeconds: 5 },
   pending: { status: 503, engine: null, retryAfterSeconds: 1 },
   unknown_query: { status: 404, engine: userError(5, 'NOT_FOUND') },
+  undecided_query: { status: 503, engine: null, retryAfterSeconds: 1 },
   unknown_prefix: { status: 404, engine: userError(5, 'NOT_FOUND') },
   owner_gone: { status: 404, engine: internalError(22, 'REMOTE_HOST_GONE') },
   too_many_lookups: { status: 503, engine: null, retryAfterSeconds: 1 },

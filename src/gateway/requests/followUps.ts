@@ -1,5 +1,5 @@
 import { isAskable, isPlausible } from '../../routing/queryId.ts';
-import { AskExchange, unknownQuery } from '../askExchange.ts';
+import { AskExchange, type Asked, undecidedQuery, unknownQuery } from '../askExchange.ts';
 import { hasBody } from '../body.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import { ForwardExchange } from '../forwardExchange.ts';
@@ -13,7 +13,7 @@ const MAX_ASKINGS = 16;
 export class FollowUps {
   readonly #context: DataPlaneContext;
   readonly #steps: RequestSteps;
-  readonly #askings = new Map<string, Promise<QueryOwner | null>>();
+  readonly #askings = new Map<string, Promise<Asked>>();
 
   constructor(context: DataPlaneContext, steps: RequestSteps) {
     this.#context = context;
@@ -33,7 +33,7 @@ export class FollowUps {
     } else {
       proxied.trace?.step('lookup');
       this.#steps.settle(proxied, stickiness.find(id), (found) => {
-        if (found === null) this.#ask(proxied, id);
+        if (typeof found === 'string') this.#ask(proxied, id, found);
         else {
           metrics.lookup(found.source);
           this.toOwner(proxied, id, found.owner);
@@ -49,22 +49,25 @@ export class FollowUps {
     else new ForwardExchange(this.#context, proxied, { queryId, owner }).start(upstream);
   }
 
-  /** Asks all clusters for a query that nobody has told this gateway of. */
-  #ask(proxied: ProxiedRequest, id: string): void {
+  /**
+   * Asks all clusters for a query that nobody has told this gateway of.
+   * @param stored what the database said
+   */
+  #ask(proxied: ProxiedRequest, id: string, stored: 'unknown' | 'undecided'): void {
     const { metrics, table } = this.#context;
     const { method } = proxied;
     const running = this.#askings.get(id);
     if (running !== undefined) {
       // One question an id: whoever comes meanwhile waits for its answer.
-      this.#steps.settle(proxied, running, (owner) => {
-        if (owner === null) this.#context.refuse(proxied, unknownQuery(id));
-        else this.toOwner(proxied, id, owner);
+      this.#steps.settle(proxied, running, (asked) => {
+        if (typeof asked === 'string') this.#refuse(proxied, id, asked);
+        else this.toOwner(proxied, id, asked);
       });
       return;
     }
     if (!isAskable(id) || (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE') || hasBody(proxied.request)) {
-      metrics.lookup('unknown');
-      this.#context.refuse(proxied, unknownQuery(id));
+      metrics.lookup(stored);
+      this.#refuse(proxied, id, stored);
       return;
     }
     if (this.#askings.size >= MAX_ASKINGS) {
@@ -72,13 +75,17 @@ export class FollowUps {
       this.#context.refuse(proxied, { reason: 'too_many_lookups', message, queryId: id });
       return;
     }
-    const { promise, resolve } = Promise.withResolvers<QueryOwner | null>();
+    const { promise, resolve } = Promise.withResolvers<Asked>();
     this.#askings.set(id, promise);
-    const exchange = new AskExchange(this.#context, proxied, id, (owner) => {
+    const exchange = new AskExchange(this.#context, proxied, id, stored === 'unknown', (asked) => {
       this.#askings.delete(id);
-      metrics.lookup(owner === null ? 'unknown' : 'asked');
-      resolve(owner);
+      metrics.lookup(typeof asked === 'string' ? asked : 'asked');
+      resolve(asked);
     });
     exchange.ask(table.current.clusters.values());
+  }
+
+  #refuse(proxied: ProxiedRequest, id: string, why: 'unknown' | 'undecided'): void {
+    this.#context.refuse(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
   }
 }

@@ -90,8 +90,10 @@ export class Submissions {
 
   /** A call of kill_query goes to the cluster of the query it names. */
   #kill(proxied: ProxiedRequest, submission: Submission, id: string): void {
-    const known = this.#context.stickiness.ownerNow(id);
-    const found = known === null ? this.#context.stickiness.find(id).then((row) => row?.owner ?? null) : known;
+    const { stickiness } = this.#context;
+    const found =
+      stickiness.ownerNow(id) ?? stickiness.find(id).then((row) => (typeof row === 'string' ? null : row.owner));
+    // Where nobody can tell, the cluster of a new query may well be the one.
     this.#steps.settle(proxied, found, (owner) => {
       const about = owner === null ? null : { queryId: id, cluster: ownerCluster(this.#context.table.current, owner) };
       new SubmissionExchange(this.#context, proxied, { ...submission, about }).start();

@@ -1,6 +1,9 @@
+import { pino } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { clusterKey } from '../../../src/routing/clusterKey.ts';
+import { openStore } from '../../../src/store/openStore.ts';
+import { sqlite } from '../../support/databases.ts';
 import {
   closeAll,
   closing,
@@ -160,7 +163,11 @@ describe('what may be asked with a key', () => {
   test('a key of no cluster is refused: in the protocol on statement paths, by HTTP elsewhere', async () => {
     const seen: string[] = [];
     const a = await echo('a', seen);
-    const one = await gateway({ clusters: [clusterAt('a', a.url)] });
+    const database = await sqlite.start();
+    const logger = pino({ level: 'silent' });
+    const store = await openStore({ ...(await database.create()), runMigrations: true, logger });
+    closing({ close: () => store.close().then(() => database.dispose()) });
+    const one = await gateway({ clusters: [clusterAt('a', a.url)], store });
     const stray = clusterKey('nobody');
     const refused = await send(one.url, `/${stray}/v1/statement/executing/${unknownId}/y/1`);
     expect([refused.status, results(refused.text)]).toMatchObject([
@@ -173,6 +180,15 @@ describe('what may be asked with a key', () => {
     }
     expect(seen).toEqual([]);
     expect(await one.registry.metrics()).toContain('engine_gateway_refusals_total{reason="unknown_prefix"} 3');
+  });
+
+  test('while the database is away, a key of no cluster may be one that this replica has not heard of', async () => {
+    const one = await gateway({ clusters: [] });
+    const path = `/${clusterKey('late')}/v1/statement/executing/${unknownId}/y/1`;
+    const answer = await send(one.url, path);
+    expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
+    one.table.setInputs({ clusters: [clusterAt('late', (await echo('late')).url)] });
+    expect((await send(one.url, path)).headers['x-name']).toBe('late');
   });
 
   test.each([

@@ -11,6 +11,7 @@ import {
   clusterAt,
   startGateway,
   startServer,
+  storeAway,
   type TestGatewayOptions,
   until,
 } from '../../support/gateway.ts';
@@ -288,6 +289,110 @@ describe('unknown ids', () => {
     const statuses = many.map((answer) => answer.status);
     expect(statuses.filter((status) => status === 200)).toHaveLength(16);
     expect(statuses.filter((status) => status === 503)).toHaveLength(4);
+  });
+});
+
+describe('unknown ids while the database is away', () => {
+  const id = '20261121_015745_00042_strng';
+  const path = `/v1/statement/executing/${id}/y/1`;
+  let asked = 0;
+  const answering = (status: number) =>
+    startServer((_request, response) => {
+      asked++;
+      response.writeHead(status, status === 401 ? { 'www-authenticate': 'Basic' } : {}).end('answer');
+    });
+  beforeEach(() => {
+    asked = 0;
+  });
+  const comeAgain = (answer: Awaited<ReturnType<typeof send>>) => {
+    expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
+    expect(answer.text).toContain(`Which cluster runs query ${id} cannot be told at the moment`);
+  };
+
+  test('no cluster of the table knows it: clients ask again, until somebody does', async () => {
+    const one = await gateway({ clusters: [clusterAt('a', (await answering(404)).url)], store: storeAway });
+    for (let count = 1; count <= 3; count++) {
+      comeAgain(await send(one.url, path));
+      expect(asked).toBe(count);
+    }
+    expect(await one.registry.metrics()).toContain('engine_gateway_query_lookups_total{source="undecided"} 3');
+    expect(await one.registry.metrics()).toContain('engine_gateway_refusals_total{reason="undecided_query"} 3');
+    one.table.setInputs({ clusters: [clusterAt('a', (await answering(200)).url)] });
+    expect((await send(one.url, path)).text).toBe('answer');
+  });
+
+  test.each([
+    ['there is no cluster', 'GET', path, []],
+    ['the query is not of the clusters in the table, one of which asks for other credentials', 'GET', path, [404, 401]],
+    ['the method cannot be asked of all', 'PUT', `/v1/query/${id}/killed`, [200]],
+    ['elsewhere than on statement paths', 'GET', `/v1/query/${id}`, [404, 410]],
+  ] as const)('clients ask again: %s', async (_name, method, target, statuses) => {
+    const clusters = await Promise.all(
+      statuses.map(async (status, index) => clusterAt('abc'[index]!, (await answering(status)).url)),
+    );
+    const one = await gateway({ clusters, store: storeAway });
+    comeAgain(await send(one.url, target, { method }));
+    one.dataPlane.configure({ statementErrors: 'http' });
+    comeAgain(await send(one.url, target, { method }));
+  });
+
+  test('a browser is asked for credentials all the same', async () => {
+    const one = await gateway({ clusters: [clusterAt('a', (await answering(401)).url)], store: storeAway });
+    expect((await send(one.url, `/v1/query/${id}`)).status).toBe(401);
+  });
+
+  test('a database that answers too late counts as away', async () => {
+    const queries = Object.create(store.queries) as typeof store.queries;
+    queries.get = () => new Promise(() => undefined);
+    const one = await gateway({
+      clusters: [clusterAt('a', (await answering(404)).url)],
+      store: { coordinators: store.coordinators, queries, history: store.history },
+      dataPlane: { stickiness: { lookupTimeout: 50 } },
+    });
+    comeAgain(await send(one.url, path));
+  });
+
+  test('one that is back knows all only after a while; then what it does not know is refused, and remembered', async () => {
+    let isAway = true;
+    const one = await gateway({
+      clusters: [clusterAt('a', (await answering(404)).url)],
+      store: {
+        get coordinators() {
+          return isAway ? storeAway.coordinators : store.coordinators;
+        },
+        get queries() {
+          return isAway ? storeAway.queries : store.queries;
+        },
+        history: store.history,
+      },
+      dataPlane: { stickiness: { catchUpTime: 1_000 } },
+    });
+    comeAgain(await send(one.url, path));
+    isAway = false;
+    comeAgain(await send(one.url, path));
+    await until(async () => (await send(one.url, path)).status === 200, 'the refusal');
+    const before = asked;
+    expect(results((await send(one.url, path)).text).error!.errorName).toBe('NOT_FOUND');
+    expect(asked).toBe(before);
+  });
+
+  test('whoever waits for the answer to another client, which goes away, asks again', async () => {
+    const hanging = await startServer(() => asked++);
+    let looked = 0;
+    const history = Object.create(store.history) as typeof store.history;
+    history.get = (queryId) => store.history.get(queryId).finally(() => looked++);
+    const one = await gateway({
+      clusters: [clusterAt('a', hanging.url)],
+      store: { coordinators: store.coordinators, queries: store.queries, history },
+    });
+    const leaving = new AbortController();
+    const left = fetch(`${one.url}${path}`, { signal: leaving.signal }).catch(() => 'left');
+    await until(() => asked === 1, 'the question');
+    const waiting = send(one.url, path);
+    await until(() => looked === 2, 'the second client');
+    leaving.abort();
+    expect(await left).toBe('left');
+    comeAgain(await waiting);
   });
 });
 
