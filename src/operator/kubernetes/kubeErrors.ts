@@ -39,7 +39,8 @@ export function kubeReason(error: unknown): string {
   const code = kubeCode(error);
   if (code !== null) return `the API server answers ${code}: ${kubeStatus(error).message ?? (error as Error).message}`;
   const cause = (error as { cause?: { code?: string; message?: string } }).cause;
-  return cause?.code ?? cause?.message ?? (error as Error).message;
+  if (cause?.code !== undefined) return `the API server cannot be reached: ${cause.code}`;
+  return cause?.message ?? (error as Error).message;
 }
 
 /** Whether the API server, not the request, is the trouble: away, overloaded, or not letting us. */

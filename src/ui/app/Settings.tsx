@@ -1,4 +1,4 @@
-import { Button, Group, Menu, SegmentedControl, Select, Stack, Text, useMantineColorScheme } from '@mantine/core';
+import { Button, Group, Popover, SegmentedControl, Select, Stack, Text, useMantineColorScheme } from '@mantine/core';
 import { IconAdjustments, IconLogout, IconUser } from '@tabler/icons-react';
 import { call } from '../client/call.ts';
 import { notifyFailed } from '../components/notify.ts';
@@ -6,7 +6,7 @@ import { timeZones, useTimeZone } from '../components/time.tsx';
 import { useSession, useSessionChange } from '../session/session.ts';
 import classes from './Settings.module.css';
 
-/** Menus of the head: how things are shown, and who is logged in. */
+/** What opens in the head: how things are shown, and who is logged in. */
 export function Settings() {
   return (
     <Group gap="xs" wrap="nowrap">
@@ -20,8 +20,8 @@ function Display() {
   const { colorScheme, setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   const { timeZone, choose } = useTimeZone();
   return (
-    <Menu width={280} position="bottom-end" closeOnItemClick={false} trapFocus returnFocus>
-      <Menu.Target>
+    <Popover width={280} position="bottom-end" trapFocus returnFocus>
+      <Popover.Target>
         <Button
           variant="default"
           size="xs"
@@ -31,8 +31,8 @@ function Display() {
         >
           <span className={classes.wide}>{timeZone}</span>
         </Button>
-      </Menu.Target>
-      <Menu.Dropdown p="sm" role="group" aria-label="Display settings">
+      </Popover.Target>
+      <Popover.Dropdown>
         <Stack gap="sm">
           <Select
             label="Time zone"
@@ -42,6 +42,7 @@ function Display() {
             searchable
             limit={100}
             allowDeselect={false}
+            openOnFocus={false}
             comboboxProps={{ withinPortal: false }}
           />
           <Stack gap={4}>
@@ -60,8 +61,8 @@ function Display() {
             />
           </Stack>
         </Stack>
-      </Menu.Dropdown>
-    </Menu>
+      </Popover.Dropdown>
+    </Popover>
   );
 }
 
@@ -78,8 +79,8 @@ function User() {
     await changed();
   };
   return (
-    <Menu width={260} position="bottom-end" returnFocus>
-      <Menu.Target>
+    <Popover width={260} position="bottom-end" trapFocus returnFocus>
+      <Popover.Target>
         <Button
           variant="default"
           size="xs"
@@ -89,22 +90,31 @@ function User() {
         >
           <span className={classes.wide}>{user.userName}</span>
         </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>
-          <Text size="sm" c="var(--mantine-color-text)" className={classes.name}>
-            {user.userName}
-          </Text>
-          {loginType === 'none'
-            ? 'No authentication is configured: everybody has all roles.'
-            : `Roles: ${user.roles.length === 0 ? 'none' : user.roles.join(', ')}`}
-        </Menu.Label>
-        {loginType !== 'none' && (
-          <Menu.Item leftSection={<IconLogout size={16} aria-hidden />} onClick={() => void logOut()}>
-            Log out
-          </Menu.Item>
-        )}
-      </Menu.Dropdown>
-    </Menu>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <Stack gap="sm">
+          <div>
+            <Text size="sm" className={classes.name}>
+              {user.userName}
+            </Text>
+            <Text size="xs" c="dimmed">
+              {loginType === 'none'
+                ? 'No authentication is configured: everybody has all roles.'
+                : `Roles: ${user.roles.length === 0 ? 'none' : user.roles.join(', ')}`}
+            </Text>
+          </div>
+          {loginType !== 'none' && (
+            <Button
+              variant="default"
+              size="xs"
+              leftSection={<IconLogout size={16} aria-hidden />}
+              onClick={() => void logOut()}
+            >
+              Log out
+            </Button>
+          )}
+        </Stack>
+      </Popover.Dropdown>
+    </Popover>
   );
 }

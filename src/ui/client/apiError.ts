@@ -17,6 +17,7 @@ interface ErrorFacts {
   readonly field?: string;
   readonly owners?: readonly FieldOwner[];
   readonly problems?: readonly PlacedProblem[];
+  readonly retryAfterSeconds?: number;
 }
 
 /** An answer of the gateway that is no success, or none at all. */
@@ -32,6 +33,8 @@ export class ApiError extends Error {
   readonly owners: readonly FieldOwner[];
   /** Every mistake of what was sent, where there may be several. */
   readonly problems: readonly PlacedProblem[];
+  /** When asking again makes sense, in seconds (`Retry-After`); undefined where the answer does not say. */
+  readonly retryAfterSeconds: number | undefined;
 
   constructor(status: number, code: string, message: string, facts: ErrorFacts = {}) {
     super(message);
@@ -40,6 +43,7 @@ export class ApiError extends Error {
     this.field = facts.field;
     this.owners = facts.owners ?? [];
     this.problems = facts.problems ?? [];
+    this.retryAfterSeconds = facts.retryAfterSeconds;
   }
 
   /** Whether asking again may help: nothing answered, or something behind the gateway is away. */
@@ -48,17 +52,25 @@ export class ApiError extends Error {
   }
 }
 
-/** The error of an answer: the gateway's own body in either of its forms, else what the status says. */
-export function errorOf(status: number, body: unknown): ApiError {
+/**
+ * The error of an answer: the gateway's own body in either of its forms, else what the status says.
+ * @param retryAfter header `Retry-After`; the gateway sends seconds, a date of something in between is left alone
+ */
+export function errorOf(status: number, body: unknown, retryAfter: string | null = null): ApiError {
   const { error, msg } = (body ?? {}) as {
     error?: ErrorFacts & { code?: string; message?: string };
     msg?: string;
   };
   const message = error?.message ?? msg ?? `The gateway answered ${status}.`;
-  return new ApiError(status, error?.code ?? `HTTP_${status}`, message, error);
+  const wait = retryAfter !== null && /^\d{1,5}$/.test(retryAfter) ? { retryAfterSeconds: Number(retryAfter) } : {};
+  return new ApiError(status, error?.code ?? `HTTP_${status}`, message, { ...error, ...wait });
 }
 
-/** What to tell a person of anything that was thrown. */
+/** What to tell a person of anything that was thrown, and when to try again where the answer says it. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  const message = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof ApiError) || error.retryAfterSeconds === undefined || /in \d+ s\.$/.test(message))
+    return message;
+  const trouble = message.replace(/(; try again (soon|shortly))?\.?$/, '');
+  return `${trouble}; try again in ${error.retryAfterSeconds} s.`;
 }

@@ -63,7 +63,7 @@ export async function callWhole<T>(path: string, options: CallOptions = {}): Pro
   }
   const parsed = parse(text);
   if (!response.ok) {
-    const error = errorOf(response.status, parsed);
+    const error = errorOf(response.status, parsed, response.headers.get('Retry-After'));
     if (response.status === 401 && path !== '/login') for (const listener of sessionEnded) listener();
     throw error;
   }

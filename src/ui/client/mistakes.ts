@@ -1,11 +1,12 @@
 import { ApiError } from './apiError.ts';
 
 /**
- * Messages of an error by field of a form, with their places where they have one; empty where the error names no field.
+ * Messages of an error by field of a form, with their places where they have one; empty where the error names no field,
+ * or where the field is as it should be but another manager's.
  * @param isField which fields the form has, without the `data.` that calls of the web application put in front
  */
 export function mistakesOf(error: unknown, isField: (field: string) => boolean): Readonly<Record<string, string>> {
-  if (!(error instanceof ApiError)) return {};
+  if (!(error instanceof ApiError) || error.code === 'EG_FIELD_OWNED') return {};
   const named = error.field === undefined ? [] : [{ field: error.field, message: error.message }];
   const messages: Record<string, string> = {};
   for (const problem of error.problems.length > 0 ? error.problems : named) {

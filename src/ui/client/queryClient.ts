@@ -1,4 +1,4 @@
-import { QueryClient } from '@tanstack/react-query';
+import { MutationCache, QueryClient } from '@tanstack/react-query';
 import { ApiError } from './apiError.ts';
 
 /** Between two looks at what others may change: a change elsewhere shows within two seconds. */
@@ -7,9 +7,18 @@ export const LIVE_MS = 1_000;
 /** Between two looks at figures that cost the database something. */
 export const SLOW_MS = 10_000;
 
+/** Key of the caller among the queries. */
+export const USER = ['session', 'user'];
+
 /** What the gateway has said, shared by all pages: kept while it is asked again, asked again in front of the user only. */
 export function createQueryClient(): QueryClient {
-  return new QueryClient({
+  const client: QueryClient = new QueryClient({
+    mutationCache: new MutationCache({
+      // A role was taken away meanwhile: the pages show at once what the user may still do.
+      onError: (error) => {
+        if (error instanceof ApiError && error.status === 403) void client.invalidateQueries({ queryKey: USER });
+      },
+    }),
     defaultOptions: {
       queries: {
         staleTime: 500,
@@ -21,4 +30,5 @@ export function createQueryClient(): QueryClient {
       mutations: { networkMode: 'always' },
     },
   });
+  return client;
 }

@@ -20,19 +20,23 @@ export function WriteFailure({ error, busy, onForce }: WriteFailureProps) {
     );
   }
   return (
-    <Alert role="alert" color="yellow" title="Others own these fields" icon={<IconLock aria-hidden />}>
+    <Alert
+      role="alert"
+      color="yellow"
+      title="Nothing was stored: others own these fields"
+      icon={<IconLock aria-hidden />}
+    >
       <Stack gap="xs" align="flex-start">
-        <Text size="sm">{error.message}</Text>
-        {error.owners.length > 0 && (
-          <List size="sm">
-            {error.owners.map(({ field, manager }) => (
-              <List.Item key={field}>
-                {field}: {manager}
-              </List.Item>
-            ))}
-          </List>
-        )}
-        <Text size="sm">Taking them over makes them this API's; the other manager may set them again.</Text>
+        <List size="sm">
+          {error.owners.map(({ field, manager }) => (
+            <List.Item key={`${field} ${manager}`}>
+              {field}: {manager}
+            </List.Item>
+          ))}
+        </List>
+        <Text size="sm">
+          Change them there, or take them over: then they are this gateway's, and the other manager may set them again.
+        </Text>
         <Button size="xs" color="red.9" onClick={onForce} loading={busy}>
           Take over and save
         </Button>

@@ -2,6 +2,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useEffect } from 'react';
 import { ApiError } from '../client/apiError.ts';
 import { call, onSessionEnded } from '../client/call.ts';
+import { USER } from '../client/queryClient.ts';
 import type { LoginType, Role, UiConfiguration, UserInfo } from '../client/types.ts';
 
 /** Who uses the pages, and what they are shown. */
@@ -33,8 +34,6 @@ export function useRole(role: Role): boolean {
   return useSession().user.roles.includes(role);
 }
 
-const USER_KEY = ['session', 'user'];
-
 /** Asks the gateway who calls, and notices when the session ends. */
 export function useSessionState(): SessionState {
   const client = useQueryClient();
@@ -44,7 +43,7 @@ export function useSessionState(): SessionState {
     staleTime: 60_000,
   });
   const user = useQuery({
-    queryKey: USER_KEY,
+    queryKey: USER,
     queryFn: ({ signal }) => userInfo(signal),
     // Roles that are taken away, or a session ended elsewhere, show without reload.
     refetchInterval: 30_000,
@@ -60,9 +59,9 @@ export function useSessionState(): SessionState {
   useEffect(
     () =>
       onSessionEnded(() => {
-        const before = client.getQueryData<UserInfo | null>(USER_KEY);
+        const before = client.getQueryData<UserInfo | null>(USER);
         if (before != null) sessionStorage.setItem(EXPIRED, 'yes');
-        client.setQueryData(USER_KEY, null);
+        client.setQueryData(USER, null);
       }),
     [client],
   );

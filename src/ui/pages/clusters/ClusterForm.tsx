@@ -1,7 +1,7 @@
 import { Autocomplete, Button, Group, Modal, Stack, Switch, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useState } from 'react';
-import { ApiError } from '../../client/apiError.ts';
+import { mistakesOf } from '../../client/mistakes.ts';
 import type { ClusterState } from '../../client/types.ts';
 import { WriteFailure } from '../../components/WriteFailure.tsx';
 import { useSave } from './changes.ts';
@@ -42,9 +42,9 @@ export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
       await save.mutateAsync({ cluster: { ...values, proxyTo: values.proxyTo.trim(), externalUrl }, isNew, force });
       onClose();
     } catch (error) {
-      if (error instanceof ApiError && error.field !== undefined && error.field in values) {
-        form.setFieldError(error.field, error.message);
-      } else setFailure(error);
+      const mistakes = mistakesOf(error, (field) => field in values);
+      if (Object.keys(mistakes).length === 0) setFailure(error);
+      else form.setErrors(mistakes);
     }
   };
   const title = isNew ? 'Add a backend' : `Edit ${cluster.name}`;

@@ -50,6 +50,14 @@ export function useSave() {
 /** Asks, then deletes a cluster. */
 export function useDelete(): (cluster: ClusterState) => Promise<void> {
   const refresh = useRefresh();
+  const { mutate } = useMutation({
+    mutationFn: (name: string) => callWhole('/webapp/deleteBackend', { body: { name } }),
+    onSuccess: async (answer, name) => {
+      await refresh();
+      notifyWritten(`${name} is deleted.`, answer);
+    },
+    onError: (error, name) => notifyFailed(`${name} could not be deleted`, error),
+  });
   return async ({ name, running, origin, resource }) => {
     const queries = (running ?? 0) > 0 ? ` ${running} queries run on it; they can still be followed.` : '';
     const returns =
@@ -57,13 +65,6 @@ export function useDelete(): (cluster: ClusterState) => Promise<void> {
         ? ' Where a GitOps controller declares it, that controller will create it again.'
         : '';
     const text = `${name} takes no queries any more and is gone for everybody.${queries}${returns}`;
-    if (!(await confirm({ title: `Delete ${name}?`, text, action: 'Delete', dangerous: true }))) return;
-    try {
-      const answer = await callWhole('/webapp/deleteBackend', { body: { name } });
-      await refresh();
-      notifyWritten(`${name} is deleted.`, answer);
-    } catch (error) {
-      notifyFailed(`${name} could not be deleted`, error);
-    }
+    if (await confirm({ title: `Delete ${name}?`, text, action: 'Delete', dangerous: true })) mutate(name);
   };
 }

@@ -57,7 +57,6 @@ export function RuleDialog({ rule, onClose }: { readonly rule: Rule; readonly on
     onError: (error) => showPlace(form.current, error),
   });
   const mistakes = mistakesOf(save.error, isField);
-  const isOwned = save.error instanceof ApiError && save.error.code === 'EG_FIELD_OWNED';
   const set = <K extends keyof Fields>(field: K, value: Fields[K]) => setFields((now) => ({ ...now, [field]: value }));
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -77,7 +76,7 @@ export function RuleDialog({ rule, onClose }: { readonly rule: Rule; readonly on
                 Somebody changed this rule since it was opened here. Close and open it again to see how it is now.
               </Alert>
             )}
-            {save.error !== null && (isOwned || Object.keys(mistakes).length === 0) && (
+            {save.error !== null && Object.keys(mistakes).length === 0 && (
               <WriteFailure error={save.error} busy={save.isPending} onForce={() => save.mutate(true)} />
             )}
             <TextInput
