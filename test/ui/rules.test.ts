@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { canBrowse, openWindow } from './support/browser.ts';
+import { logIn } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
 
@@ -41,12 +42,26 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
 
   const open = async (user: string, colorScheme: 'light' | 'dark' = 'light') => {
     const window = await openWindow(`${rig.pages}/routing-rules`, { colorScheme });
-    const { page } = window;
-    await page.getByLabel('Name').fill(user);
-    await page.getByLabel('Password').first().fill(user);
-    await page.getByRole('button', { name: 'Log in' }).click();
-    await page.getByRole('heading', { level: 1, name: 'Routing Rules' }).waitFor();
+    await logIn(window, user);
+    await window.page.getByRole('heading', { level: 1, name: 'Routing Rules' }).waitFor();
     return window;
+  };
+
+  const headers = { Authorization: `Basic ${btoa('ada:ada')}`, 'Content-Type': 'application/json' };
+  /** What a rule says, but for its description. */
+  const ruleOf = async (name: string): Promise<Record<string, unknown>> => {
+    const answer = await fetch(`${rig.gateway.url}/api/rules`, { headers });
+    const { rules } = (await answer.json()) as { rules: Record<string, unknown>[] };
+    const { priority, condition, actions } = rules.find((rule) => rule.name === name) ?? {};
+    return { priority, condition, actions };
+  };
+  const put = async (name: string, rule: object): Promise<number> => {
+    const answer = await fetch(`${rig.gateway.url}/api/rules/${name}`, {
+      method: 'PUT',
+      headers,
+      body: JSON.stringify(rule),
+    });
+    return answer.status;
   };
 
   test.each(['light', 'dark'] as const)('shows rules in firing order with status and mistakes, %s', async (scheme) => {
@@ -107,27 +122,18 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     expect(await readFile(join(rig.manifests, 'rules.yaml'), 'utf8')).toContain('suspended: true');
 
     await page.getByRole('button', { name: 'Edit everything' }).click();
-    const text = await readFile(rig.rulesFile, 'utf8');
     await dialog.getByLabel('Description').fill('Mine');
-    await page.route('**/api/rules/everything', async (route) => {
-      const answer = {
-        error: { code: 'EG_CONFLICT', message: 'the rule everything was changed meanwhile', field: 'version' },
-      };
-      await route.fulfill({ status: 409, json: answer });
-    });
+    expect(await put('everything', { ...(await ruleOf('everything')), description: 'Theirs' })).toBe(200);
+    await dialog.getByText('Somebody changed this rule since it was opened here.').waitFor();
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.getByRole('alert').getByText('was changed meanwhile').waitFor();
-    await page.unroute('**/api/rules/everything');
-    await page.route('**/api/rules/everything', async (route) => {
-      const { searchParams } = new URL(route.request().url());
-      if (searchParams.get('force') === 'true') return await route.continue();
-      const owners = [{ field: 'spec.description', manager: 'argocd-controller' }];
-      await route.fulfill({ status: 409, json: { error: { code: 'EG_FIELD_OWNED', message: 'owned', owners } } });
-    });
+    await expectSound(window);
+    expect(await readFile(rig.rulesFile, 'utf8')).toContain('Theirs');
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Edit everything' }).click();
+    expect(await dialog.getByLabel('Description').inputValue()).toBe('Theirs');
+    await dialog.getByLabel('Description').fill('Mine');
     await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog.getByText('spec.description: argocd-controller').waitFor();
-    expect(await readFile(rig.rulesFile, 'utf8')).toBe(text);
-    await dialog.getByRole('button', { name: 'Take over and save' }).click();
     await dialog.waitFor({ state: 'detached' });
     expect(await readFile(rig.rulesFile, 'utf8')).toContain('Mine');
   });

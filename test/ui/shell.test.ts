@@ -25,6 +25,12 @@ describe.skipIf(!canBrowse)('the shell of the pages', () => {
         await page.waitForLoadState('networkidle');
         await expectSound(window);
       }
+      for (const name of [/^Display/, /^User/]) {
+        await page.getByRole('button', { name }).click();
+        await page.getByRole('dialog', { name }).waitFor();
+        await expectSound(window);
+        await page.keyboard.press('Escape');
+      }
     },
   );
 });

@@ -1,14 +1,19 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+import { freePort } from '../../support/serverProcess.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+
+/** Keys of a gateway's configuration. */
+export type Configuration = Readonly<Record<string, unknown>>;
 
 /** A gateway as a process of its own, before simulated engines that it knows from a directory of manifests. */
 export interface Rig extends AsyncDisposable {
+  /** The process that runs, or ran last. */
   readonly gateway: GatewayProcess;
   /** Address of the user interface, without a slash at its end. */
   readonly pages: string;
@@ -19,6 +24,12 @@ export interface Rig extends AsyncDisposable {
   readonly rulesFile: string;
   /** File of the SQLite database. */
   readonly database: string;
+  /** Writes keys into the configuration file that the gateway watches; they stay for later calls. */
+  configure(config: Configuration): Promise<void>;
+  /** Ends the process: nothing listens any more. */
+  stopGateway(): Promise<void>;
+  /** Starts it again, on the same address and database. */
+  startGateway(): Promise<void>;
 }
 
 /** Clusters of every rig: name and routing group. */
@@ -33,39 +44,54 @@ export const rigClusters = [
  * @param config keys of its configuration, over the rig's own
  * @param rules text of a rules file
  */
-export async function startRig(
-  config: Readonly<Record<string, unknown>> = {},
-  rules: string | null = null,
-): Promise<Rig> {
+export async function startRig(config: Configuration = {}, rules: string | null = null): Promise<Rig> {
   const folder = await mkdtemp(join(tmpdir(), 'ui-'));
-  const manifests = join(folder, 'manifests');
+  const [manifests, configuration] = [join(folder, 'manifests'), join(folder, 'configuration')];
+  const file = join(configuration, 'gateway.yaml');
+  const rulesFile = join(folder, 'rules.yaml');
+  const database = join(folder, 'gateway.db');
   const parts = new AsyncDisposableStack();
   try {
     parts.defer(() => rm(folder, { recursive: true, force: true }));
     const engines = await Promise.all(rigClusters.map(([name]) => startSimulatedEngine({ name })));
     for (const engine of engines) parts.defer(() => engine.close());
-    await mkdir(manifests);
+    await Promise.all([mkdir(manifests), mkdir(configuration)]);
     await writeFile(join(manifests, 'clusters.yaml'), engines.map(clusterManifest).join('---\n'));
-    const database = join(folder, 'gateway.db');
-    const rulesFile = join(folder, 'rules.yaml');
     if (rules !== null) await writeFile(rulesFile, rules);
-    const gateway = await startGateway({
+    let configured: Configuration = {
+      server: { address: '127.0.0.1' },
+      serverConfig: { 'http-server.http.port': await freePort() },
       ...(rules === null ? {} : { routingRules: { rulesConfigPath: rulesFile } }),
       resources: { source: 'directory', directory: manifests },
       dataStore: { jdbcUrl: `jdbc:sqlite:${database}` },
       monitor: { taskDelay: '1s' },
-      ...config,
-    });
+    };
+    const configure: Rig['configure'] = async (change) => {
+      configured = { ...configured, ...change };
+      // Renamed into place, so that nobody reads half of it.
+      await writeFile(`${file}.new`, stringify(configured));
+      await rename(`${file}.new`, file);
+    };
+    await configure(config);
+    let gateway = await startGatewayWithFile(file);
     parts.defer(async () => void (await gateway.stop()));
     await untilReady(gateway.url);
     const owned = parts.move();
     return {
-      gateway,
+      get gateway() {
+        return gateway;
+      },
       pages: `${gateway.url}/engine-gateway`,
       engines,
       manifests,
       rulesFile,
       database,
+      configure,
+      stopGateway: async () => void (await gateway.stop()),
+      startGateway: async () => {
+        gateway = await startGatewayWithFile(file);
+        await untilReady(gateway.url);
+      },
       [Symbol.asyncDispose]: () => owned.disposeAsync(),
     };
   } catch (error) {
@@ -95,7 +121,7 @@ function clusterManifest({ url }: SimulatedEngine, index: number): string {
 }
 
 /** Configuration with form logins: ada has all roles, ursula only USER, nobody none. Passwords are the names. */
-export function formAccess(): Record<string, unknown> {
+export function formAccess(): Configuration {
   const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
   return {
     authentication: { defaultType: 'form', form: { selfSignKeyPair: { privateKeyRsa, publicKeyRsa } } },

@@ -1,0 +1,280 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import { runQuery } from '../support/statementClient.ts';
+import { canBrowse, openWindow } from './support/browser.ts';
+import { logIn, logInByToken } from './support/login.ts';
+import { formAccess, type Rig, startRig } from './support/rig.ts';
+import { expectSound } from './support/soundness.ts';
+
+const GITOPS = 'argocd-controller';
+
+const row = (page: Page, name: string) =>
+  page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
+const switchOf = (page: Page, name: string) => page.getByRole('switch', { name: `${name} takes new queries` });
+
+let plane: ControlPlane;
+if (canBrowse && controlPlaneAvailable) {
+  beforeAll(async () => {
+    plane = await startPlane();
+  });
+  afterAll(async () => await plane?.stop());
+}
+
+describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a GitOps controller declares', () => {
+  let kube: KubeRig;
+  let rig: Rig;
+  beforeAll(async () => {
+    kube = await kubeRig(plane);
+    rig = await startRig({ ...formAccess(), resources: { source: 'kubernetes', kubeconfig: kube.kubeconfig } });
+  });
+  afterAll(async () => {
+    await rig?.[Symbol.asyncDispose]();
+    await kube?.stop();
+  });
+
+  /** Has the controller declare a cluster before one of the engines. */
+  const declare = (name: string, spec: object = {}) =>
+    kube.apply(GITOPS, clusterManifest(name, { proxyTo: rig.engines[0]?.url, ...spec }));
+  /** A resource as it is on the API server. */
+  const stored = async (kind: 'engineclusters' | 'routingrules', name: string) => {
+    const shown = await kube.kubectl(['get', kind, name, '-o', 'json', '--show-managed-fields']);
+    return JSON.parse(shown) as {
+      metadata: { annotations?: Record<string, string>; managedFields: { manager: string; fieldsV1: object }[] };
+      spec: Record<string, unknown>;
+    };
+  };
+  /** Who owns a field of the spec. */
+  const ownersOf = async (kind: 'engineclusters' | 'routingrules', name: string, field: string) =>
+    (await stored(kind, name)).metadata.managedFields
+      .filter(({ fieldsV1 }) => JSON.stringify(fieldsV1).includes(`"f:${field}"`))
+      .map(({ manager }) => manager);
+  const open = async (path: string, options: Parameters<typeof openWindow>[1] = {}) => {
+    const window = await openWindow(`${rig.pages}${path}`, options);
+    await logIn(window, 'ada');
+    await window.page.getByRole('heading', { level: 1 }).waitFor();
+    return window;
+  };
+
+  test.each([
+    ['light', 1280],
+    ['dark', 420],
+  ] as const)(
+    'a cluster: fields of another manager are named with it, and taken over when asked, %s at %i pixels',
+    async (colorScheme, width) => {
+      const name = `declared-${colorScheme}`;
+      await declare(name);
+      await using window = await open('/clusters', { colorScheme, width });
+      const { page } = window;
+      await expect.poll(() => row(page, name).textContent()).toMatch(/HEALTHY/);
+      await page.getByRole('button', { name: `Details of ${name}` }).click();
+      const details = page.getByRole('dialog', { name });
+      await expect
+        .poll(() => details.textContent())
+        .toMatch(/Declared byKubernetes resource.*Field managersargocd-controller: proxyTo, routingGroup.*ReadyTrue/);
+      await expectSound(window);
+      await page.keyboard.press('Escape');
+      await details.waitFor({ state: 'detached' });
+
+      await page.getByRole('button', { name: `Edit ${name}` }).click();
+      const dialog = page.getByRole('dialog', { name: `Edit ${name}` });
+      await dialog.getByRole('combobox', { name: 'Routing group' }).fill('etl');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      const refused = dialog.getByRole('alert');
+      await expect
+        .poll(() => refused.getByRole('listitem').allTextContents())
+        .toEqual([`spec.routingGroup: ${GITOPS}`]);
+      expect((await stored('engineclusters', name)).spec.routingGroup).toBe('adhoc');
+      await expectSound(window);
+      await dialog.getByRole('button', { name: 'Take over and save' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      expect((await stored('engineclusters', name)).spec.routingGroup).toBe('etl');
+      expect(await ownersOf('engineclusters', name, 'routingGroup')).toEqual(['engine-gateway-api']);
+      await expect.poll(() => row(page, name).textContent()).toMatch(/etl/);
+      await page.getByRole('button', { name: `Details of ${name}` }).click();
+      await details.getByText('engine-gateway-api: routingGroup').waitFor();
+      expect(window.defects).toEqual([]);
+    },
+  );
+
+  test('a rule: likewise', async () => {
+    await kube.apply(GITOPS, ruleManifest('to-adhoc', { description: 'Everything', priority: 3 }));
+    await using window = await open('/routing-rules');
+    const { page } = window;
+    await page.getByRole('button', { name: 'Edit to-adhoc' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Edit to-adhoc' });
+    await dialog.getByLabel('Description').fill('Mine');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    const refused = dialog.getByRole('alert');
+    await expect.poll(() => refused.getByRole('listitem').allTextContents()).toEqual([`spec.description: ${GITOPS}`]);
+    await expectSound(window);
+    expect((await stored('routingrules', 'to-adhoc')).spec.description).toBe('Everything');
+    await dialog.getByRole('button', { name: 'Take over and save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect((await stored('routingrules', 'to-adhoc')).spec).toMatchObject({ description: 'Mine', priority: 3 });
+    await page.getByRole('row').filter({ hasText: 'to-adhoc' }).getByText('Mine').waitFor();
+    expect(window.defects).toEqual([]);
+  });
+
+  test('the switch overrides what Git says until Git changes, and the page tells so', async () => {
+    await declare('switched');
+    await using window = await open('/clusters');
+    const { page } = window;
+    await expect.poll(() => row(page, 'switched').textContent()).toMatch(/HEALTHY/);
+    await switchOf(page, 'switched').press('Space');
+    await expect.poll(() => row(page, 'switched').textContent()).toMatch(/off by ada, \d+ s ago.*differs from Git/);
+    await expectSound(window);
+    const { metadata, spec } = await stored('engineclusters', 'switched');
+    expect(JSON.parse(metadata.annotations?.['enginegateway.dev/active'] ?? '')).toMatchObject({
+      active: false,
+      by: 'ada',
+    });
+    expect(spec.active).toBe(true);
+    // What the controller does every few minutes ends nothing; a change of what it declares does.
+    await declare('switched', { routingGroup: 'etl' });
+    await expect.poll(() => row(page, 'switched').textContent()).toMatch(/etl.*differs from Git/);
+    await declare('switched', { active: false });
+    await expect.poll(() => row(page, 'switched').textContent()).not.toMatch(/differs|off by/);
+    expect(await switchOf(page, 'switched').isChecked()).toBe(false);
+    await declare('switched', { active: true });
+    await expect.poll(() => switchOf(page, 'switched').isChecked()).toBe(true);
+    await page.getByRole('button', { name: 'Delete switched' }).click();
+    const question = page.getByRole('dialog', { name: 'Delete switched?' });
+    await question.getByText('Where a GitOps controller declares it, that controller will create it again.').waitFor();
+    await question.getByRole('button', { name: 'Delete' }).click();
+    await expect.poll(() => row(page, 'switched').count()).toBe(0);
+    expect(await kube.kubectl(['get', 'engineclusters', '-o', 'name'])).not.toContain('/switched');
+    expect(window.defects).toEqual([]);
+  });
+
+  test('while the API server is away nothing is written, and the page says when to try again; reading goes on', async () => {
+    await declare('steady');
+    await using window = await open('/clusters');
+    const { page } = window;
+    await expect.poll(() => row(page, 'steady').textContent()).toMatch(/HEALTHY/);
+    await kube.stopApiServer();
+    try {
+      await switchOf(page, 'steady').press('Space');
+      const refused = page.getByRole('alert');
+      await expect
+        .poll(() => refused.textContent())
+        .toMatch(/steady could not be deactivated.*the API server cannot be reached.*try again in \d+ s\./);
+      await expect.poll(() => switchOf(page, 'steady').isChecked()).toBe(true);
+      await expectSound(window);
+      await page.getByRole('button', { name: 'Close' }).click();
+
+      await page.getByRole('button', { name: 'Edit steady' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Edit steady' });
+      await dialog.getByRole('combobox', { name: 'Routing group' }).fill('etl');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await expect.poll(() => dialog.getByRole('alert').textContent()).toMatch(/try again in \d+ s\./);
+      expect(await dialog.getByRole('button', { name: 'Take over and save' }).count()).toBe(0);
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+
+      const { id } = await runQuery(rig.gateway.url, 'SELECT 1');
+      await page.getByRole('link', { name: 'Query History' }).click();
+      await page.getByRole('button', { name: `Show query ${id}` }).waitFor();
+      await page.getByRole('link', { name: 'Dashboard' }).click();
+      const state = page.getByRole('region', { name: 'This gateway' });
+      await expect.poll(() => state.textContent(), { timeout: 30_000 }).toMatch(/resource source: .*cannot be reached/);
+      await expectSound(window);
+    } finally {
+      await kube.startApiServer();
+    }
+    await page.getByRole('link', { name: 'Active Backends' }).click();
+    await expect
+      .poll(
+        async () => {
+          if (await switchOf(page, 'steady').isChecked()) await switchOf(page, 'steady').press('Space');
+          return await row(page, 'steady').textContent();
+        },
+        { timeout: 30_000, interval: 1_000 },
+      )
+      .toMatch(/differs from Git/);
+    expect(window.defects).toEqual([]);
+  });
+});
+
+describe.skipIf(!canBrowse || !controlPlaneAvailable)('users that Kubernetes knows', () => {
+  let kube: KubeRig;
+  let rig: Rig;
+  const verbs = { viewer: 'get,list', owner: '*' } as const;
+  beforeAll(async () => {
+    kube = await kubeRig(plane);
+    for (const [name, allowed] of Object.entries(verbs)) {
+      await kube.kubectl(['create', 'serviceaccount', name]);
+      const resources = '--resource=engineclusters.enginegateway.dev,routingrules.enginegateway.dev';
+      await kube.kubectl(['create', 'role', name, `--verb=${allowed}`, resources]);
+      await kube.kubectl([
+        'create',
+        'rolebinding',
+        name,
+        `--role=${name}`,
+        `--serviceaccount=${kube.namespace}:${name}`,
+      ]);
+    }
+    rig = await startRig({
+      resources: { source: 'kubernetes', kubeconfig: kube.kubeconfig },
+      authentication: { kubernetes: { cacheDuration: '1s' } },
+      authorization: { webappReadRole: 'USER' },
+    });
+    await kube.apply(GITOPS, clusterManifest('a', { proxyTo: rig.engines[0]?.url }));
+  });
+  afterAll(async () => {
+    await rig?.[Symbol.asyncDispose]();
+    await kube?.stop();
+  });
+
+  const tokenOf = async (account: string) => (await kube.kubectl(['create', 'token', account])).trim();
+
+  test('log in by a token of a service account, and see what their rights allow', async () => {
+    await using window = await openWindow(`${rig.pages}/clusters`);
+    const { page } = window;
+    await page.getByRole('textbox', { name: 'Token' }).waitFor();
+    await expectSound(window);
+    const [head, , signature] = (await tokenOf('viewer')).split('.');
+    const [, payload] = (await tokenOf('owner')).split('.');
+    await logInByToken(window, `${head}.${payload}.${signature}`);
+    await expect.poll(() => page.getByRole('alert').textContent()).toMatch('Authentication failed.');
+    await expectSound(window);
+    // As it comes out of a terminal.
+    await logInByToken(window, `${await tokenOf('viewer')}\n`);
+    await row(page, 'a').waitFor();
+    expect(await page.getByRole('button', { name: /^(Add|Edit|Delete)/ }).count()).toBe(0);
+    expect(await switchOf(page, 'a').isDisabled()).toBe(true);
+    await page.getByRole('button', { name: `User system:serviceaccount:${kube.namespace}:viewer` }).click();
+    await page.getByText(/Roles: USER$/).waitFor();
+    await expectSound(window);
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await logInByToken(window, await tokenOf('owner'));
+    await row(page, 'a').waitFor();
+    await page.getByRole('button', { name: 'Edit a' }).waitFor();
+    expect(window.defects).toEqual([]);
+  });
+
+  test('a right that was taken away meanwhile is told, and the pages follow at once', async () => {
+    await using window = await openWindow(`${rig.pages}/clusters`);
+    const { page } = window;
+    await logInByToken(window, await tokenOf('owner'));
+    await switchOf(page, 'a').waitFor();
+    await kube.kubectl(['delete', 'rolebinding', 'owner']);
+    const viewer = ['create', 'rolebinding', 'demoted', '--role=viewer', `--serviceaccount=${kube.namespace}:owner`];
+    await kube.kubectl(viewer);
+    const owner = `system:serviceaccount:${kube.namespace}:owner`;
+    // Until the answers that are believed for a second have run out.
+    await expect
+      .poll(
+        async () => {
+          const may = (await switchOf(page, 'a').isEnabled()) && (await page.getByRole('alert').count()) === 0;
+          if (may) await switchOf(page, 'a').press('Space');
+          return await page.getByRole('alert').allTextContents();
+        },
+        { interval: 1_000 },
+      )
+      .toEqual([expect.stringMatching(`"${owner}" may not update engineclusters.enginegateway.dev`)]);
+    await expect.poll(() => switchOf(page, 'a').isDisabled()).toBe(true);
+    await expect.poll(() => page.getByRole('button', { name: /^(Add|Edit|Delete)/ }).count()).toBe(0);
+    await expectSound(window);
+  });
+});
