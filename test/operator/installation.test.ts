@@ -10,6 +10,8 @@ import { type GatewayProcess, startGatewayWithFile } from '../support/gatewayPro
 import { type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
 
 const run = promisify(execFile);
+/** What the Secret of sessions holds. */
+const sessionSecret = 'a secret that all replicas have in common';
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 30_000, interval: 100 });
 const cluster = (name: string) => ({ name, proxyTo: `http://${name}:8080`, active: true, routingGroup: 'adhoc' });
@@ -55,6 +57,7 @@ describe.skipIf(!controlPlaneAvailable)('an installation by kustomize', () => {
       DATABASE_URL: rig.jdbcUrl,
       DATABASE_USER: 'gateway',
       DATABASE_PASSWORD: 'database secret',
+      SESSION_SECRET: sessionSecret,
     });
   };
   /** A service account with these rights on the resources; answers its token. */
@@ -93,6 +96,13 @@ describe.skipIf(!controlPlaneAvailable)('an installation by kustomize', () => {
     expect([refused.status, refused.headers.get('WWW-Authenticate')]).toEqual([401, expect.stringContaining('Bearer')]);
     expect((await add('a', viewer)).status).toBe(403);
     expect((await add('a', editor)).status).toBe(200);
+    const login = await fetch(`${gateway.url}/login`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ username: '', password: editor }),
+    });
+    const session = ((await login.json()) as { data: { token: string } }).data.token;
+    expect((await add('a', session)).status).toBe(409);
     await rig.kubectl(['wait', '--for=condition=Ready', 'ec/a', '--timeout=40s']);
     const notes = (): Promise<string> =>
       rig.kubectl(['get', 'events.events.k8s.io', '-o', 'jsonpath={range .items[*]}{.reason}: {.note}{"\\n"}{end}']);
@@ -106,7 +116,7 @@ describe.skipIf(!controlPlaneAvailable)('an installation by kustomize', () => {
     const before = await renewed();
     await until(async () => expect(await renewed()).not.toBe(before));
     const log = JSON.stringify(gateway.log);
-    for (const secret of [editor, viewer, 'database secret']) expect(log).not.toContain(secret);
+    for (const secret of [editor, viewer, session, 'database secret', sessionSecret]) expect(log).not.toContain(secret);
   });
 
   test('of all namespaces: rights of the whole cluster count, those of one namespace do not', async () => {

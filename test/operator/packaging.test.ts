@@ -145,6 +145,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
         'PodDisruptionBudget',
         'Role',
         'RoleBinding',
+        'Secret',
         'Service',
         'ServiceAccount',
       ],
@@ -165,6 +166,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
         'PodDisruptionBudget',
         'Role',
         'RoleBinding',
+        'Secret',
         'Service',
         'ServiceAccount',
         'ServiceMonitor',
@@ -190,10 +192,19 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     for (const each of [base, mysql, postgresql, all, ...charts]) {
       expect(each).toMatchObject({
         source: 'kubernetes',
-        authentication: { kubernetes: {} },
+        authentication: { kubernetes: {}, session: { secret: '${ENV:SESSION_SECRET}' } },
         rights: base?.rights,
         podSecurity: { securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } },
         container: {
+          // Both replicas read the key of sessions from one Secret.
+          env: expect.arrayContaining([
+            {
+              name: 'SESSION_SECRET',
+              valueFrom: {
+                secretKeyRef: { name: expect.stringMatching(/^(gw-)?engine-gateway-session$/), key: 'secret' },
+              },
+            },
+          ]),
           livenessProbe: { httpGet: { path: '/livez' } },
           readinessProbe: { httpGet: { path: '/readyz' } },
           securityContext: {
@@ -209,6 +220,27 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     const watched = [base, mysql, postgresql, all, ...charts].map((each) => each?.namespace);
     expect(watched).toEqual([own, own, own, '*', own, '*']);
     expect(charts[0]?.podSecurity).toHaveProperty('topologySpreadConstraints');
+  });
+
+  test('the Helm chart makes the secret of sessions once, or takes one that is named', async () => {
+    const namespace = 'sessions';
+    const chart = ['gw', 'manifests/helm/engine-gateway', '-n', namespace];
+    const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath];
+    const release = (...args: readonly string[]) => run(helmPath ?? '', [...args, ...chart, ...kubeconfig]);
+    const secret = async (): Promise<string> => {
+      const path = 'jsonpath={.data.secret}';
+      const encoded = await kubectl(['-n', namespace, 'get', 'secret', 'gw-engine-gateway-session', '-o', path]);
+      return Buffer.from(encoded, 'base64').toString();
+    };
+    await release('install', '--create-namespace');
+    const made = await secret();
+    expect(made).toMatch(/^[A-Za-z0-9]{64}$/);
+    await release('upgrade', '--set', 'replicas=3');
+    expect(await secret()).toBe(made);
+    const settings = ['--set', 'session.existingSecret=mine'];
+    const named = await helm('template', ...chart, ...settings);
+    expect(kindsOf(named)).not.toContain('Secret');
+    expect(named).toContain('name: mine');
   });
 
   test.each(['base/role.yaml', 'overlays/all-namespaces/clusterrole.yaml'])(

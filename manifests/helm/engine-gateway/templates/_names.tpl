@@ -2,6 +2,11 @@
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 63 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
+{{/* Secret that signs sessions: the user's, or the chart's own. */}}
+{{- define "engine-gateway.sessionSecret" -}}
+{{- .Values.session.existingSecret | default (printf "%s-session" (include "engine-gateway.fullname" . | trunc 55 | trimSuffix "-")) }}
+{{- end }}
+
 {{- define "engine-gateway.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -19,7 +24,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $resources := dict "source" "kubernetes" -}}
 {{- if .Values.allNamespaces }}{{ $_ := set $resources "namespace" "*" }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
 {{- $dataStore := dict "jdbcUrl" .Values.database.jdbcUrl "user" "${ENV:DATABASE_USER}" "password" "${ENV:DATABASE_PASSWORD}" -}}
-{{- mergeOverwrite (dict "resources" $resources "dataStore" $dataStore) (deepCopy .Values.config) | toYaml -}}
+{{- $chart := dict "resources" $resources "dataStore" $dataStore -}}
+{{- if .Values.config.authentication }}{{ $_ := set $chart "authentication" (dict "session" (dict "secret" "${ENV:SESSION_SECRET}")) }}{{ end -}}
+{{- mergeOverwrite $chart (deepCopy .Values.config) | toYaml -}}
 {{- end }}
 
 {{/* What the gateway may do with the resources it watches. */}}
