@@ -259,7 +259,8 @@ export const serverConfig = section(
       words: { accept: true, reject: false, ignore: false },
     }),
     'http-server.max-request-header-size': size({
-      description: 'Largest request head (request line and headers); more is answered 431.',
+      description:
+        'Largest request head (request line and headers); more is answered 431, or 414 where the URL alone is.',
       default: 64 * 1024,
       minimum: 1024,
       maximum: 16 * 1024 ** 2,

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { DataPlane } from '../dataPlane.ts';
 import { framingFault, refuseFraming } from './framing.ts';
+import { answerParserErrors } from './headLimits.ts';
 import type { OpenRequests } from './openRequests.ts';
 
 /** A handler of requests, of either protocol. */
@@ -74,6 +75,7 @@ export function http1Options(limits: ServerLimits) {
 /** Makes the clear-text HTTP/1.1 server of proxied paths and API. The caller listens. */
 export function createGatewayServer(options: GatewayServerOptions): Server {
   const server = createServer(http1Options(options), requestHandler(options));
+  answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   return server;
 }

@@ -2,6 +2,7 @@ import { constants, createSecureServer, type Http2SecureServer, type ServerHttp2
 import type { TLSSocket } from 'node:tls';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
 import { type GatewayServerOptions, http1Options, type RequestHandler, requestHandler } from './gatewayServer.ts';
+import { answerParserErrors, headTooLarge, urlTooLong } from './headLimits.ts';
 import { asHttp1, Http2Request, Http2Response, socketOf } from './http2Messages.ts';
 
 /** A server of clients over TLS. */
@@ -40,13 +41,14 @@ export function createSecureGatewayServer(
     maxHeaderListPairs: MAX_HEADER_LINES,
     settings: {
       maxConcurrentStreams: options.maxConcurrentStreams,
-      // Beyond this the stream is reset; between it and the limit a request is answered 431.
+      // Beyond this the stream is reset; between it and the limit a request is answered 414 or 431.
       maxHeaderListSize: options.maxHeaderSize * 2,
       enablePush: false,
     },
     Http2ServerRequest: Http2Request,
     Http2ServerResponse: Http2Response,
   } as never);
+  answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   const sockets = new Set<TLSSocket>();
   let newest: TLSSocket | null = null;
@@ -94,7 +96,7 @@ function limitSession(session: ServerHttp2Session, idleTimeout: number): void {
   });
 }
 
-/** What Node does for HTTP/1.1 by itself: 431 for a large head, 408 for a body that does not come. */
+/** What is done for HTTP/1.1 as well: 414 for a long URL, 431 for a large head, 408 for a body that does not come. */
 function handleHttp2(
   request: Http2Request,
   response: Parameters<RequestHandler>[1],
@@ -102,8 +104,10 @@ function handleHttp2(
   handle: () => void,
 ): void {
   if (headSize(request) > maxHeaderSize) {
-    response.writeHead(431, ['content-length', '0']);
-    response.end();
+    const fault = request.url.length > maxHeaderSize ? urlTooLong(maxHeaderSize) : headTooLarge(maxHeaderSize);
+    const body = `${fault.message}\n`;
+    response.writeHead(fault.status, ['content-type', 'text/plain; charset=utf-8', 'content-length', `${body.length}`]);
+    response.end(body);
     return;
   }
   const { stream } = request;
