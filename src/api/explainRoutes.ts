@@ -4,6 +4,7 @@ import { DescribedRequest } from '../gateway/describedRequest.ts';
 import type { ExplainRequest } from '../gateway/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 import { compileCheck } from '../model/validation.ts';
+import { readTrace, type StoredTrace } from '../rules/storedTrace.ts';
 import type { HistoryWriter, QueryHistoryRepository, QueryRecord } from '../store/store.ts';
 import type { Caller } from './auth/caller.ts';
 import { malformed } from './errors.ts';
@@ -156,6 +157,11 @@ function routedQuery(record: QueryRecord): object {
     backendUrl,
     externalUrl,
     created: new Date(created).toISOString(),
-    decision: record.decision === null ? null : (JSON.parse(record.decision) as unknown),
+    decision: record.decision === null ? null : readDecision(record.decision),
   };
+}
+
+function readDecision(text: string): object {
+  const decision = JSON.parse(text) as { readonly rules?: StoredTrace };
+  return decision.rules === undefined ? decision : { ...decision, rules: readTrace(decision.rules) };
 }

@@ -5,7 +5,7 @@ import { type ExternalAnswer, type GroupDecision, setHeadersOf } from '../routin
 import type { CountedSubmission } from '../routing/localLoad.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
-import { storedTrace } from '../rules/decision.ts';
+import { storedTrace } from '../rules/storedTrace.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { namesNext } from './answerWatch.ts';
 import { BodyRelay, type BodyStart } from './body.ts';

@@ -40,14 +40,6 @@ export interface RuleTrace {
   readonly error?: string;
 }
 
-/** Traces of more rules than this are stored without those that did not match: they are stored for every query. */
-const LONGEST_WHOLE_TRACE = 50;
-
-/** The part of a trace that is worth keeping with a query. */
-export function storedTrace(trace: readonly RuleTrace[]): readonly RuleTrace[] {
-  return trace.length <= LONGEST_WHOLE_TRACE ? trace : trace.filter(({ outcome }) => outcome !== 'not-matched');
-}
-
 /** What the rules decided for a request. */
 export interface RuleDecision {
   /** Group that the rules set; null when none did (the default group is used then). */

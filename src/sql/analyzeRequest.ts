@@ -5,6 +5,7 @@ import { bodyText } from './bodyText.ts';
 import { preparedStatements } from './preparedStatements.ts';
 import type { QueryProperties } from './queryProperties.ts';
 import { headerValue, headerValues, type RawHeaders } from './rawHeaders.ts';
+import { SeenTexts } from './seenTexts.ts';
 import { v2Body } from './v2Body.ts';
 
 /** How requests are analysed (spec.md: Configuration keys, `requestAnalyzerConfig`). */
@@ -48,12 +49,13 @@ const nothing: SqlVerdict = {
   queryId: null,
 };
 
-/** Makes the analysis of requests; verdicts of equal texts with equal defaults are made once. */
+/** Makes the analysis of requests; verdicts of texts that come again with equal defaults are kept. */
 export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
   const catalogKey = settings.names.headerKey('Catalog');
   const schemaKey = settings.names.headerKey('Schema');
   const preparedKey = settings.names.headerKey('Prepared-Statement');
   const cache = verdictCache(settings.cacheBytes);
+  const texts = new SeenTexts();
 
   // Characters are at most four bytes of UTF-8.
   const maxPreparedBytes = (): number => Math.min(Math.max(settings.maxBodySize() * 4, 1), 2 ** 30);
@@ -75,7 +77,10 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
     schema: string | null,
     preparedLines: readonly string[],
   ): SqlVerdict {
-    if (cache === null) return statementVerdict(text, catalog, schema, preparedLines);
+    // A verdict that is kept costs more than a short analysis: only texts that come again are worth it.
+    if (cache === null || text.length > LONGEST_KEPT || !texts.seen(text)) {
+      return statementVerdict(text, catalog, schema, preparedLines);
+    }
     const key = cacheKey(text, catalog, schema, preparedLines);
     if (key.length > LONGEST_KEPT) return statementVerdict(text, catalog, schema, preparedLines);
     const known = cache.get(key);

@@ -1,5 +1,3 @@
-const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
-
 /** Encodings that a body's text is read in; names as IANA registers them, with their aliases, in lower case. */
 const encodings: ReadonlyMap<string, 'utf8' | 'latin1' | 'ascii'> = new Map([
   ['utf-8', 'utf8'],
@@ -37,8 +35,9 @@ export function bodyText(body: string | Uint8Array, contentType: string | null):
   const encoding = charset === null ? 'utf8' : encodings.get(charset);
   if (encoding === undefined) return null;
   if (typeof body === 'string') return body;
-  if (encoding === 'utf8') return utf8.decode(body);
-  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('latin1');
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (encoding === 'utf8') return bytes.toString('utf8');
+  const text = bytes.toString('latin1');
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the range of ASCII.
   return encoding === 'latin1' ? text : text.replace(/[^\x00-\x7f]/g, '\ufffd');
 }

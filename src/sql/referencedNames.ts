@@ -1,3 +1,4 @@
+import { DistinctTables, DistinctTexts } from './distinctNames.ts';
 import type { QualifiedName } from './queryProperties.ts';
 import { NameRole, type Parser } from './syntax/parser.ts';
 
@@ -37,10 +38,10 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
   if (found.length === 0) return noNames;
   const catalog = defaults.catalog === null ? null : defaults.catalog.toLowerCase();
   const schema = defaults.schema === null ? null : defaults.schema.toLowerCase();
-  const tables = new Map<string, QualifiedName>();
-  const catalogs = new Set<string>();
-  const schemas = new Set<string>();
-  const catalogSchemas = new Set<string>();
+  const tables = new DistinctTables();
+  const catalogs = new DistinctTexts();
+  const schemas = new DistinctTexts();
+  const catalogSchemas = new DistinctTexts();
   const addSchema = (inCatalog: string, name: string): void => {
     catalogs.add(inCatalog);
     schemas.add(name);
@@ -65,10 +66,7 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
         if (typeof name === 'string') return failed(name);
         if (role === NameRole.procedure) break;
         lastCatalog = name[0] as string;
-        const key = JSON.stringify(name);
-        if (tables.has(key)) break;
-        tables.set(key, name);
-        addSchema(name[0] as string, name[1] as string);
+        if (tables.add(name)) addSchema(name[0] as string, name[1] as string);
         break;
       }
       case NameRole.schema: {
@@ -97,10 +95,10 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
   }
   return {
     errorMessage: null,
-    tables: sortedTables(tables),
-    catalogs: [...catalogs].sort(),
-    schemas: [...schemas].sort(),
-    catalogSchemas: [...catalogSchemas].sort(),
+    tables: tables.sorted(),
+    catalogs: catalogs.sorted(),
+    schemas: schemas.sorted(),
+    catalogSchemas: catalogSchemas.sorted(),
   };
 }
 
@@ -116,15 +114,6 @@ function completed(
   if (catalog === null || (count === 1 && schema === null)) return NOT_QUALIFIED;
   if (catalog === '' || (count === 1 && schema === '')) return EMPTY;
   return count === 2 ? [catalog, part(0), part(1)] : [catalog, schema as string, part(0)];
-}
-
-function sortedTables(tables: ReadonlyMap<string, QualifiedName>): readonly QualifiedName[] {
-  const names = [...tables.values()];
-  if (names.length < 2) return names;
-  return names
-    .map((name) => [name.join('.'), name] as const)
-    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-    .map(([, name]) => name);
 }
 
 function failed(errorMessage: string): ReferencedNames {

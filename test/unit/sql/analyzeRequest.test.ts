@@ -35,17 +35,29 @@ test('the same text with other defaults, or other prepared statements, has anoth
   }
 });
 
-test('a repeated text is answered from memory: the very same lists', () => {
+test('a text that comes again is kept, and answered from memory then: the very same lists', () => {
   const analyze = requestAnalysis(settings);
-  expect(analyze(post('TABLE t')).tables).toBe(analyze(post('TABLE t')).tables);
+  const once = analyze(post('TABLE t')).tables;
+  const again = analyze(post('TABLE t')).tables;
+  expect(again).toEqual(once);
+  expect(again).not.toBe(once);
+  expect(analyze(post('TABLE t')).tables).toBe(again);
+  // Others in between that come once each do not displace it.
+  for (let i = 0; i < 2_000; i += 1) analyze(post(`TABLE other${i}`));
+  expect(analyze(post('TABLE t')).tables).toBe(again);
   const forgetful = requestAnalysis({ ...settings, cacheBytes: 0 });
   expect(forgetful(post('TABLE t')).tables).not.toBe(forgetful(post('TABLE t')).tables);
 });
 
 test('memory is bounded by bytes', () => {
   const analyze = requestAnalysis({ ...settings, cacheBytes: 20_000 });
-  const first = analyze(post('TABLE t0')).tables;
-  for (let i = 1; i < 100; i += 1) analyze(post(`TABLE t${i}`));
+  const kept = (text: string) => {
+    analyze(post(text));
+    return analyze(post(text)).tables;
+  };
+  const first = kept('TABLE t0');
+  expect(analyze(post('TABLE t0')).tables).toBe(first);
+  for (let i = 1; i < 100; i += 1) kept(`TABLE t${i}`);
   expect(analyze(post('TABLE t0')).tables).not.toBe(first);
 });
 

@@ -1,0 +1,68 @@
+import type { QualifiedName } from './queryProperties.ts';
+
+/** So many are searched one by one, which costs less than a set; most statements name fewer. */
+const SEARCHED = 8;
+
+/** Texts, each once. */
+export class DistinctTexts {
+  readonly #texts: string[] = [];
+  #set: Set<string> | null = null;
+
+  add(text: string): void {
+    const texts = this.#texts;
+    if (this.#set === null) {
+      if (texts.includes(text)) return;
+      texts.push(text);
+      if (texts.length > SEARCHED) this.#set = new Set(texts);
+    } else if (!this.#set.has(text)) {
+      this.#set.add(text);
+      texts.push(text);
+    }
+  }
+
+  /** By UTF-16 units. To be asked for at the end. */
+  sorted(): readonly string[] {
+    return this.#texts.length < 2 ? this.#texts : this.#texts.sort();
+  }
+}
+
+/** Names of tables with three parts, each once. */
+export class DistinctTables {
+  readonly #tables: QualifiedName[] = [];
+  #keys: Set<string> | null = null;
+
+  /** Whether it is a new one. */
+  add(table: QualifiedName): boolean {
+    const tables = this.#tables;
+    if (this.#keys === null) {
+      for (const known of tables) {
+        if (known[2] === table[2] && known[1] === table[1] && known[0] === table[0]) return false;
+      }
+      tables.push(table);
+      if (tables.length > SEARCHED) this.#keys = new Set(tables.map(keyOf));
+      return true;
+    }
+    const key = keyOf(table);
+    if (this.#keys.has(key)) return false;
+    this.#keys.add(key);
+    tables.push(table);
+    return true;
+  }
+
+  /** By the UTF-16 units of the parts joined with dots. */
+  sorted(): readonly QualifiedName[] {
+    const tables = this.#tables;
+    if (tables.length < 2) return tables;
+    const joined = tables.map((table) => `${table[0]}.${table[1]}.${table[2]}`);
+    if (joined.every((text, index) => index === 0 || (joined[index - 1] as string) <= text)) return tables;
+    return tables
+      .map((table, index) => [joined[index] as string, table] as const)
+      .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+      .map(([, table]) => table);
+  }
+}
+
+/** Parts may hold dots: joined they are no key. */
+function keyOf(table: QualifiedName): string {
+  return JSON.stringify(table);
+}
