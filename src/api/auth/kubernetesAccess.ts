@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { AuthenticationV1Api, AuthorizationV1Api, type KubeConfig } from '@kubernetes/client-node';
+import type { KubeConfig } from '@kubernetes/client-node';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
+import { KubeRequests } from '../../operator/kubernetes/kubeRequests.ts';
 import type { Caller, Role } from './caller.ts';
 import { accessOfRole, type ResourceAccess } from './endpointAccess.ts';
 
@@ -15,6 +16,20 @@ const TIMEOUT_MS = 5_000;
 /** Most answers kept, and most questions asked at once. */
 const CAPACITY = 10_000;
 const MAX_PENDING = 64;
+
+/** What the API server finds out about a token (authentication.k8s.io/v1), as far as it is read. */
+interface TokenReview {
+  readonly status?: {
+    readonly authenticated?: boolean;
+    readonly audiences?: readonly string[];
+    readonly user?: { readonly username?: string; readonly uid?: string; readonly groups?: readonly string[] };
+  };
+}
+
+/** Whether a user may do something (authorization.k8s.io/v1), as far as it is read. */
+interface SubjectAccessReview {
+  readonly status?: { readonly allowed?: boolean; readonly denied?: boolean };
+}
 
 /** A user as the cluster knows them. */
 export interface KubernetesIdentity {
@@ -40,8 +55,7 @@ export interface KubernetesAccessOptions {
  * so that RBAC is the one truth (design.md: open REST). Answers are believed briefly; failures are never kept.
  */
 export class KubernetesAccess {
-  readonly #authentication: AuthenticationV1Api;
-  readonly #authorization: AuthorizationV1Api;
+  readonly #requests: KubeRequests;
   readonly #options: KubernetesAccessOptions;
   readonly #reviewed: LRUCache<string, { readonly identity: KubernetesIdentity | null }>;
   readonly #allowed: LRUCache<string, { readonly allowed: boolean }>;
@@ -49,8 +63,7 @@ export class KubernetesAccess {
 
   constructor(options: KubernetesAccessOptions) {
     this.#options = options;
-    this.#authentication = options.kubeConfig.makeApiClient(AuthenticationV1Api);
-    this.#authorization = options.kubeConfig.makeApiClient(AuthorizationV1Api);
+    this.#requests = new KubeRequests(options.kubeConfig);
     const perf = { now: () => options.clock.monotonic() };
     const limits = { max: CAPACITY, ttl: Math.max(1, options.cacheDuration), ttlResolution: 0, perf };
     this.#reviewed = new LRUCache(limits);
@@ -90,14 +103,16 @@ export class KubernetesAccess {
 
   async #review(token: string): Promise<KubernetesIdentity | null> {
     const { audiences } = this.#options;
-    const review = await this.#authentication.createTokenReview({
+    const { status } = await this.#requests.send<TokenReview>({
+      method: 'POST',
+      path: '/apis/authentication.k8s.io/v1/tokenreviews',
       body: {
         apiVersion: 'authentication.k8s.io/v1',
         kind: 'TokenReview',
-        spec: { token, ...(audiences === null ? {} : { audiences: [...audiences] }) },
+        spec: { token, ...(audiences === null ? {} : { audiences }) },
       },
+      timeoutMs: TIMEOUT_MS,
     });
-    const { status } = review;
     const name = status?.user?.username;
     if (status?.authenticated !== true || name === undefined || name === '') return null;
     // An authenticator that knows nothing of audiences leaves them out: then the token is not bound to ours.
@@ -114,19 +129,22 @@ export class KubernetesAccess {
     const known = this.#allowed.get(key);
     if (known !== undefined) return known.allowed;
     const allowed = await this.#once(`access ${key}`, async () => {
-      const review = await this.#authorization.createSubjectAccessReview({
+      const { status } = await this.#requests.send<SubjectAccessReview>({
+        method: 'POST',
+        path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
         body: {
           apiVersion: 'authorization.k8s.io/v1',
           kind: 'SubjectAccessReview',
           spec: {
             user: name,
-            groups: [...groups],
+            groups,
             ...(uid === '' ? {} : { uid }),
             resourceAttributes: { group: GROUP, resource, verb, ...(namespace === null ? {} : { namespace }) },
           },
         },
+        timeoutMs: TIMEOUT_MS,
       });
-      return review.status?.allowed === true && review.status.denied !== true;
+      return status?.allowed === true && status.denied !== true;
     });
     this.#allowed.set(key, { allowed });
     return allowed;
@@ -137,7 +155,7 @@ export class KubernetesAccess {
     const waiting = this.#pending.get(key);
     if (waiting !== undefined) return waiting as Promise<T>;
     if (this.#pending.size >= MAX_PENDING) return Promise.reject(away(new Error('too many questions wait')));
-    const asked = withTimeout(ask()).catch((cause: unknown) => Promise.reject(away(cause)));
+    const asked = ask().catch((cause: unknown) => Promise.reject(away(cause)));
     this.#pending.set(key, asked);
     const forget = () => void this.#pending.delete(key);
     asked.then(forget, forget);
@@ -148,16 +166,4 @@ export class KubernetesAccess {
 function away(cause: unknown): GatewayError {
   const message = 'The Kubernetes API server does not answer whether the call is allowed; try again soon.';
   return new GatewayError('EG_IDENTITY_UNAVAILABLE', message, { cause });
-}
-
-async function withTimeout<T>(answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${TIMEOUT_MS} ms`)), TIMEOUT_MS);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

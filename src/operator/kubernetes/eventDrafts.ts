@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { EventsV1Event } from '@kubernetes/client-node';
 import { API_GROUP_VERSION } from '../../model/resource.ts';
 import { type AppliedChange, type ResourceReference, referenceTo } from '../appliedChange.ts';
 import type { Transition } from '../statusWriter.ts';
+import type { KubeEvent } from './kubeApi.ts';
 
 /** Longest note of an event in bytes (events.k8s.io/v1). */
 const MAX_NOTE = 1_024;
@@ -12,13 +12,7 @@ const MAX_REASON = 128;
 const MAX_VALUE = 200;
 
 /** What an event says; the recorder adds when, and by which process. */
-export interface EventDraft {
-  readonly regarding: NonNullable<EventsV1Event['regarding']> & { readonly namespace: string; readonly name: string };
-  readonly action: string;
-  readonly reason: string;
-  readonly note: string;
-  readonly type: 'Normal' | 'Warning';
-}
+export type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'note' | 'type'>;
 
 /**
  * The event of a condition's transition; null for one that is not told: a status that is written for the first time

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { V1MicroTime } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { API_GROUP } from '../../model/resource.ts';
 import type { AppliedChange } from '../appliedChange.ts';
 import type { Transition } from '../statusWriter.ts';
 import { changeEvent, type EventDraft, transitionEvent } from './eventDrafts.ts';
-import type { KubeApi } from './kubeApi.ts';
+import { type KubeApi, microTime } from './kubeApi.ts';
 import { kubeReason } from './kubeErrors.ts';
 import { Slots } from './slots.ts';
 
@@ -56,7 +55,7 @@ export class EventRecorder {
     }
     this.#pending += 1;
     // Now, not when its turn has come.
-    const eventTime = new V1MicroTime(this.#options.clock.now());
+    const eventTime = microTime(this.#options.clock.now());
     void this.#slots
       .run(() => this.#create(draft, eventTime))
       .finally(() => {
@@ -64,7 +63,7 @@ export class EventRecorder {
       });
   }
 
-  async #create(draft: EventDraft, eventTime: V1MicroTime): Promise<void> {
+  async #create(draft: EventDraft, eventTime: string): Promise<void> {
     const { api, instance, logger } = this.#options;
     const { namespace, name } = draft.regarding;
     try {

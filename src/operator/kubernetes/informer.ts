@@ -187,7 +187,8 @@ export class Informer {
     let token: string | undefined;
     for (;;) {
       const page: KubeList = await this.#options.list(PAGE, token);
-      items.push(...page.items);
+      // At once: whole, thousands of objects would be held until the last page has come.
+      for (const object of page.items) items.push(slim(object));
       token = page.metadata.continue;
       if (token === undefined || token === '') return { items, version: page.metadata.resourceVersion ?? '' };
     }
@@ -262,7 +263,7 @@ export class Informer {
     const before = this.#objects.get(name);
     if (this.#deleted.has(object.metadata.uid)) return;
     if (before !== undefined && !isNewer(object.metadata.resourceVersion, before.metadata.resourceVersion)) return;
-    this.#objects.set(name, slim(object));
+    this.#objects.set(name, object.specManagers === undefined ? slim(object) : object);
     this.#options.onChange(name);
   }
 
@@ -317,7 +318,7 @@ export function nameOf(object: KubeObject): string {
 /** Of the owners of fields only who has what of the spec: whole they are as large as the rest. */
 function slim(object: KubeObject): KubeObject {
   const { managedFields = [], ...metadata } = object.metadata;
-  return { ...object, metadata, specManagers: object.specManagers ?? specManagers(managedFields) };
+  return { ...object, metadata, specManagers: specManagers(managedFields) };
 }
 
 /** Whether a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */

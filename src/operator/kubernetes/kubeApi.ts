@@ -1,15 +1,6 @@
-import {
-  CoordinationV1Api,
-  CoreV1Api,
-  CustomObjectsApi,
-  EventsV1Api,
-  type EventsV1Event,
-  type KubeConfig,
-  PatchStrategy,
-  setHeaderOptions,
-  type V1Lease,
-} from '@kubernetes/client-node';
+import { type KubeConfig, PatchStrategy } from '@kubernetes/client-node';
 import { API_GROUP, API_VERSION, type Kind } from '../../model/resource.ts';
+import { type KubeCall, KubeRequests, kubePath } from './kubeRequests.ts';
 
 /** An object of the API server, as JSON has it. */
 export interface KubeObject {
@@ -58,8 +49,8 @@ export const plurals: Readonly<Record<Kind, string>> = { EngineCluster: 'enginec
 
 /** Path of a kind on the API server; null for all namespaces. */
 export function kindPath(kind: Kind, namespace: string | null): string {
-  const scope = namespace === null ? '' : `/namespaces/${namespace}`;
-  return `/apis/${API_GROUP}/${API_VERSION}${scope}/${plurals[kind]}`;
+  const scope = namespace === null ? [] : ['namespaces', namespace];
+  return kubePath('apis', API_GROUP, API_VERSION, ...scope, plurals[kind]);
 }
 
 /** Where an object is. */
@@ -69,71 +60,105 @@ interface Place {
   readonly name: string;
 }
 
-/** Calls of the API server, each bounded in time. Errors are the library's: see kubeErrors.ts. */
+/** A Lease (coordination.k8s.io/v1), as far as it is used. Times are RFC 3339 with microseconds. */
+export interface Lease {
+  readonly apiVersion: 'coordination.k8s.io/v1';
+  readonly kind: 'Lease';
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly resourceVersion?: string };
+  readonly spec?: {
+    readonly holderIdentity?: string;
+    readonly leaseDurationSeconds?: number;
+    readonly acquireTime?: string;
+    readonly renewTime?: string;
+    readonly leaseTransitions?: number;
+  };
+}
+
+/** An Event (events.k8s.io/v1), as it is written. */
+export interface KubeEvent {
+  readonly apiVersion: 'events.k8s.io/v1';
+  readonly kind: 'Event';
+  readonly metadata: { readonly name: string; readonly namespace: string };
+  /** RFC 3339 with microseconds. */
+  readonly eventTime: string;
+  readonly reportingController: string;
+  readonly reportingInstance: string;
+  readonly regarding: {
+    readonly apiVersion: string;
+    readonly kind: string;
+    readonly namespace: string;
+    readonly name: string;
+    readonly uid?: string;
+  };
+  readonly action: string;
+  readonly reason: string;
+  readonly note: string;
+  readonly type: 'Normal' | 'Warning';
+}
+
+/** A moment as metav1.MicroTime has it. */
+export function microTime(milliseconds: number): string {
+  return `${new Date(milliseconds).toISOString().slice(0, -1)}000Z`;
+}
+
+/** How long a call for the Lease may take: less than the time after which its holder gives up. */
+const LEASE_TIMEOUT_MS = 5_000;
+
+/** Calls of the API server, each bounded in time. For their errors see kubeErrors.ts. */
 export class KubeApi {
   readonly config: KubeConfig;
   readonly #timeoutMs: number;
-  readonly #custom: CustomObjectsApi;
-  readonly #core: CoreV1Api;
-  readonly #events: EventsV1Api;
-  readonly #leases: CoordinationV1Api;
+  readonly #requests: KubeRequests;
 
   /** @param timeoutMs after which a call that was not answered fails; watches have times of their own */
   constructor(config: KubeConfig, timeoutMs = 10_000) {
     this.config = config;
     this.#timeoutMs = timeoutMs;
-    this.#custom = config.makeApiClient(CustomObjectsApi);
-    this.#core = config.makeApiClient(CoreV1Api);
-    this.#events = config.makeApiClient(EventsV1Api);
-    this.#leases = config.makeApiClient(CoordinationV1Api);
+    this.#requests = new KubeRequests(config);
   }
 
-  async list(kind: Kind, namespace: string | null, limit: number, _continue: string | undefined): Promise<KubeList> {
-    const page = { ...this.#group(kind), limit, ...(_continue === undefined ? {} : { _continue }) };
-    return namespace === null
-      ? await this.#custom.listClusterCustomObject(page, this.#options())
-      : await this.#custom.listNamespacedCustomObject({ ...page, namespace }, this.#options());
+  async list(kind: Kind, namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {
+    return await this.#send('GET', kindPath(kind, namespace), { query: { limit, continue: token } });
   }
 
   async get(place: Place): Promise<KubeObject> {
-    return await this.#custom.getNamespacedCustomObject(this.#place(place), this.#options());
+    return await this.#send('GET', placePath(place));
   }
 
   async create(kind: Kind, namespace: string, body: object, fieldManager: string): Promise<KubeObject> {
-    const parameters = { ...this.#group(kind), namespace, body, fieldManager, fieldValidation: 'Strict' };
-    return await this.#custom.createNamespacedCustomObject(parameters, this.#options());
+    const query = { fieldManager, fieldValidation: 'Strict' };
+    return await this.#send('POST', kindPath(kind, namespace), { query, body });
   }
 
   /** Server-side apply. */
   async apply(place: Place, body: object, fieldManager: string, force: boolean): Promise<KubeObject> {
-    const parameters = { ...this.#place(place), body, fieldManager, force, fieldValidation: 'Strict' };
-    return await this.#custom.patchNamespacedCustomObject(parameters, this.#options(PatchStrategy.ServerSideApply));
+    const query = { fieldManager, force, fieldValidation: 'Strict' };
+    return await this.#send('PATCH', placePath(place), { query, body, contentType: PatchStrategy.ServerSideApply });
   }
 
   /** JSON merge patch (RFC 7386). */
   async merge(place: Place, body: object, fieldManager: string): Promise<KubeObject> {
-    const parameters = { ...this.#place(place), body, fieldManager };
-    return await this.#custom.patchNamespacedCustomObject(parameters, this.#options(PatchStrategy.MergePatch));
+    const query = { fieldManager };
+    return await this.#send('PATCH', placePath(place), { query, body, contentType: PatchStrategy.MergePatch });
   }
 
   /** Server-side apply of the status subresource, taking over what others wrote there. */
   async applyStatus(place: Place, body: object, fieldManager: string): Promise<KubeObject> {
-    const parameters = { ...this.#place(place), body, fieldManager, force: true };
-    const options = this.#options(PatchStrategy.ServerSideApply);
-    return await this.#custom.patchNamespacedCustomObjectStatus(parameters, options);
+    const query = { fieldManager, force: true };
+    const path = `${placePath(place)}/status`;
+    return await this.#send('PATCH', path, { query, body, contentType: PatchStrategy.ServerSideApply });
   }
 
   async delete(
     place: Place,
     preconditions: { readonly uid: string; readonly resourceVersion?: string },
   ): Promise<void> {
-    const body = { preconditions };
-    await this.#custom.deleteNamespacedCustomObject({ ...this.#place(place), body }, this.#options());
+    await this.#send('DELETE', placePath(place), { body: { preconditions } });
   }
 
-  async listServices(namespace: string, limit: number, _continue: string | undefined): Promise<KubeList> {
-    const page = { namespace, limit, ...(_continue === undefined ? {} : { _continue }) };
-    return (await this.#core.listNamespacedService(page, this.#options())) as unknown as KubeList;
+  async listServices(namespace: string, limit: number, token: string | undefined): Promise<KubeList> {
+    const path = kubePath('api', 'v1', 'namespaces', namespace, 'services');
+    return await this.#send('GET', path, { query: { limit, continue: token } });
   }
 
   /** A Secret's labels and decoded data. */
@@ -141,7 +166,10 @@ export class KubeApi {
     namespace: string,
     name: string,
   ): Promise<{ readonly labels: Readonly<Record<string, string>>; readonly data: Readonly<Record<string, string>> }> {
-    const secret = await this.#core.readNamespacedSecret({ namespace, name }, this.#options());
+    const secret = await this.#send<{
+      readonly metadata?: { readonly labels?: Readonly<Record<string, string>> };
+      readonly data?: Readonly<Record<string, string>>;
+    }>('GET', kubePath('api', 'v1', 'namespaces', namespace, 'secrets', name));
     const data = Object.entries(secret.data ?? {}).map(([key, value]) => [
       key,
       Buffer.from(value, 'base64').toString(),
@@ -149,41 +177,36 @@ export class KubeApi {
     return { labels: secret.metadata?.labels ?? {}, data: Object.fromEntries(data) };
   }
 
-  async createEvent(namespace: string, body: EventsV1Event): Promise<void> {
-    await this.#events.createNamespacedEvent({ namespace, body }, this.#options());
+  async createEvent(namespace: string, body: KubeEvent): Promise<void> {
+    const path = kubePath('apis', 'events.k8s.io', 'v1', 'namespaces', namespace, 'events');
+    await this.#send('POST', path, { body });
   }
 
-  async readLease(namespace: string, name: string): Promise<V1Lease> {
-    return await this.#leases.readNamespacedLease({ namespace, name }, this.#options(undefined, 5_000));
+  async readLease(namespace: string, name: string): Promise<Lease> {
+    return await this.#send('GET', leasePath(namespace, name), { timeoutMs: LEASE_TIMEOUT_MS });
   }
 
-  async createLease(namespace: string, body: V1Lease): Promise<V1Lease> {
-    return await this.#leases.createNamespacedLease({ namespace, body }, this.#options(undefined, 5_000));
+  async createLease(namespace: string, body: Lease): Promise<Lease> {
+    return await this.#send('POST', leasePath(namespace), { body, timeoutMs: LEASE_TIMEOUT_MS });
   }
 
-  async replaceLease(namespace: string, name: string, body: V1Lease): Promise<V1Lease> {
-    return await this.#leases.replaceNamespacedLease({ namespace, name, body }, this.#options(undefined, 5_000));
+  async replaceLease(namespace: string, name: string, body: Lease): Promise<Lease> {
+    return await this.#send('PUT', leasePath(namespace, name), { body, timeoutMs: LEASE_TIMEOUT_MS });
   }
 
-  #group(kind: Kind): { readonly group: string; readonly version: string; readonly plural: string } {
-    return { group: API_GROUP, version: API_VERSION, plural: plurals[kind] };
+  async #send<Answer>(
+    method: KubeCall['method'],
+    path: string,
+    rest: Partial<Omit<KubeCall, 'method' | 'path'>> = {},
+  ): Promise<Answer> {
+    return await this.#requests.send({ method, path, timeoutMs: this.#timeoutMs, ...rest });
   }
+}
 
-  #place({ kind, namespace, name }: Place) {
-    return { ...this.#group(kind), namespace, name };
-  }
+function placePath({ kind, namespace, name }: Place): string {
+  return `${kindPath(kind, namespace)}${kubePath(name)}`;
+}
 
-  /** Options of a call: its time limit, and the kind of patch, which the library takes for a JSON patch otherwise. */
-  #options(patch?: PatchStrategy, timeoutMs = this.#timeoutMs): ReturnType<typeof setHeaderOptions> {
-    const options =
-      patch === undefined ? setHeaderOptions('Accept', 'application/json') : setHeaderOptions('Content-Type', patch);
-    const middleware = (options.middleware ?? []).map((each) => ({
-      pre: (context: Parameters<typeof each.pre>[0]) => {
-        context.setSignal(AbortSignal.timeout(timeoutMs));
-        return each.pre(context);
-      },
-      post: (context: Parameters<typeof each.post>[0]) => each.post(context),
-    }));
-    return { ...options, middleware };
-  }
+function leasePath(namespace: string, ...name: readonly string[]): string {
+  return kubePath('apis', 'coordination.k8s.io', 'v1', 'namespaces', namespace, 'leases', ...name);
 }

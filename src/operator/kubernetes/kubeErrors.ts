@@ -38,9 +38,10 @@ export function kubeStatus(error: unknown): KubeStatus {
 export function kubeReason(error: unknown): string {
   const code = kubeCode(error);
   if (code !== null) return `the API server answers ${code}: ${kubeStatus(error).message ?? (error as Error).message}`;
-  const cause = (error as { cause?: { code?: string; message?: string } }).cause;
-  if (cause?.code !== undefined) return `the API server cannot be reached: ${cause.code}`;
-  return cause?.message ?? (error as Error).message;
+  // `fetch`, which watches are made with, wraps what the connection failed of.
+  const { cause } = error as { cause?: unknown };
+  const { code: name, message } = (cause ?? error) as { code?: unknown; message: string };
+  return typeof name === 'string' ? `the API server cannot be reached: ${name}` : message;
 }
 
 /** Whether the API server, not the request, is the trouble: away, overloaded, or not letting us. */

@@ -1,9 +1,8 @@
-import { type V1Lease, V1MicroTime } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { Fence } from '../../store/store.ts';
 import type { DatabaseLeadership, Leadership } from '../leadership.ts';
-import type { KubeApi } from './kubeApi.ts';
+import { type KubeApi, type Lease, microTime } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
 
 /** Name of the Lease. */
@@ -117,7 +116,7 @@ export class LeaseLeadership implements Leadership {
   /** One try to take or renew the Lease; false when another has it. */
   async #acquire(): Promise<boolean> {
     const { api, namespace, holder, clock } = this.#options;
-    let lease: V1Lease;
+    let lease: Lease;
     try {
       lease = await api.readLease(namespace, LEASE_NAME);
     } catch (error) {
@@ -136,7 +135,7 @@ export class LeaseLeadership implements Leadership {
   }
 
   /** A write that another was quicker with is no failure. */
-  async #write(write: () => Promise<V1Lease>): Promise<boolean> {
+  async #write(write: () => Promise<Lease>): Promise<boolean> {
     try {
       await write();
       return true;
@@ -146,9 +145,9 @@ export class LeaseLeadership implements Leadership {
     }
   }
 
-  #record(lease: V1Lease | undefined): V1Lease {
+  #record(lease: Lease | undefined): Lease {
     const { holder, namespace, clock } = this.#options;
-    const now = new V1MicroTime(clock.now());
+    const now = microTime(clock.now());
     const renewed = lease?.spec?.holderIdentity === holder;
     return {
       apiVersion: 'coordination.k8s.io/v1',

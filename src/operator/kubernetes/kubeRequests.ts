@@ -1,0 +1,78 @@
+import { ApiException, type HttpMethod, type KubeConfig, RequestContext } from '@kubernetes/client-node';
+import { type Dispatcher, request } from 'undici';
+
+/** A call of the API server. */
+export interface KubeCall {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Below the server's address, its parts encoded, e.g. `/api/v1/namespaces/default/services`. */
+  readonly path: string;
+  /** Parameters; undefined ones are left out. */
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** Sent as JSON. */
+  readonly body?: object;
+  /** Of the body: `application/json`, or the kind of patch. */
+  readonly contentType?: string;
+  /** Milliseconds after which it fails, its answer included. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * Calls of the API server with the access of a KubeConfig. The client library's generated calls do the same, but bring
+ * 900 models of the whole Kubernetes API, which take 50 MB of memory, and copy each answer into them.
+ */
+export class KubeRequests {
+  readonly #config: KubeConfig;
+
+  constructor(config: KubeConfig) {
+    this.#config = config;
+  }
+
+  /**
+   * The answer's JSON.
+   * @throws ApiException for an answer that is no success, with its text as body; otherwise what the connection failed of
+   */
+  async send<Answer>(call: KubeCall): Promise<Answer> {
+    const server = this.#config.getCurrentCluster()?.server;
+    if (server === undefined) throw new Error('the kubeconfig has no current cluster');
+    const { method, path, query = {}, body, contentType = 'application/json', timeoutMs } = call;
+    const context = new RequestContext(`${server.replace(/\/$/, '')}${path}`, method as HttpMethod);
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) context.setQueryParam(name, String(value));
+    }
+    context.setHeaderParam('Accept', 'application/json');
+    context.setHeaderParam('User-Agent', 'engine-gateway');
+    if (body !== undefined) context.setHeaderParam('Content-Type', contentType);
+    await this.#config.applySecurityAuthentication(context);
+    const { statusCode, text } = await answerWithin(timeoutMs, context, body);
+    if (statusCode >= 200 && statusCode <= 299) return JSON.parse(text) as Answer;
+    throw new ApiException(statusCode, `the API server answered ${statusCode}`, text, {});
+  }
+}
+
+async function answerWithin(
+  timeoutMs: number,
+  context: RequestContext,
+  body: object | undefined,
+): Promise<{ readonly statusCode: number; readonly text: string }> {
+  const controller = new AbortController();
+  // Not AbortSignal.timeout: thousands of them would stay until their time is over.
+  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  const dispatcher = context.getDispatcher() as Dispatcher | undefined;
+  try {
+    const answer = await request(context.getUrl(), {
+      method: context.getHttpMethod() as Dispatcher.HttpMethod,
+      headers: context.getHeaders(),
+      signal: controller.signal,
+      ...(dispatcher === undefined ? {} : { dispatcher }),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { statusCode: answer.statusCode, text: await answer.body.text() };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Path of what the parts name, encoded. */
+export function kubePath(...parts: readonly string[]): string {
+  return parts.map((part) => `/${encodeURIComponent(part)}`).join('');
+}
