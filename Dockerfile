@@ -7,13 +7,13 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM node:26-slim AS interface
+FROM node:26-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc tsconfig.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY scripts scripts
-COPY src/ui src/ui
-RUN node scripts/buildUi.ts
+COPY src src
+RUN node scripts/buildUi.ts && node scripts/buildServer.ts
 
 FROM node:26-slim
 ARG VERSION=0.1.0
@@ -27,8 +27,8 @@ ENV NODE_ENV=production
 COPY --from=dependencies /app/node_modules /app/node_modules
 COPY package.json LICENSE /app/
 COPY bin /app/bin
-COPY src /app/src
-COPY --from=interface /app/dist/ui /app/dist/ui
+COPY --from=build /app/dist/server /app/dist/server
+COPY --from=build /app/dist/ui /app/dist/ui
 # The embedded database and waiting history: data/ of the working directory, which is the root.
 RUN mkdir -p /data && chown 1000:1000 /data
 WORKDIR /
@@ -37,5 +37,5 @@ VOLUME /data
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["node", "/app/bin/healthcheck.js"]
-ENTRYPOINT ["node", "/app/src/main.ts"]
+ENTRYPOINT ["node", "/app/dist/server/main.js"]
 CMD ["serve"]

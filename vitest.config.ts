@@ -1,5 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
+/** Suites whose gateways are processes of the program as it ships, in place of the sources. */
+const shipped = ['contract', 'faults', 'abuse', 'soak', 'engine'];
+
 /** One project a kind of suite; `npm test` runs unit and integration, the others have a script each. */
 const suite = (name: string, timeoutSeconds: number, serial = false) => ({
   test: {
@@ -9,6 +12,9 @@ const suite = (name: string, timeoutSeconds: number, serial = false) => ({
     hookTimeout: Math.max(timeoutSeconds, 60) * 1000,
     ...(name === 'ui' ? { expect: { poll: { timeout: 15_000 } } } : {}),
     ...(serial ? { fileParallelism: false } : {}),
+    ...(shipped.includes(name)
+      ? { env: { ENGINE_GATEWAY_PROGRAM: 'shipped' }, globalSetup: ['test/support/buildShipped.ts'] }
+      : {}),
   },
 });
 

@@ -1,8 +1,13 @@
+import { pino } from 'pino';
+import { systemClock } from '../src/model/clock.ts';
+import { keyOf } from '../src/model/resource.ts';
 import { KubeApi } from '../src/operator/kubernetes/kubeApi.ts';
 import { loadKubeConfig } from '../src/operator/kubernetes/kubeConfig.ts';
+import { KubernetesSource } from '../src/operator/kubernetes/kubernetesSource.ts';
 import { controlPlaneAvailable } from '../test/support/controlPlane.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../test/support/kubeRig.ts';
-import { type OperatorProcess, startOperatorProcess } from '../test/support/operatorProcesses.ts';
+import { Engines } from './operator/engines.ts';
+import { ShippedGateway } from './operator/shippedGateway.ts';
 
 const CLUSTERS = 500;
 const RULES = 5_000;
@@ -79,57 +84,69 @@ async function inParallel(count: number, work: (index: number) => Promise<unknow
 }
 
 async function largeSet(rig: KubeRig, api: KubeApi): Promise<void> {
-  await inParallel(CLUSTERS, (index) =>
-    apply(api, rig.namespace, clusterManifest(`c${index}`, { routingGroup: `g${index % 50}` })),
-  );
+  const engines = await Engines.start(CLUSTERS);
+  const { urls } = engines;
+  await inParallel(CLUSTERS, (index) => apply(api, rig.namespace, cluster(index, urls, `g${index % 50}`)));
   await inParallel(RULES, (index) =>
     apply(
       api,
       rig.namespace,
       ruleManifest(`r${index}`, {
-        condition: `request.getHeader("X-Source") == "s${index}"`,
+        condition: `request.getHeader("X-Engine-Source") == "s${index}"`,
         routeTo: { routingGroup: `g${index % 50}` },
       }),
     ),
   );
+  const statuses = new KubernetesSource({ ...watching, api, namespace: rig.namespace, writeNamespace: rig.namespace });
+  await statuses.start(30_000);
   const started = performance.now();
-  const operator = await startOperatorProcess(rig, 'bench');
+  const seconds = (since: number): string => `${((performance.now() - since) / 1_000).toFixed(1)} s`;
+  const gateway = await ShippedGateway.start(rig);
+  const resident = async (): Promise<string> => {
+    const { now, most } = await gateway.memory();
+    return `resident ${now.toFixed(0)} MiB, at most ${most.toFixed(0)} MiB since its start`;
+  };
   try {
-    await until(async () => {
-      const { clusters, rules } = await operator.state();
-      return clusters.length === CLUSTERS && rules === RULES;
-    });
-    const seconds = (since: number): string => `${((performance.now() - since) / 1_000).toFixed(1)} s`;
+    await until(async () => (await gateway.groups()).length === CLUSTERS && (await gateway.routes(`s${RULES - 1}`)));
     console.log(
-      `start with ${CLUSTERS} clusters and ${RULES} rules: routed after ${seconds(started)}, process start included (to reach: 10 s), resident ${await memory(operator)}`,
+      `start with ${CLUSTERS} clusters and ${RULES} rules: routed after ${seconds(started)}, process start included (to reach: 10 s), ${await resident()}`,
     );
-    await until(async () => (await operator.call<number>('ready')) === CLUSTERS + RULES);
+    await until(async () => written(statuses) === CLUSTERS + RULES);
     console.log(
-      `their statuses, database rows and events written after ${seconds(started)}, resident ${await memory(operator)} (to reach: 250 MB)`,
+      `their statuses, database rows and events written after ${seconds(started)}, ${await resident()} (to reach: 250 MB)`,
     );
     const burst = performance.now();
     await inParallel(BURST, (index) =>
-      apply(
-        api,
-        rig.namespace,
-        clusterManifest(`c${index % CLUSTERS}`, { routingGroup: `b${Math.floor(index / CLUSTERS)}` }),
-      ),
+      apply(api, rig.namespace, cluster(index % CLUSTERS, urls, `b${Math.floor(index / CLUSTERS)}`)),
     );
     const applied = performance.now();
     const last = `b${Math.ceil(BURST / CLUSTERS) - 1}`;
-    await until(async () => (await operator.state()).groups.every((group) => group === last));
+    await until(async () => (await gateway.groups()).every((group) => group === last));
     console.log(
-      `burst of ${BURST} updates (applied in ${((applied - burst) / 1_000).toFixed(1)} s): routed ${seconds(applied)} after the last (to reach: 10 s), resident ${await memory(operator)}`,
+      `burst of ${BURST} updates (applied in ${((applied - burst) / 1_000).toFixed(1)} s): routed ${seconds(applied)} after the last (to reach: 10 s), ${await resident()}`,
     );
-    await until(async () => (await operator.call<number>('ready')) === CLUSTERS + RULES);
-    console.log(`all statuses up to date ${seconds(applied)} after the last update`);
+    await until(async () => written(statuses) === CLUSTERS + RULES);
+    console.log(`all statuses up to date ${seconds(applied)} after the last update, ${await resident()}`);
   } finally {
-    await operator.end();
+    await gateway.stop();
+    await statuses.stop();
+    await engines.stop();
   }
 }
 
-async function memory(operator: OperatorProcess): Promise<string> {
-  return `${((await operator.state()).memory / 1024 / 1024).toFixed(0)} MB`;
+const watching = { clock: systemClock, random: Math.random, logger: pino({ level: 'silent' }) };
+
+function cluster(index: number, urls: readonly string[], routingGroup: string): object {
+  return clusterManifest(`c${index}`, { proxyTo: urls[index], routingGroup });
+}
+
+/** Resources whose written status is about what they are now, and good. */
+function written(source: KubernetesSource): number {
+  return [...source.list('EngineCluster'), ...source.list('RoutingRule')].filter((listed) => {
+    const { metadata, status } = source.get(keyOf(listed)) ?? listed;
+    const ready = status?.conditions?.find((condition) => condition.type === 'Ready');
+    return status?.observedGeneration === metadata.generation && ready?.status === 'True';
+  }).length;
 }
 
 async function until(check: () => Promise<boolean>): Promise<void> {

@@ -5,4 +5,4 @@ if (major < 26) {
   console.error(`engine-gateway needs Node.js 26 or newer; this is ${process.version}.`);
   process.exit(1);
 }
-await import('../src/main.ts');
+await import('../dist/server/main.js');

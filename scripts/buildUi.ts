@@ -2,11 +2,11 @@
  * Builds the user interface into `dist/ui`, with each file compressed beside it. `--if-stale` leaves a build alone that
  * was made from the same sources, and says nothing where Vite is not installed (`npm ci --omit=dev`).
  */
-import { createHash } from 'node:crypto';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
+import { digestOfSources } from './builtFrom.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const sources = join(root, 'src/ui');
@@ -14,7 +14,7 @@ const output = join(root, 'dist/ui');
 const stampFile = join(root, 'dist/ui.stamp');
 
 const { values } = parseArgs({ options: { 'if-stale': { type: 'boolean', default: false } } });
-const stamp = await stampOfSources();
+const stamp = await digestOfSources([sources], [join(root, 'package-lock.json'), import.meta.filename]);
 const built = await readFile(stampFile, 'utf8').catch(() => '');
 if (!values['if-stale'] || built !== stamp) await build();
 
@@ -30,22 +30,6 @@ async function build(): Promise<void> {
   await compressFiles();
   await writeFile(stampFile, stamp);
   console.log(`user interface built into dist/ui in ${((performance.now() - started) / 1000).toFixed(1)} s`);
-}
-
-/** Digest of everything the build depends on: sources, locked versions, and this script. */
-async function stampOfSources(): Promise<string> {
-  const hash = createHash('sha256');
-  const files = (await readdir(sources, { recursive: true, withFileTypes: true }))
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .sort();
-  for (const file of [...files, join(root, 'package-lock.json'), import.meta.filename]) {
-    hash
-      .update(file)
-      .update('\0')
-      .update(await readFile(file));
-  }
-  return hash.digest('hex');
 }
 
 /** Writes `.br` and `.gz` beside every text file; the page itself is compressed by the gateway, which fills it in. */

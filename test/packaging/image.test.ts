@@ -85,7 +85,7 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
 
   test('the image holds production dependencies and the program, and no file its user may write', async () => {
     const app = await readdir(join(image, 'app'));
-    expect(app.sort()).toEqual(['LICENSE', 'bin', 'dist', 'node_modules', 'package.json', 'src']);
+    expect(app.sort()).toEqual(['LICENSE', 'bin', 'dist', 'node_modules', 'package.json']);
     const { devDependencies, dependencies } = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as {
       devDependencies: Record<string, string>;
       dependencies: Record<string, string>;

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { stringify } from 'yaml';
+import { shippedProgram } from './shippedProgram.ts';
 
 /** A line of the gateway's log. */
 export type LogLine = Readonly<Record<string, unknown>>;
@@ -36,6 +37,12 @@ export class GatewayExit extends Error {
   }
 }
 
+/** Which program runs: that of the sources, or the one that ships, built from them. */
+export type GatewayProgram = 'sources' | 'shipped';
+
+/** What the suite asks for (vitest.config.ts). */
+const programOfSuite: GatewayProgram = process.env.ENGINE_GATEWAY_PROGRAM === 'shipped' ? 'shipped' : 'sources';
+
 /**
  * Starts `engine-gateway serve` with a configuration on a free loopback port.
  * @param config keys of the configuration file; port and address are added unless given
@@ -43,6 +50,7 @@ export class GatewayExit extends Error {
 export async function startGateway(
   config: Readonly<Record<string, unknown>>,
   environment: Readonly<Record<string, string>> = {},
+  program: GatewayProgram = programOfSuite,
 ): Promise<GatewayProcess> {
   const folder = await mkdtemp(join(tmpdir(), 'gateway-'));
   const file = join(folder, 'gateway.yaml');
@@ -54,7 +62,7 @@ export async function startGateway(
       serverConfig: { 'http-server.http.port': 0, ...(config.serverConfig as object | undefined) },
     }),
   );
-  return await run(file, environment, () => rm(folder, { recursive: true, force: true }));
+  return await run(program, file, environment, () => rm(folder, { recursive: true, force: true }));
 }
 
 /** Starts `engine-gateway serve` with a file that the test keeps and changes; it must name address and port itself. */
@@ -62,19 +70,21 @@ export function startGatewayWithFile(
   file: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<GatewayProcess> {
-  return run(file, environment, () => Promise.resolve());
+  return run(programOfSuite, file, environment, () => Promise.resolve());
 }
 
-function run(
+async function run(
+  program: GatewayProgram,
   file: string,
   environment: Readonly<Record<string, string>>,
   cleanUp: () => Promise<void>,
 ): Promise<GatewayProcess> {
-  const child = spawn(process.execPath, ['src/main.ts', 'serve', '--config', file], {
+  const args = program === 'shipped' ? await shippedProgram() : ['src/main.ts'];
+  const child = spawn(process.execPath, [...args, 'serve', '--config', file], {
     env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  return follow(child, cleanUp);
+  return await follow(child, cleanUp);
 }
 
 async function follow(child: ChildProcess, cleanUp: () => Promise<void>): Promise<GatewayProcess> {

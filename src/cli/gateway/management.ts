@@ -1,4 +1,5 @@
-import { resolve } from 'node:path';
+import { findPackageJSON } from 'node:module';
+import { dirname, join } from 'node:path';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
 import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
@@ -14,7 +15,7 @@ import type { Frame } from './frame.ts';
 import type { Storage } from './storage.ts';
 
 /** Where `npm run build:ui` puts the user interface. */
-const BUILT_FILES = resolve(import.meta.dirname, '../../../dist/ui');
+const BUILT_FILES = join(dirname(findPackageJSON('..', import.meta.url) ?? ''), 'dist/ui');
 
 /** Makes the REST API: registry, rules, resource groups, web application, health, metrics, login. */
 export async function openApi(
