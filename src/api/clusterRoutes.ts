@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify';
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import type { ProductNames } from '../model/names.ts';
 import { RegistryCluster } from '../model/registryCluster.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { InventoryCluster } from '../operator/clusterInventory.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import { ClusterState } from './answers/clusters.ts';
 import { recordChange } from './auth/audit.ts';
 import { isForced, writerOf } from './auth/guard.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
@@ -23,62 +24,6 @@ export interface ClusterRoutes {
 }
 
 const tags = ['clusters'];
-const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description?: string) =>
-  Type.Union([type, Type.Null()], description === undefined ? {} : { description });
-
-const Condition = Type.Object({
-  type: Type.String(),
-  status: Type.Union([Type.Literal('True'), Type.Literal('False'), Type.Literal('Unknown')]),
-  reason: Type.String(),
-  message: Type.String(),
-  observedGeneration: Type.Optional(Type.Integer()),
-  lastTransitionTime: Type.String({ description: 'RFC 3339.' }),
-});
-
-const ClusterResource = Type.Object({
-  namespace: Type.String(),
-  name: Type.String(),
-  generation: Type.Integer(),
-  place: Type.String({ description: "Where it is written: a file's path and document, or its key." }),
-  managers: Type.Array(Type.Object({ manager: Type.String(), fields: Type.Array(Type.String()) }), {
-    description: 'Kubernetes: field managers of its spec (a GitOps controller, kubectl, engine-gateway-api for REST).',
-  }),
-  paused: Type.Boolean({ description: 'Reconciling is paused by annotation.' }),
-  conditions: Type.Array(Condition, { description: 'As its status has them.' }),
-});
-
-/** A cluster as people who run the gateway look at it. */
-export const ClusterState = Type.Object(
-  {
-    name: Type.String({ description: 'Registry name.' }),
-    routed: Type.Boolean({ description: "False: its resource was never valid, or its name is another resource's." }),
-    proxyTo: nullable(Type.String(), 'Null while it is not routed.'),
-    externalUrl: nullable(Type.String()),
-    routingGroup: nullable(Type.String()),
-    active: Type.Boolean({ description: 'Whether it takes new queries.' }),
-    specActive: nullable(Type.Boolean(), 'What its resource declares; null for a row.'),
-    override: nullable(
-      Type.Object({
-        active: Type.Boolean(),
-        by: Type.String({ description: 'Who asked for it.' }),
-        at: nullable(Type.String(), 'RFC 3339.'),
-      }),
-      'A run-time override of what its resource declares.',
-    ),
-    differs: Type.Boolean({ description: 'The override says otherwise than the resource.' }),
-    status: Type.String({ description: 'Of the last health check: PENDING, HEALTHY, UNHEALTHY.' }),
-    reason: Type.String({ description: 'Why the last health check said so.' }),
-    queued: nullable(Type.Integer(), 'Null where the kind of check counts none.'),
-    running: nullable(Type.Integer()),
-    workers: nullable(Type.Integer()),
-    origin: Type.Union(
-      [Type.Literal('kubernetes'), Type.Literal('directory'), Type.Literal('database'), Type.Literal('row')],
-      { description: 'Where it is declared; row: by a gateway that ran before, without a resource.' },
-    ),
-    resource: nullable(ClusterResource, 'Null for a row.'),
-  },
-  { $id: 'ClusterState' },
-);
 
 const Activation = Type.Object({ active: Type.Boolean({ description: 'Whether it takes new queries.' }) });
 const checkActivation = compileCheck(Activation);
@@ -133,10 +78,7 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
   );
 }
 
-function stateOf(
-  { name, origin, routable, resource }: InventoryCluster,
-  table: RoutingTableHolder,
-): Static<typeof ClusterState> {
+function stateOf({ name, origin, routable, resource }: InventoryCluster, table: RoutingTableHolder): ClusterState {
   const health = routable === null ? undefined : table.current.clusters.get(name)?.health;
   const { specActive = null, override = null } = resource ?? {};
   return {
@@ -172,14 +114,14 @@ function resourceState({
   managers,
   paused,
   conditions,
-}: NonNullable<InventoryCluster['resource']>): Static<typeof ClusterResource> {
+}: NonNullable<InventoryCluster['resource']>): ClusterState['resource'] {
   return {
     namespace,
     name,
     generation,
     place,
-    managers: managers.map(({ manager, fields }) => ({ manager, fields: [...fields] })),
+    managers,
     paused,
-    conditions: [...conditions],
+    conditions,
   };
 }

@@ -4,8 +4,10 @@ import { DescribedRequest } from '../gateway/describedRequest.ts';
 import type { ExplainRequest } from '../gateway/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 import { compileCheck } from '../model/validation.ts';
-import { readTrace, type StoredTrace } from '../rules/storedTrace.ts';
+import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';
+import { readTrace } from '../rules/storedTrace.ts';
 import type { HistoryWriter, QueryHistoryRepository, QueryRecord } from '../store/store.ts';
+import { Explanation, RoutedQuery } from './answers/routing.ts';
 import type { Caller } from './auth/caller.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
@@ -26,65 +28,6 @@ const TriedRequest = Type.Object(
   { additionalProperties: false, description: 'A request, described, and a rule to try.' },
 );
 const checkTriedRequest = compileCheck(TriedRequest);
-const RuleOutcome = Type.Object({
-  rule: Type.String(),
-  origin: Type.Union([Type.Literal('file'), Type.Literal('resource')]),
-  priority: Type.Integer(),
-  outcome: Type.Union(['fired', 'not-matched', 'failed', 'denied', 'skipped'].map((outcome) => Type.Literal(outcome))),
-  put: Type.Optional(
-    Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()]), { description: 'What it put into result.' }),
-  ),
-  error: Type.Optional(Type.String({ description: 'Why it failed.' })),
-});
-const Explanation = Type.Object({
-  outcome: Type.Union(['routed', 'denied', 'rejected', 'noCluster'].map((outcome) => Type.Literal(outcome))),
-  message: Type.String({ description: 'The decision in a sentence.' }),
-  routingGroup: Type.String(),
-  decidedBy: Type.Union(['rule', 'external', 'header', 'default'].map((by) => Type.Literal(by))),
-  rule: Type.Union([Type.String(), Type.Null()], { description: 'Rule that decided, denied or failed.' }),
-  pinnedCluster: Type.Union([Type.String(), Type.Null()], { description: 'Cluster that a rule chose.' }),
-  onUnavailable: Type.Union([Type.Literal('fallback'), Type.Literal('reject')]),
-  fallback: Type.Boolean({ description: 'The default group serves in place of the one asked for.' }),
-  clusters: Type.Array(
-    Type.Object({
-      cluster: Type.String(),
-      routingGroup: Type.String(),
-      taken: Type.Boolean({ description: 'One of those that the request may be sent to.' }),
-      reason: Type.String({ description: 'Why, or why not.' }),
-    }),
-  ),
-  rules: Type.Array(RuleOutcome, { description: 'Every rule in order, and what became of it.' }),
-  request: Type.Object({
-    isSubmission: Type.Boolean(),
-    user: Type.Union([Type.String(), Type.Null()]),
-    query: Type.Union([
-      Type.Object({
-        queryType: Type.String(),
-        resourceGroupQueryType: Type.String(),
-        tables: Type.Array(Type.String()),
-        catalogs: Type.Array(Type.String()),
-        schemas: Type.Array(Type.String()),
-        errorMessage: Type.Union([Type.String(), Type.Null()]),
-      }),
-      Type.Null(),
-    ]),
-  }),
-});
-
-const nullable = Type.Union([Type.String(), Type.Null()]);
-const RoutedQuery = Type.Object({
-  queryId: Type.String(),
-  user: nullable,
-  source: nullable,
-  routingGroup: nullable,
-  cluster: Type.String({ description: 'Registry name of the cluster it ran on.' }),
-  backendUrl: Type.String(),
-  externalUrl: nullable,
-  created: Type.String({ description: 'RFC 3339.' }),
-  decision: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
-    description: 'How it was routed: group, rule, what rules did. Null for queries of a gateway that ran before.',
-  }),
-});
 const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the query.' }) });
 
 /** Where requests would go, and where queries went (design.md: explaining). */
@@ -111,7 +54,7 @@ export async function explainRoutes(
       const checked = checkTriedRequest(jsonBody(request));
       if (!checked.ok) throw malformed(checked.problems);
       const { rule, ...described } = checked.value;
-      if (rule === undefined || rule === null) return reply.send(explain(described));
+      if (rule === undefined || rule === null) return reply.send(explain(described) satisfies Explanation);
       return reply.send(explain.withRule(described, wholeRule(rule.name, rule, 'rule.')));
     },
   );
@@ -146,7 +89,7 @@ async function maySee(caller: Caller | null, record: QueryRecord): Promise<boole
   return (await caller.roles()).has('ADMIN');
 }
 
-function routedQuery(record: QueryRecord): object {
+function routedQuery(record: QueryRecord): RoutedQuery {
   const { queryId, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
   return {
     queryId,
@@ -161,7 +104,7 @@ function routedQuery(record: QueryRecord): object {
   };
 }
 
-function readDecision(text: string): object {
-  const decision = JSON.parse(text) as { readonly rules?: StoredTrace };
-  return decision.rules === undefined ? decision : { ...decision, rules: readTrace(decision.rules) };
+function readDecision(text: string): QueryDecision {
+  const { rules, ...decision } = JSON.parse(text) as StoredDecision;
+  return rules === undefined ? decision : { ...decision, rules: readTrace(rules) };
 }

@@ -7,10 +7,10 @@ import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
+import { ClusterState } from './answers/clusters.ts';
+import { Overview } from './answers/overview.ts';
+import { RuleState } from './answers/rules.ts';
 import type { SecurityScheme } from './auth/securitySchemes.ts';
-import { ClusterState } from './clusterRoutes.ts';
-import { Overview } from './overview/overviewRoutes.ts';
-import { RuleState } from './ruleRoutes.ts';
 import { answer, ErrorBody } from './schemas.ts';
 import { WebappError } from './webapp/envelope.ts';
 

@@ -7,6 +7,8 @@ import { specProblems } from '../model/specValidation.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { RoutingRules, RuleChange } from '../operator/routingRules.ts';
 import type { InventoryRule } from '../operator/ruleInventory.ts';
+import { nullable } from './answers/answer.ts';
+import { RuleInventory, RuleState } from './answers/rules.ts';
 import { recordChange } from './auth/audit.ts';
 import { isForced, writerOf } from './auth/guard.ts';
 import { malformed } from './errors.ts';
@@ -21,8 +23,6 @@ export interface RuleRoutes {
 }
 
 const tags = ['routing rules'];
-const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description?: string) =>
-  Type.Union([type, Type.Null()], description === undefined ? {} : { description });
 const { condition, onUnavailable, stop, suspended } = RoutingRuleSpec.properties;
 
 /** What a rule says, as callers send it. */
@@ -65,71 +65,6 @@ export const RuleToTry = Type.Object(
   { additionalProperties: false, description: 'A rule that is asked in place of the one of its name, or added.' },
 );
 
-const Problem = Type.Object({
-  field: Type.String({ description: 'condition, actions[0], …' }),
-  message: Type.String(),
-  line: Type.Optional(Type.Integer()),
-  column: Type.Optional(Type.Integer()),
-});
-
-/** A rule as it is listed. */
-export const RuleState = Type.Object(
-  {
-    name: Type.String(),
-    description: Type.String(),
-    priority: Type.Integer(),
-    condition: Type.String(),
-    actions: Type.Array(Type.String()),
-    routeTo: nullable(RouteTo),
-    deny: nullable(Deny),
-    onUnavailable: Type.Union([Type.Literal('fallback'), Type.Literal('reject')]),
-    stop: Type.Boolean(),
-    suspended: Type.Boolean(),
-    origin: Type.Union([Type.Literal('file'), Type.Literal('resource')]),
-    resource: nullable(Type.String(), 'namespace/name of its resource; null in a file.'),
-    place: Type.String({ description: 'Where it is written.' }),
-    managers: Type.Array(Type.Object({ manager: Type.String(), fields: Type.Array(Type.String()) })),
-    version: Type.String({ description: 'Changes whenever what it says does.' }),
-    position: nullable(Type.Integer(), 'When it is asked, from 1; null: it is not.'),
-    status: Type.String({
-      description:
-        'Programmed, PreviousVersion (its last good version decides), NotAccepted, Suspended, FileFailed, RulesEngineDisabled, ExternalRules.',
-    }),
-    message: Type.String({ description: 'The status in a sentence.' }),
-    problems: Type.Array(Problem, { description: 'Why what it says now does not compile.' }),
-  },
-  { $id: 'RuleState', description: 'A rule, where it lives and what became of it.' },
-);
-
-const Inventory = Type.Object({
-  engine: Type.Union([Type.Literal('on'), Type.Literal('off'), Type.Literal('external')], {
-    description: 'external: a service decides, and only deny rules are asked beside it.',
-  }),
-  file: nullable(
-    Type.Object({
-      path: Type.String(),
-      state: Type.Union([
-        Type.Literal('absent'),
-        Type.Literal('loaded'),
-        Type.Literal('failed'),
-        Type.Literal('keptLast'),
-      ]),
-      problems: Type.Array(
-        Type.Object({
-          path: Type.String(),
-          document: nullable(Type.Integer()),
-          line: Type.Integer(),
-          column: Type.Integer(),
-          rule: nullable(Type.String()),
-          message: Type.String(),
-        }),
-        { description: 'Its mistakes, with places in the file.' },
-      ),
-    }),
-    'The rules file; null: none is configured.',
-  ),
-  rules: Type.Array(reference(RuleState), { description: 'In the order in which they are asked.' }),
-});
 const RuleInPath = Type.Object({
   name: Type.String({ minLength: 1, description: 'Name of the rule, percent-encoded.' }),
 });
@@ -145,10 +80,10 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
         tags,
         summary: 'All routing rules in firing order, with origin, status and mistakes',
         description: 'Carries an ETag.',
-        response: { 200: answer('The rules.', Inventory), ...notModified },
+        response: { 200: answer('The rules.', RuleInventory), ...notModified },
       },
     },
-    (_request, reply) => reply.send(rules.inventory()),
+    (_request, reply) => reply.send(rules.inventory() satisfies RuleInventory),
   );
 
   app.put(
@@ -178,7 +113,7 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
       recordChange(request, { object: `routing rule ${change.name}`, regarding: resource ?? 'gateway', before, after });
       if (pending) reply.code(202).header(names.header('Gateway-Pending'), 'database');
       if (after === null) throw new GatewayError('EG_CONFLICT', `the rule ${change.name} was deleted meanwhile`);
-      return reply.send(after);
+      return reply.send(after satisfies RuleState);
     },
   );
 }

@@ -1,4 +1,4 @@
-import { type TSchema, Type } from 'typebox';
+import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import { type ErrorCode, errorCatalog } from '../model/errors.ts';
 
 const codes = Object.keys(errorCatalog) as ErrorCode[];
@@ -41,7 +41,7 @@ export const Force = Type.Object({
 });
 
 /** Schemas that the OpenAPI document holds once under their `$id`. */
-export function reference(schema: TSchema & { $id?: string }): TSchema {
+export function reference<T extends TSchema>(schema: T & { $id?: string }): TUnsafe<Static<T>> {
   if (schema.$id === undefined) throw new TypeError('a shared schema needs an $id');
   return Type.Unsafe({ $ref: `${schema.$id}#` });
 }
@@ -73,7 +73,12 @@ export function errorAnswers(...statuses: readonly number[]): Record<string, TSc
   );
 }
 
+/** A row whose null fields are left out. */
+type WithoutNulls<T> = { readonly [Field in keyof T as null extends T[Field] ? never : Field]: T[Field] } & {
+  readonly [Field in keyof T as null extends T[Field] ? Field : never]?: Exclude<T[Field], null>;
+};
+
 /** Null fields are left out of answers (contract §1.1). */
-export function withoutNulls(row: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null));
+export function withoutNulls<T extends object>(row: T): WithoutNulls<T> {
+  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)) as WithoutNulls<T>;
 }

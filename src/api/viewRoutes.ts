@@ -5,9 +5,10 @@ import { RegistryCluster } from '../model/registryCluster.ts';
 import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { QueryHistoryRepository } from '../store/store.ts';
+import { HistoryRow } from './answers/history.ts';
 import { visibleUser } from './auth/guard.ts';
 import { answer, errorAnswers, reference } from './schemas.ts';
-import { HistoryRow, historyRow, MAX_PAGE, namesByUrl } from './webapp/historyRoutes.ts';
+import { historyRow, MAX_PAGE, namesByUrl } from './webapp/historyRoutes.ts';
 
 /** Needs of the JSON views. */
 export interface ViewRoutes {

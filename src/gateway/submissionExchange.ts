@@ -5,6 +5,7 @@ import { type ExternalAnswer, type GroupDecision, setHeadersOf } from '../routin
 import type { CountedSubmission } from '../routing/localLoad.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
+import type { FailedAttempt, StoredDecision, StoredExternalAnswer } from '../routing/storedDecision.ts';
 import { storedTrace } from '../rules/storedTrace.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { namesNext } from './answerWatch.ts';
@@ -27,11 +28,6 @@ export interface Submission {
   readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
 }
 
-interface Attempt {
-  readonly cluster: string;
-  readonly error: string;
-}
-
 /** A submission: repeated on another cluster while that is safe, its query id learned before the client sees it. */
 export class SubmissionExchange extends Exchange {
   readonly #context: DataPlaneContext;
@@ -40,7 +36,7 @@ export class SubmissionExchange extends Exchange {
   readonly #outgoing: OutgoingRequest;
   #cluster: ClusterEntry | null = null;
   #fallback = false;
-  #attempts: Attempt[] | null = null;
+  #attempts: FailedAttempt[] | null = null;
   #queryId: string | null = null;
   /** Its part in the cluster's load, where that is counted. */
   #counted: CountedSubmission | null = null;
@@ -291,13 +287,13 @@ export class SubmissionExchange extends Exchange {
         ...(this.#fallback ? { fallback: true } : {}),
         ...(this.#attempts === null ? {} : { attempts: this.#attempts }),
         ...(decision.trace.length === 0 ? {} : { rules: storedTrace(decision.trace) }),
-      }),
+      } satisfies StoredDecision),
     });
   }
 }
 
 /** What is kept of the external rules service's answer: values of header lines may be secrets. */
-function storedAnswer(answer: ExternalAnswer): object {
+function storedAnswer(answer: ExternalAnswer): StoredExternalAnswer {
   if (!('headers' in answer)) return answer;
   const { headers, ...rest } = answer;
   const set = Object.keys(headers);

@@ -1,6 +1,6 @@
 import type { RuleDecision, RuleTrace } from '../rules/decision.ts';
 import { reasonOf } from './clusterChoice.ts';
-import { decideGroup, type GroupDecision } from './groupDecision.ts';
+import { type DecidedBy, decideGroup } from './groupDecision.ts';
 import type { RoutingTable } from './routingTable.ts';
 
 /** A cluster that was considered. */
@@ -19,7 +19,7 @@ export interface RoutingExplanation {
   /** Sentence for people. */
   readonly message: string;
   readonly routingGroup: string;
-  readonly decidedBy: GroupDecision['decidedBy'];
+  readonly decidedBy: DecidedBy;
   /** Rule that decided, denied or failed; null when none did. */
   readonly rule: string | null;
   /** Cluster that a rule pinned the request to. */

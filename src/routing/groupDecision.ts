@@ -1,5 +1,8 @@
 import type { RuleDecision, RuleTrace } from '../rules/decision.ts';
 
+/** What a request's group came from. */
+export type DecidedBy = 'rule' | 'external' | 'header' | 'default';
+
 /** Where a request is to go, before a cluster is looked for. */
 export interface GroupDecision {
   readonly group: string;
@@ -8,7 +11,7 @@ export interface GroupDecision {
   /** Rule that set group or cluster; null when none did. */
   readonly rule: string | null;
   /** `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake leads back to it. */
-  readonly decidedBy: 'rule' | 'external' | 'header' | 'default' | 'prefix' | 'cookie';
+  readonly decidedBy: DecidedBy | 'prefix' | 'cookie';
   readonly onUnavailable: 'fallback' | 'reject';
   readonly trace: readonly RuleTrace[];
   /** What the external rules service said; absent where none is asked. */
@@ -62,7 +65,7 @@ export function decideGroup(
   decision: RuleDecision | null,
   headerGroup: string | undefined,
   defaultGroup: string,
-): GroupDecision {
+): GroupDecision & { readonly decidedBy: DecidedBy } {
   if (decision === null) {
     return headerGroup === undefined || headerGroup === ''
       ? {

@@ -9,6 +9,15 @@ const placeholders: Plugin = {
   transformIndexHtml: (html) => html.replaceAll('__BASE__', '/engine-gateway/').replaceAll('__PRODUCT__', 'Engine'),
 };
 
+/** The pages share types with the gateway, which leave nothing in the build; a value would bring the gateway along. */
+const typesAlone: Plugin = {
+  name: 'types-alone',
+  load(id) {
+    const isForeign = id.startsWith(resolve(import.meta.dirname, '..')) && !id.startsWith(import.meta.dirname);
+    if (isForeign) this.error(`${id} is the gateway's: import types of it alone`);
+  },
+};
+
 /** Paths of the gateway that a page under development asks for. */
 const gatewayPaths = '^/(webapp|gateway|engine/|api/|login|loginType|logout|userinfo|sso|oidc|metrics|openapi)';
 
@@ -16,7 +25,7 @@ export default defineConfig(({ command }) => ({
   root: import.meta.dirname,
   // The gateway's path depends on the product's name, so that the built page refers to its files relatively.
   base: command === 'build' ? './' : '/engine-gateway/',
-  plugins: [react(), placeholders],
+  plugins: [react(), placeholders, typesAlone],
   server: { proxy: { [gatewayPaths]: process.env.GATEWAY_URL ?? 'http://localhost:8080' } },
   build: {
     outDir: resolve(import.meta.dirname, '../../dist/ui'),

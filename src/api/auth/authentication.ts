@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
+import type { LoginType } from '../answers/session.ts';
 import type { ComponentState } from '../readiness.ts';
 import { isBrowser, isSafeMethod, requireTokenHeader } from './browserChecks.ts';
 import { type Caller, callerWithRoles, openCaller, type Recognition } from './caller.ts';
@@ -14,9 +15,6 @@ import type { PresetUsers } from './presetUsers.ts';
 import type { Privileges } from './privileges.ts';
 import type { ProviderTokens } from './providerTokens.ts';
 import type { Session, SessionOrigin, Sessions } from './sessions.ts';
-
-/** What `/loginType` answers (contract §1.7); `kubernetes`: a token of the cluster is the password. */
-export type LoginType = 'form' | 'oauth' | 'kubernetes' | 'none';
 
 /** The configured ways of recognising callers; null where one is not configured. */
 export interface AuthenticationParts {

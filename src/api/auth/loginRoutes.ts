@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { Type } from 'typebox';
 import { GatewayError } from '../../model/errors.ts';
 import { compileCheck } from '../../model/validation.ts';
+import { LoginType, UserInfo } from '../answers/session.ts';
 import { malformed } from '../errors.ts';
 import { jsonBody } from '../jsonBody.ts';
 import { envelopeErrors, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
@@ -71,7 +72,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         tags,
         summary: 'Tells how to log in',
         response: {
-          200: successAnswer('form, oauth, kubernetes (a token of the cluster as password), or none.', Type.String()),
+          200: successAnswer('The way of logging in.', LoginType),
           ...failureAnswers(403),
         },
       },
@@ -157,15 +158,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         tags,
         summary: 'Tells who calls',
         response: {
-          200: successAnswer(
-            'The caller.',
-            Type.Object({
-              roles: Type.Array(Type.String(), { description: 'Roles held.' }),
-              permissions: Type.Array(Type.String(), { description: 'Pages that are shown; empty: all.' }),
-              userId: Type.String(),
-              userName: Type.String(),
-            }),
-          ),
+          200: successAnswer('The caller.', UserInfo),
           ...failureAnswers(401, 403, 429, 503),
         },
       },
@@ -174,7 +167,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       const { name, roles } = callerOf(request);
       const held = await roles();
       const permissions = pagesOf(held, pagePermissions);
-      return succeed(reply, { roles: [...held], permissions, userId: name, userName: name });
+      return succeed(reply, { roles: [...held], permissions, userId: name, userName: name } satisfies UserInfo);
     },
   );
 

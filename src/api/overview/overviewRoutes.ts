@@ -1,10 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
-import { type Static, type TProperties, Type } from 'typebox';
+import { Type } from 'typebox';
 import type { Clock } from '../../model/clock.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCounts } from '../../store/queryCounts.ts';
+import { Overview, QuerySeries } from '../answers/overview.ts';
 import type { Readiness } from '../readiness.ts';
 import { notModified, revalidate } from '../revalidation.ts';
 import { answer, errorAnswers, reference } from '../schemas.ts';
@@ -29,81 +30,12 @@ const tags = ['overview'];
 /** Longest range of the chart: the history that is kept by default, and some. */
 const MAX_MINUTES = 31 * 24 * 60;
 
-const count = (description: string) => Type.Integer({ minimum: 0, description });
-const counted = (labels: TProperties) =>
-  Type.Array(Type.Object({ ...labels, count: count('Since the process started.') }));
-
-/** What the overview tells. */
-export const Overview = Type.Object(
-  {
-    version: Type.String(),
-    startedAt: Type.String({ description: 'Start of the process that answers, RFC 3339. It counts since then.' }),
-    notReadyBecause: Type.Union([Type.String(), Type.Null()], { description: 'Null: it takes requests.' }),
-    components: Type.Array(
-      Type.Object({
-        name: Type.String({ description: 'e.g. database, resource source, leader, history buffer.' }),
-        ok: Type.Boolean(),
-        message: Type.String(),
-      }),
-      { description: 'The lines of /readyz?verbose.' },
-    ),
-    leader: Type.Boolean({ description: 'This process writes statuses and projections.' }),
-    source: Type.Object({
-      available: Type.Boolean({ description: 'The resource source (API server, directory, database) can be read.' }),
-      lastEventAgeSeconds: Type.Union([Type.Integer(), Type.Null()], {
-        description: 'Whole seconds since its last sign of life, in steps of ten; null before the first.',
-      }),
-      problems: count('Documents that cannot be read.'),
-    }),
-    clusters: Type.Object({
-      total: count('Registered clusters.'),
-      active: count('Those that take new queries.'),
-      inactive: count('Those that are deactivated.'),
-      byStatus: Type.Record(Type.String(), Type.Integer(), {
-        description: 'Clusters by the status of their last health check.',
-      }),
-      queued: count('Queued queries, as far as health checks count them.'),
-      running: count('Running queries, as far as health checks count them.'),
-      inFlight: count('Requests on their way to a cluster.'),
-    }),
-    traffic: Type.Object({
-      submissions: count('Queries submitted since the process started.'),
-      requests: counted({ kind: Type.String(), status: Type.String({ description: 'Class of the status: 2xx.' }) }),
-      refusals: counted({ reason: Type.String() }),
-      clusterErrors: counted({ cluster: Type.String(), type: Type.String() }),
-      retries: counted({ cluster: Type.String() }),
-    }),
-    history: Type.Object({
-      memory: count('Queries that wait in memory.'),
-      disk: count('Queries that wait on disk.'),
-      written: count('Queries written since the process started.'),
-      lost: count('Queries that are in no history.'),
-    }),
-  },
-  { $id: 'Overview', description: 'The state of the gateway at a glance, of the process that answers.' },
-);
-
 const Range = Type.Object({
   minutes: Type.Optional(
     Type.String({
       pattern: '^[1-9][0-9]{0,4}$',
       description: `Minutes back from now, 1 to ${MAX_MINUTES}; 60 when absent.`,
     }),
-  ),
-});
-
-const Series = Type.Object({
-  from: Type.Integer({ description: 'Start of the first interval, milliseconds since 1970.' }),
-  to: Type.Integer({ description: 'End of the last interval, milliseconds since 1970.' }),
-  intervalMs: Type.Integer({ description: 'Length of an interval in milliseconds, whole minutes.' }),
-  total: count('Queries in the range.'),
-  clusters: Type.Array(
-    Type.Object({
-      cluster: Type.String({ description: 'Registry name, or the URL of queries that no name is known of.' }),
-      total: Type.Integer(),
-      counts: Type.Array(Type.Integer(), { description: 'Queries by interval, in order; all lines are equally long.' }),
-    }),
-    { description: 'Most queries first.' },
   ),
 });
 
@@ -133,7 +65,7 @@ export async function overviewRoutes(app: FastifyInstance, options: OverviewRout
         summary: 'Queries by cluster and time',
         description: `Intervals are a minute long; beyond ${MAX_INTERVALS} minutes as long as keeps a line at ${MAX_INTERVALS} of them. The last one is not over yet. Carries an ETag.`,
         querystring: Range,
-        response: { 200: answer('The queries.', Series), ...notModified, ...errorAnswers(400, 503) },
+        response: { 200: answer('The queries.', QuerySeries), ...notModified, ...errorAnswers(400, 503) },
       },
     },
     async (request, reply) => {
@@ -143,7 +75,7 @@ export async function overviewRoutes(app: FastifyInstance, options: OverviewRout
   );
 }
 
-async function overview(options: OverviewRoutes): Promise<Static<typeof Overview>> {
+async function overview(options: OverviewRoutes): Promise<Overview> {
   const { metrics, table, readiness, startedAt, version } = options;
   const value = (name: string): Promise<number> => metricTotal(metrics, `engine_gateway_${name}`);
   const values = async <L extends string>(name: string, ...labels: readonly L[]) =>
@@ -155,7 +87,7 @@ async function overview(options: OverviewRoutes): Promise<Static<typeof Overview
     version,
     startedAt: new Date(startedAt).toISOString(),
     notReadyBecause: readiness.notReadyBecause(),
-    components: [...(await readiness.components())],
+    components: await readiness.components(),
     leader: (await value('leader')) === 1,
     source: {
       available: (await value('resource_source_available')) === 1,

@@ -1,25 +1,11 @@
 import type { QueryCounts } from '../../store/queryCounts.ts';
+import type { QuerySeries } from '../answers/overview.ts';
 
 /** Most intervals of a line; a longer range has longer intervals. */
 export const MAX_INTERVALS = 240;
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-
-/** Queries by cluster and time. Times in milliseconds since 1970. */
-export interface QuerySeries {
-  readonly from: number;
-  readonly to: number;
-  /** Whole minutes. */
-  readonly intervalMs: number;
-  readonly total: number;
-  /** Most queries first; every line has the same number of intervals. */
-  readonly clusters: readonly {
-    readonly cluster: string;
-    readonly total: number;
-    readonly counts: readonly number[];
-  }[];
-}
 
 /**
  * Counts the history's queries of the last minutes by cluster and interval.

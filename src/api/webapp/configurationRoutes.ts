@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
+import { UiConfiguration } from '../answers/session.ts';
 import { type EnvelopeRoutes, envelopeErrors, succeed, successAnswer } from './envelope.ts';
 
 /** Needs of the configuration call. */
@@ -18,16 +18,13 @@ export async function configurationRoutes(app: FastifyInstance, options: Configu
         tags: ['web application: configuration'],
         summary: 'Shows which pages are switched off',
         response: {
-          200: successAnswer(
-            'The configuration.',
-            Type.Object({ disablePages: Type.Optional(Type.Array(Type.String())) }),
-          ),
+          200: successAnswer('The configuration.', UiConfiguration),
         },
       },
     },
     (_request, reply) => {
       const disablePages = options.disablePages();
-      return succeed(reply, disablePages.length === 0 ? {} : { disablePages });
+      return succeed(reply, (disablePages.length === 0 ? {} : { disablePages }) satisfies UiConfiguration);
     },
   );
 }

@@ -7,6 +7,7 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
 import type { HistoryFilter, HistoryPage, QueryHistoryRepository, QueryRecord } from '../../store/store.ts';
+import { HistoryRow } from '../answers/history.ts';
 import { visibleUser } from '../auth/guard.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { withoutNulls } from '../schemas.ts';
@@ -72,21 +73,6 @@ const HistoryQuery = Type.Object({
   ),
 });
 const checkQuery = compileCheck(HistoryQuery);
-
-/** A query of the history, as the views show it. */
-export const HistoryRow = Type.Object({
-  queryId: Type.String(),
-  queryText: Type.String(),
-  user: Type.Optional(Type.String()),
-  source: Type.Optional(Type.String()),
-  cluster: Type.Optional(
-    Type.String({ description: 'Name of its cluster when it ran; absent for rows of a gateway that ran before.' }),
-  ),
-  backendUrl: Type.String(),
-  captureTime: Type.Integer({ description: 'Milliseconds since 1970.' }),
-  routingGroup: Type.Optional(Type.String()),
-  externalUrl: Type.Optional(Type.String()),
-});
 
 const DistributionQuery = Type.Object({
   latestHour: Type.Optional(
@@ -188,7 +174,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
 }
 
 /** A record in the views' form. */
-export function historyRow(record: QueryRecord): Record<string, unknown> {
+export function historyRow(record: QueryRecord): HistoryRow {
   const { queryId, queryText, user, source, backendUrl, created, routingGroup, externalUrl } = record;
   const cluster = record.cluster === '' ? null : record.cluster;
   return withoutNulls({

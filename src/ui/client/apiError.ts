@@ -1,22 +1,7 @@
-/** A field and the manager that owns it. */
-export interface FieldOwner {
-  readonly field: string;
-  readonly manager: string;
-}
+import type { ErrorFacts, FieldOwner, PlacedProblem } from './types.ts';
 
-/** A mistake in what was sent. */
-export interface PlacedProblem {
-  readonly field: string;
-  readonly message: string;
-  /** Within the field's text, from 1. */
-  readonly line?: number;
-  readonly column?: number;
-}
-
-interface ErrorFacts {
-  readonly field?: string;
-  readonly owners?: readonly FieldOwner[];
-  readonly problems?: readonly PlacedProblem[];
+/** What is told of an error beside its code and message. */
+interface Details extends Pick<ErrorFacts, 'field' | 'owners' | 'problems'> {
   readonly retryAfterSeconds?: number;
 }
 
@@ -36,7 +21,7 @@ export class ApiError extends Error {
   /** When asking again makes sense, in seconds (`Retry-After`); undefined where the answer does not say. */
   readonly retryAfterSeconds: number | undefined;
 
-  constructor(status: number, code: string, message: string, facts: ErrorFacts = {}) {
+  constructor(status: number, code: string, message: string, facts: Details = {}) {
     super(message);
     this.status = status;
     this.code = code;
@@ -57,10 +42,7 @@ export class ApiError extends Error {
  * @param retryAfter header `Retry-After`; the gateway sends seconds, a date of something in between is left alone
  */
 export function errorOf(status: number, body: unknown, retryAfter: string | null = null): ApiError {
-  const { error, msg } = (body ?? {}) as {
-    error?: ErrorFacts & { code?: string; message?: string };
-    msg?: string;
-  };
+  const { error, msg } = (body ?? {}) as { readonly error?: Partial<ErrorFacts>; readonly msg?: string };
   const message = error?.message ?? msg ?? `The gateway answered ${status}.`;
   const wait = retryAfter !== null && /^\d{1,5}$/.test(retryAfter) ? { retryAfterSeconds: Number(retryAfter) } : {};
   return new ApiError(status, error?.code ?? `HTTP_${status}`, message, { ...error, ...wait });

@@ -1,44 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { call, callWhole } from './call.ts';
-
-/** A resource group; what is null is absent (docs/rest-api.md: Resource groups). */
-export interface ResourceGroup {
-  readonly resourceGroupId: number;
-  readonly name: string;
-  readonly maxQueued: number;
-  readonly hardConcurrencyLimit: number;
-  readonly softMemoryLimit?: string;
-  readonly softConcurrencyLimit?: number;
-  readonly schedulingPolicy?: string;
-  readonly schedulingWeight?: number;
-  readonly jmxExport?: boolean;
-  readonly softCpuLimit?: string;
-  readonly hardCpuLimit?: string;
-  readonly parent?: number;
-  readonly environment?: string;
-}
-
-/** A selector; what is null is absent. */
-export interface Selector {
-  readonly resourceGroupId: number;
-  readonly priority: number;
-  /** Only where the engine's own migrations have run, as the three last. */
-  readonly id?: number;
-  readonly userRegex?: string;
-  readonly sourceRegex?: string;
-  readonly queryType?: string;
-  readonly clientTags?: string;
-  readonly selectorResourceEstimate?: string;
-  readonly userGroupRegex?: string;
-  readonly originalUserRegex?: string;
-  readonly authenticatedUserRegex?: string;
-}
-
-/** A global property. */
-export interface GlobalProperty {
-  readonly name: string;
-  readonly value?: string;
-}
+import type { GlobalProperty, ResourceGroup, Selector } from './types.ts';
 
 /** Everything that a database holds of them. */
 export interface ResourceGroups {

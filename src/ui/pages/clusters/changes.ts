@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { callWhole } from '../../client/call.ts';
 import { CLUSTERS } from '../../client/clusters.ts';
-import type { ClusterState, RegistryCluster } from '../../client/types.ts';
+import type { ClusterState, RegistryClusterInput } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 
@@ -27,7 +27,7 @@ export function useActivation(name: string) {
 
 /** A cluster to be stored, and how. */
 export interface Save {
-  readonly cluster: RegistryCluster;
+  readonly cluster: RegistryClusterInput;
   /** A cluster of that name must not exist yet. */
   readonly isNew: boolean;
   /** Fields of other managers are taken over (ADMIN). */

@@ -1,9 +1,9 @@
 import { Alert, List, Stack, Text } from '@mantine/core';
-import type { StoredDecision } from '../../client/types.ts';
+import type { QueryDecision } from '../../client/types.ts';
 import { RuleTrace } from '../../components/RuleTrace.tsx';
 
 /** How a query was routed: in a sentence, then rule by rule. */
-export function Decision({ decision }: { readonly decision: StoredDecision | null }) {
+export function Decision({ decision }: { readonly decision: QueryDecision | null }) {
   if (decision === null) {
     return (
       <Alert role="status">No decision is stored with this query: it was routed by a gateway that ran before.</Alert>
@@ -32,7 +32,7 @@ export function Decision({ decision }: { readonly decision: StoredDecision | nul
   );
 }
 
-function sentence({ group, decidedBy, rule, pinned, cluster, fallback = false }: StoredDecision): string {
+function sentence({ group, decidedBy, rule, pinned, cluster, fallback = false }: QueryDecision): string {
   const by =
     decidedBy === 'rule'
       ? `The rule ${rule ?? 'that decided'} chose ${pinned === undefined ? `the routing group ${group}` : `the backend ${pinned}`}.`

@@ -1,7 +1,7 @@
 import { ActionIcon, Badge, Group, Paper, Text, Tooltip } from '@mantine/core';
 import { IconFilterPlus, IconFolderPlus, IconPencil, IconTrash } from '@tabler/icons-react';
 import type { ComponentType } from 'react';
-import type { ResourceGroup, Selector } from '../../client/resourceGroups.ts';
+import type { ResourceGroup, Selector } from '../../client/types.ts';
 import classes from './resourceGroups.module.css';
 import type { GroupNode } from './tree.ts';
 

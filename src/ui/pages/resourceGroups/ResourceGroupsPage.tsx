@@ -3,15 +3,8 @@ import { IconInfoCircle, IconPencil, IconPlus, IconTrash } from '@tabler/icons-r
 import { type FormEvent, useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { ApiError } from '../../client/apiError.ts';
-import {
-  type Change,
-  type GlobalProperty,
-  type ResourceGroup,
-  type ResourceGroups,
-  type Selector,
-  useChange,
-  useResourceGroups,
-} from '../../client/resourceGroups.ts';
+import { type Change, type ResourceGroups, useChange, useResourceGroups } from '../../client/resourceGroups.ts';
+import type { GlobalProperty, ResourceGroup, Selector } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';

@@ -1,4 +1,4 @@
-import type { GlobalProperty, ResourceGroup, Selector } from '../../client/resourceGroups.ts';
+import type { GlobalProperty, ResourceGroup, Selector } from '../../client/types.ts';
 import type { Field, Values } from './RecordForm.tsx';
 import { descendants } from './tree.ts';
 

@@ -1,4 +1,4 @@
-import type { ResourceGroup } from '../../client/resourceGroups.ts';
+import type { ResourceGroup } from '../../client/types.ts';
 
 /** A group with the groups below it. */
 export interface GroupNode {

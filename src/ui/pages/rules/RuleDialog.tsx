@@ -19,7 +19,8 @@ import { type FormEvent, useRef, useState } from 'react';
 import { ApiError } from '../../client/apiError.ts';
 import { callWhole } from '../../client/call.ts';
 import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
-import { NO_PRIORITY, RULES, type Rule, type RuleText } from '../../client/rules.ts';
+import { NO_PRIORITY, RULES, type RuleText } from '../../client/rules.ts';
+import type { RuleState } from '../../client/types.ts';
 import { notifyWritten } from '../../components/notify.ts';
 import { WriteFailure } from '../../components/WriteFailure.tsx';
 import classes from './rules.module.css';
@@ -35,7 +36,7 @@ const ways = [
 ] as const;
 
 /** Changing a rule where it lives; mistakes are shown at their field, the cursor goes to the place of the first. */
-export function RuleDialog({ rule, onClose }: { readonly rule: Rule; readonly onClose: () => void }) {
+export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readonly onClose: () => void }) {
   const [fields, setFields] = useState(() => fieldsOf(rule));
   /** The rule as it was when the dialog was opened: what others change meanwhile is not overwritten unseen. */
   const [seen] = useState(rule);
@@ -47,7 +48,7 @@ export function RuleDialog({ rule, onClose }: { readonly rule: Rule; readonly on
     mutationFn: (force: boolean) => {
       const { name, ...said } = draft();
       const path = `/api/rules/${encodeURIComponent(name)}${force ? '?force=true' : ''}`;
-      return callWhole<Rule>(path, { method: 'PUT', body: { ...said, version: seen.version } });
+      return callWhole<RuleState>(path, { method: 'PUT', body: { ...said, version: seen.version } });
     },
     onSuccess: async (answer) => {
       await client.invalidateQueries({ queryKey: RULES });
@@ -240,7 +241,7 @@ interface Fields {
   readonly suspended: boolean;
 }
 
-function fieldsOf(rule: Rule): Fields {
+function fieldsOf(rule: RuleState): Fields {
   const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
   const way =
     deny !== null ? 'deny' : routeTo === null ? 'actions' : routeTo.cluster === undefined ? 'group' : 'cluster';

@@ -1,13 +1,14 @@
 import { ActionIcon, Badge, List, Stack, Text, Tooltip } from '@mantine/core';
 import { IconPencil } from '@tabler/icons-react';
 import { useMemo } from 'react';
-import { NO_PRIORITY, type Rule } from '../../client/rules.ts';
+import { NO_PRIORITY } from '../../client/rules.ts';
+import type { RuleState } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import classes from './rules.module.css';
 
 interface RuleTableProps {
-  readonly rules: readonly Rule[];
+  readonly rules: readonly RuleState[];
   readonly mayWrite: boolean;
   readonly onEdit: (name: string) => void;
 }
@@ -18,7 +19,7 @@ export function RuleTable({ rules, mayWrite, onEdit }: RuleTableProps) {
   const empty = (
     <EmptyState title="There is no rule: the routing group header decides, then the default group. Rules are written in the rules file or as RoutingRule resources." />
   );
-  const rowId = ({ origin, name, resource }: Rule) => `${origin} ${resource ?? ''} ${name}`;
+  const rowId = ({ origin, name, resource }: RuleState) => `${origin} ${resource ?? ''} ${name}`;
   return <DataTable label="Routing rules" columns={columns} rows={rules} rowId={rowId} empty={empty} />;
 }
 
@@ -32,8 +33,8 @@ const looks: Readonly<Record<string, { readonly color: string; readonly label: s
   ExternalRules: { color: 'gray', label: 'external service' },
 };
 
-function columnsOf(mayWrite: boolean, onEdit: (name: string) => void): readonly Column<Rule>[] {
-  const actions: Column<Rule> = {
+function columnsOf(mayWrite: boolean, onEdit: (name: string) => void): readonly Column<RuleState>[] {
+  const actions: Column<RuleState> = {
     id: 'actions',
     header: 'Actions',
     enableSorting: false,
@@ -96,7 +97,7 @@ function columnsOf(mayWrite: boolean, onEdit: (name: string) => void): readonly 
   ];
 }
 
-function What({ rule: { condition, actions, routeTo, deny, stop, onUnavailable } }: { readonly rule: Rule }) {
+function What({ rule: { condition, actions, routeTo, deny, stop, onUnavailable } }: { readonly rule: RuleState }) {
   return (
     <Stack gap={2} className={classes.what}>
       <code className={classes.code}>{condition}</code>
@@ -118,7 +119,7 @@ function What({ rule: { condition, actions, routeTo, deny, stop, onUnavailable }
   );
 }
 
-function Origin({ rule: { resource, place, managers } }: { readonly rule: Rule }) {
+function Origin({ rule: { resource, place, managers } }: { readonly rule: RuleState }) {
   return (
     <Stack gap={0} className={classes.place}>
       <Text size="sm">{resource === null ? 'rules file' : `RoutingRule ${resource}`}</Text>
@@ -129,7 +130,7 @@ function Origin({ rule: { resource, place, managers } }: { readonly rule: Rule }
   );
 }
 
-function Status({ rule: { status, message, problems } }: { readonly rule: Rule }) {
+function Status({ rule: { status, message, problems } }: { readonly rule: RuleState }) {
   const { color, label } = looks[status] ?? { color: 'gray', label: status };
   return (
     <Stack gap={2} align="flex-start" className={classes.status}>

@@ -1,7 +1,8 @@
 import { Alert, List, Paper, Text } from '@mantine/core';
 import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
 import { useState } from 'react';
-import { type RuleInventory, useRules } from '../../client/rules.ts';
+import { useRules } from '../../client/rules.ts';
+import type { RuleInventory } from '../../client/types.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';

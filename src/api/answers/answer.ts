@@ -1,0 +1,19 @@
+import { type Static, type TSchema, Type } from 'typebox';
+
+/** What callers read where a schema describes the answer: nobody changes an answer. */
+export type Answer<T extends TSchema> = Fixed<Static<T>>;
+
+/** As {@link Answer}, of rows whose null fields are left out (contract §1.1). */
+export type AnswerWithoutNulls<T extends TSchema> = {
+  readonly [Field in keyof Static<T>]: Exclude<Fixed<Static<T>[Field]>, null>;
+};
+
+type Fixed<T> = T extends readonly (infer Item)[]
+  ? readonly Fixed<Item>[]
+  : T extends object
+    ? { readonly [Field in keyof T]: Fixed<T[Field]> }
+    : T;
+
+/** What the schema describes, or null. */
+export const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description?: string) =>
+  Type.Union([type, Type.Null()], description === undefined ? {} : { description });

@@ -1,0 +1,73 @@
+import { Type } from 'typebox';
+import type { QueryDecision } from '../../routing/storedDecision.ts';
+import { type Answer, nullable } from './answer.ts';
+
+const oneOf = <T extends string>(...values: readonly T[]) =>
+  Type.Unsafe<T>(Type.Union(values.map((value) => Type.Literal(value))));
+
+/** What a rule did to a request. */
+export const RuleOutcome = Type.Object({
+  rule: Type.String(),
+  origin: oneOf('file', 'resource'),
+  priority: Type.Integer(),
+  outcome: oneOf('fired', 'not-matched', 'failed', 'denied', 'skipped'),
+  put: Type.Optional(
+    Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()]), { description: 'What it put into result.' }),
+  ),
+  error: Type.Optional(Type.String({ description: 'Why it failed.' })),
+});
+export type RuleOutcome = Answer<typeof RuleOutcome>;
+
+/** What would become of a request. */
+export const Explanation = Type.Object({
+  outcome: oneOf('routed', 'denied', 'rejected', 'noCluster'),
+  message: Type.String({ description: 'The decision in a sentence.' }),
+  routingGroup: Type.String(),
+  decidedBy: oneOf('rule', 'external', 'header', 'default'),
+  rule: Type.Union([Type.String(), Type.Null()], { description: 'Rule that decided, denied or failed.' }),
+  pinnedCluster: Type.Union([Type.String(), Type.Null()], { description: 'Cluster that a rule chose.' }),
+  onUnavailable: oneOf('fallback', 'reject'),
+  fallback: Type.Boolean({ description: 'The default group serves in place of the one asked for.' }),
+  clusters: Type.Array(
+    Type.Object({
+      cluster: Type.String(),
+      routingGroup: Type.String(),
+      taken: Type.Boolean({ description: 'One of those that the request may be sent to.' }),
+      reason: Type.String({ description: 'Why, or why not.' }),
+    }),
+  ),
+  rules: Type.Array(RuleOutcome, { description: 'Every rule in order, and what became of it.' }),
+  request: Type.Object({
+    isSubmission: Type.Boolean(),
+    user: Type.Union([Type.String(), Type.Null()]),
+    query: Type.Union([
+      Type.Object({
+        queryType: Type.String(),
+        resourceGroupQueryType: Type.String(),
+        tables: Type.Array(Type.String()),
+        catalogs: Type.Array(Type.String()),
+        schemas: Type.Array(Type.String()),
+        errorMessage: Type.Union([Type.String(), Type.Null()]),
+      }),
+      Type.Null(),
+    ]),
+  }),
+});
+export type Explanation = Answer<typeof Explanation>;
+
+/** A query and how it was routed. */
+export const RoutedQuery = Type.Object({
+  queryId: Type.String(),
+  user: nullable(Type.String()),
+  source: nullable(Type.String()),
+  routingGroup: nullable(Type.String()),
+  cluster: Type.String({ description: 'Registry name of the cluster it ran on.' }),
+  backendUrl: Type.String(),
+  externalUrl: nullable(Type.String()),
+  created: Type.String({ description: 'RFC 3339.' }),
+  decision: nullable(
+    Type.Unsafe<QueryDecision>(Type.Record(Type.String(), Type.Unknown())),
+    'How it was routed: group, rule, what rules did. Null for queries of a gateway that ran before.',
+  ),
+});
+export type RoutedQuery = Answer<typeof RoutedQuery>;

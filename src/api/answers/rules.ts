@@ -1,0 +1,73 @@
+import { Type } from 'typebox';
+import { Deny, RouteTo } from '../../model/routingRule.ts';
+import { reference } from '../schemas.ts';
+import { type Answer, nullable } from './answer.ts';
+
+const Problem = Type.Object({
+  field: Type.String({ description: 'condition, actions[0], …' }),
+  message: Type.String(),
+  line: Type.Optional(Type.Integer()),
+  column: Type.Optional(Type.Integer()),
+});
+
+/** A rule as it is listed. */
+export const RuleState = Type.Object(
+  {
+    name: Type.String(),
+    description: Type.String(),
+    priority: Type.Integer(),
+    condition: Type.String(),
+    actions: Type.Array(Type.String()),
+    routeTo: nullable(RouteTo),
+    deny: nullable(Deny),
+    onUnavailable: Type.Union([Type.Literal('fallback'), Type.Literal('reject')]),
+    stop: Type.Boolean(),
+    suspended: Type.Boolean(),
+    origin: Type.Union([Type.Literal('file'), Type.Literal('resource')]),
+    resource: nullable(Type.String(), 'namespace/name of its resource; null in a file.'),
+    place: Type.String({ description: 'Where it is written.' }),
+    managers: Type.Array(Type.Object({ manager: Type.String(), fields: Type.Array(Type.String()) })),
+    version: Type.String({ description: 'Changes whenever what it says does.' }),
+    position: nullable(Type.Integer(), 'When it is asked, from 1; null: it is not.'),
+    status: Type.String({
+      description:
+        'Programmed, PreviousVersion (its last good version decides), NotAccepted, Suspended, FileFailed, RulesEngineDisabled, ExternalRules.',
+    }),
+    message: Type.String({ description: 'The status in a sentence.' }),
+    problems: Type.Array(Problem, { description: 'Why what it says now does not compile.' }),
+  },
+  { $id: 'RuleState', description: 'A rule, where it lives and what became of it.' },
+);
+export type RuleState = Answer<typeof RuleState>;
+
+/** All rules and what holds for all of them. */
+export const RuleInventory = Type.Object({
+  engine: Type.Union([Type.Literal('on'), Type.Literal('off'), Type.Literal('external')], {
+    description: 'external: a service decides, and only deny rules are asked beside it.',
+  }),
+  file: nullable(
+    Type.Object({
+      path: Type.String(),
+      state: Type.Union([
+        Type.Literal('absent'),
+        Type.Literal('loaded'),
+        Type.Literal('failed'),
+        Type.Literal('keptLast'),
+      ]),
+      problems: Type.Array(
+        Type.Object({
+          path: Type.String(),
+          document: nullable(Type.Integer()),
+          line: Type.Integer(),
+          column: Type.Integer(),
+          rule: nullable(Type.String()),
+          message: Type.String(),
+        }),
+        { description: 'Its mistakes, with places in the file.' },
+      ),
+    }),
+    'The rules file; null: none is configured.',
+  ),
+  rules: Type.Array(reference(RuleState), { description: 'In the order in which they are asked.' }),
+});
+export type RuleInventory = Answer<typeof RuleInventory>;
