@@ -9,10 +9,11 @@ export function Decision({ decision }: { readonly decision: QueryDecision | null
       <Alert role="status">No decision is stored with this query: it was routed by a gateway that ran before.</Alert>
     );
   }
-  const { cluster, attempts = [], rules } = decision;
+  const { cluster, attempts = [], external, rules } = decision;
   return (
     <Stack gap="sm">
       <Text>{sentence(decision)}</Text>
+      {external !== undefined && <Text size="sm">{answered(external)}</Text>}
       {attempts.length > 0 && (
         <div>
           <Text size="sm" fw={500}>
@@ -42,9 +43,26 @@ function sentence({ group, decidedBy, rule, pinned, cluster, fallback = false }:
           ? `The external rules service chose the routing group ${group}.`
           : decidedBy === 'default'
             ? `Nothing named a routing group, so the default one, ${group}, was taken.`
-            : `The routing group ${group} was decided by ${decidedBy}${rule === undefined ? '' : ` (${rule})`}.`;
+            : `The request's ${decidedBy === 'cookie' ? 'cookie' : 'URL'} belongs to a backend of the routing group ${group}.`;
   const then = fallback
     ? ` No backend of it could take the query; the default group served instead, by ${cluster}.`
     : ` ${cluster} was active and healthy, and took the query.`;
   return by + then;
 }
+
+/** What the external rules service said. */
+function answered(external: NonNullable<QueryDecision['external']>): string {
+  switch (external.outcome) {
+    case 'answered':
+      return `The external rules service answered with the routing group ${external.routingGroup}${headers(external)}.`;
+    case 'errors':
+      return `The external rules service answered with errors${headers(external)}: ${external.errors.join('; ') || 'none named'}.`;
+    case 'failed':
+      return `The external rules service did not answer as it should: ${external.reason}.`;
+    case 'skipped':
+      return `The external rules service was not asked, as it had failed before: ${external.reason}.`;
+  }
+}
+
+const headers = ({ setHeaders = [] }: { readonly setHeaders?: readonly string[] }): string =>
+  setHeaders.length === 0 ? '' : ` and set ${setHeaders.join(', ')}`;
