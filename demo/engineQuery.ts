@@ -253,7 +253,7 @@ function protocolErrorCode(error: QueryError): object {
 }
 
 /** `error` of the protocol's answers. */
-export function protocolError(error: QueryError): object {
+function protocolError(error: QueryError): object {
   const { code, type } = errorCodes[error.errorName];
   return {
     message: error.message,

@@ -113,7 +113,7 @@ function same(a: unknown, b: unknown): boolean {
 }
 
 /** Prints the table by tier and area and what differs; answers whether the targets are reached. */
-export function printRuleCases(outcomes: readonly CaseOutcome[]): boolean {
+function printRuleCases(outcomes: readonly CaseOutcome[]): boolean {
   const rows = new Map<string, { right: number; refused: number; known: number; differs: number; quirk: number }>();
   for (const outcome of outcomes) {
     for (const key of [`${outcome.tier} ${outcome.area}`, `${outcome.tier} (all)`]) {

@@ -47,7 +47,7 @@ import { webappResourceGroupRoutes } from './webapp/resourceGroupRoutes.ts';
 import { routingRuleRoutes } from './webapp/routingRuleRoutes.ts';
 
 /** Longest body of the API in bytes, where nothing else is said. */
-export const DEFAULT_BODY_LIMIT = 1024 * 1024;
+const DEFAULT_BODY_LIMIT = 1024 * 1024;
 
 /** What the API speaks for. */
 export interface ApiDependencies {

@@ -23,7 +23,7 @@ import { proxiedPaths, requestAnalyzerConfig, routing, routingRules } from './sc
 import { serverConfig } from './schema/serverConfig.ts';
 
 /** The whole configuration file: spec.md's keys, contract.md §6 and design.md's own. */
-export const configSchema = section(
+const configSchema = section(
   {
     protocol,
     resources,

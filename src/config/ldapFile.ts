@@ -13,7 +13,7 @@ export const USER_MARK = '${USER}';
 const pool = 'connections are made when they are needed';
 
 /** The file of an LDAP server, under the keys of the reference (contract.md §6). */
-export const ldapFile = section(
+const ldapFile = section(
   {
     ldapHost: text({ description: 'Host of the server.', format: 'host' }),
     ldapPort: integer({ description: 'Its port.', minimum: 1, maximum: 65_535 }),

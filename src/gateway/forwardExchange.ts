@@ -276,7 +276,7 @@ export class ForwardExchange extends Exchange {
 }
 
 /** The refusal of a follow-up whose cluster is gone. */
-export function ownerGone(queryId: string, cluster: string, why: string) {
+function ownerGone(queryId: string, cluster: string, why: string) {
   return {
     reason: 'owner_gone' as const,
     message: `Query ${queryId} was lost with its cluster${cluster === '' ? '' : ` "${cluster}"`}: ${why}. Run the query again.`,

@@ -4,7 +4,7 @@ import type { Problem } from './errors.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
 /** The only global property that the table's check and the engine know (contract §7). */
-export const CPU_QUOTA_PERIOD = 'cpu_quota_period';
+const CPU_QUOTA_PERIOD = 'cpu_quota_period';
 
 /** A global property as callers send it. */
 export const GlobalProperty = Type.Object(

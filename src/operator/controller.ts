@@ -436,6 +436,6 @@ class UnconfirmedLead extends Error {
 }
 
 /** Whether an error says that the database is away. */
-export function isDatabaseAway(error: unknown): boolean {
+function isDatabaseAway(error: unknown): boolean {
   return error instanceof GatewayError && error.code === 'EG_DATABASE_UNAVAILABLE';
 }

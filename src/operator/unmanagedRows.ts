@@ -20,7 +20,7 @@ export interface DatabaseView {
  * @param source the configured source; rows of resources from elsewhere are not its own
  * @param kind only resources of this kind; undefined for all
  */
-export async function readDatabase(
+async function readDatabase(
   store: Pick<Store, 'resources' | 'backends'>,
   source: SourceName,
   kind?: Kind,

@@ -7,7 +7,7 @@ export type PreparedStatements =
 
 const ZSTD_PREFIX = '$zstd:';
 /** No prepared statement. */
-export const noPrepared: ReadonlyMap<string, string> = new Map();
+const noPrepared: ReadonlyMap<string, string> = new Map();
 
 /** A header that cannot be read; never leaves this file. */
 class HeaderFailure extends Error {}

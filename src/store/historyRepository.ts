@@ -23,7 +23,7 @@ interface Row {
  * Up to here `total` is exact, and pages can be asked for by number; beyond, it stays at this number. Counting and
  * passing over so many rows of an index takes hundredths of a second, over ten million seconds.
  */
-export const TOTAL_BOUND = 100_000;
+const TOTAL_BOUND = 100_000;
 /** How long it is believed that there are more, in milliseconds: only the retention makes them fewer. */
 const BEYOND_MS = 60_000;
 

@@ -45,7 +45,7 @@ export interface JdbcSettings {
 }
 
 /** SQLite file used when no URL is configured. */
-export const DEFAULT_SQLITE_FILE = 'data/gateway.db';
+const DEFAULT_SQLITE_FILE = 'data/gateway.db';
 
 /** Result of parsing: a target, or what is wrong. */
 export type JdbcParse =

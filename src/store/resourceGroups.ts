@@ -6,7 +6,7 @@ import type { ResourceGroupRepository, Written } from './resourceGroupStore.ts';
 import { idEquals, inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
 
 /** Table of the groups. */
-export const GROUPS = 'resource_groups';
+const GROUPS = 'resource_groups';
 const ID = 'resource_group_id';
 
 /** A row as drivers give it: big integers as text (pg), booleans as numbers (MySQL, SQLite). */

@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-export const TRINO_VERSION = '476';
+const TRINO_VERSION = '476';
 /** Least Java that this Trino runs on. */
 const JAVA_VERSION = 24;
 const PYTHON_CLIENT = 'trino==0.340.0';

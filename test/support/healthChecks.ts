@@ -4,7 +4,7 @@ import type { MonitorSettings } from '../../src/gateway/health/clusterMonitor.ts
 import { productNames } from '../../src/model/names.ts';
 
 /** The configuration's defaults for product `Engine`. */
-export const defaultUserCheckSettings: UserCheckSettings = {
+const defaultUserCheckSettings: UserCheckSettings = {
   retries: 0,
   queryTimeout: 10_000,
   metricsEndpoint: '/metrics',

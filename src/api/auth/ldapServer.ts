@@ -145,13 +145,13 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
 }
 
 /** Puts a name into a filter (RFC 4515 §3): what has a meaning there loses it. */
-export function fillFilter(filter: string, name: string): string {
+function fillFilter(filter: string, name: string): string {
   const escaped = Filter.escape(name);
   return filter.replaceAll(USER_MARK, () => escaped);
 }
 
 /** Puts a name into a DN (RFC 4514 §2.4): what has a meaning there loses it. */
-export function fillDn(pattern: string, name: string): string {
+function fillDn(pattern: string, name: string): string {
   const escaped = name
     .replace(/[\\,+"<>;=]/g, (character) => `\\${character}`)
     .replaceAll('\0', '\\00')

@@ -4,7 +4,7 @@ import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './he
 import { runStatement } from './statementQuery.ts';
 
 /** Source of the check's own queries, for the engine's resource groups and people who look at its queries. */
-export const CHECK_SOURCE = 'engine-gateway-health';
+const CHECK_SOURCE = 'engine-gateway-health';
 
 /** Longest message of the engine that a reason repeats. */
 const MAX_MESSAGE = 300;

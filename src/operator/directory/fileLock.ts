@@ -8,7 +8,7 @@ const STALE_MS = 10_000;
 const RETRY_MS = 20;
 
 /** The lock was not free within the time. */
-export class LockTimeout extends Error {
+class LockTimeout extends Error {
   override readonly name = 'LockTimeout';
 }
 

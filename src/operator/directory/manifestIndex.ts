@@ -275,7 +275,7 @@ export class ManifestIndex {
 }
 
 /** uid of a resource of a directory: a UUID made of its identity (RFC 9562, version 8: custom, here SHA-256). */
-export function directoryUid(key: ResourceKey): string {
+function directoryUid(key: ResourceKey): string {
   const hex = createHash('sha256')
     .update(`directory/${keyText(key)}`)
     .digest('hex');

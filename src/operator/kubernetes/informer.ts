@@ -311,7 +311,7 @@ export class Informer {
 }
 
 /** `namespace/name` of an object. */
-export function nameOf(object: KubeObject): string {
+function nameOf(object: KubeObject): string {
   return `${object.metadata.namespace ?? ''}/${object.metadata.name}`;
 }
 
@@ -322,7 +322,7 @@ function slim(object: KubeObject): KubeObject {
 }
 
 /** Whether a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */
-export function isNewer(version: string, than: string): boolean {
+function isNewer(version: string, than: string): boolean {
   if (!/^\d+$/.test(version) || !/^\d+$/.test(than)) return version !== than;
   return BigInt(version) > BigInt(than);
 }

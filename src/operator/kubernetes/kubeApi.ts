@@ -45,7 +45,7 @@ export interface KubeList {
 }
 
 /** Plural names of the kinds, as in paths. */
-export const plurals: Readonly<Record<Kind, string>> = { EngineCluster: 'engineclusters', RoutingRule: 'routingrules' };
+const plurals: Readonly<Record<Kind, string>> = { EngineCluster: 'engineclusters', RoutingRule: 'routingrules' };
 
 /** Path of a kind on the API server; null for all namespaces. */
 export function kindPath(kind: Kind, namespace: string | null): string {

@@ -23,7 +23,7 @@ export function kubeCode(error: unknown): number | null {
 }
 
 /** The body of an error answer; empty when there is none that can be read. */
-export function kubeStatus(error: unknown): KubeStatus {
+function kubeStatus(error: unknown): KubeStatus {
   if (!(error instanceof ApiException)) return {};
   const { body } = error;
   if (typeof body !== 'string') return (body ?? {}) as KubeStatus;

@@ -30,7 +30,7 @@ import { fieldConflicts, fieldOwned, isUnavailable, kubeCode, unavailable, write
 import { Slots } from './slots.ts';
 
 /** Field manager of statuses. */
-export const STATUS_FIELD_MANAGER = 'engine-gateway';
+const STATUS_FIELD_MANAGER = 'engine-gateway';
 
 /** An annotation of kubectl that repeats the whole manifest. */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
@@ -360,7 +360,7 @@ function onlyStatusDiffers(a: Resource, b: Resource): boolean {
 }
 
 /** What the gateway uses of an object. */
-export function resourceOfObject(kind: Kind, object: KubeObject): Resource {
+function resourceOfObject(kind: Kind, object: KubeObject): Resource {
   const { metadata } = object;
   const { [lastApplied]: _, ...annotations } = metadata.annotations ?? {};
   return {

@@ -424,7 +424,7 @@ const TYPE_NAMES = new Set([
 ]);
 
 /** True for names of types that a variable can be declared with, beside classes of the library. */
-export function isTypeName(name: string): boolean {
+function isTypeName(name: string): boolean {
   return TYPE_NAMES.has(name);
 }
 

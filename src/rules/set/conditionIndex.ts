@@ -97,7 +97,7 @@ export class ConditionIndex {
 }
 
 /** One of these is needed for the condition to be true; null when that cannot be told. */
-export function neededKeys(rule: CompiledRule, names: ProductNames): readonly IndexKey[] | null {
+function neededKeys(rule: CompiledRule, names: ProductNames): readonly IndexKey[] | null {
   const [only] = rule.condition.block.statements;
   if (rule.condition.block.statements.length !== 1 || only?.type !== 'expression') return null;
   // A deny that reads what was not analysed must fail, not be left out.

@@ -24,7 +24,7 @@ export interface TokenBuffer {
 }
 
 /** EOF entries behind the last token. */
-export const LOOKAHEAD = 8;
+const LOOKAHEAD = 8;
 /** Buffers larger than this many tokens are not kept after use. */
 const KEPT_TOKENS = 1 << 16;
 

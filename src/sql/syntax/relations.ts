@@ -110,7 +110,7 @@ function relationAlias(p: Parser): void {
 }
 
 /** Takes an alias without AS, if the token is one: words that start a clause are not where that clause goes on. */
-export function implicitAlias(p: Parser): boolean {
+function implicitAlias(p: Parser): boolean {
   const kind = p.kind;
   if (kind === IDENTIFIER) {
     p.next();

@@ -28,7 +28,7 @@ export function singleStatement(p: Parser): void {
 }
 
 /** `statement` of the grammar; gives the class name of the engine's tree for it. */
-export function statement(p: Parser): string {
+function statement(p: Parser): string {
   switch (p.kind) {
     case SELECT:
     case VALUES:

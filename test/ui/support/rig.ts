@@ -33,7 +33,7 @@ export interface Rig extends AsyncDisposable {
 }
 
 /** Clusters of every rig: name and routing group. */
-export const rigClusters = [
+const rigClusters = [
   ['adhoc-1', 'adhoc'],
   ['adhoc-2', 'adhoc'],
   ['etl-1', 'etl'],

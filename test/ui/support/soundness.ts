@@ -7,7 +7,7 @@ import type { Window } from './browser.ts';
 const axeFile = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 /** Violations that axe finds serious or critical on the page as it is now, WCAG 2.2 AA and best practices. */
-export async function accessibilityProblems(page: Page): Promise<readonly string[]> {
+async function accessibilityProblems(page: Page): Promise<readonly string[]> {
   const known = await page.evaluate('typeof axe');
   // By the debugger's protocol, which the content security policy does not concern.
   if (known === 'undefined') await page.evaluate(await readFile(axeFile, 'utf8'));
@@ -28,7 +28,7 @@ export async function accessibilityProblems(page: Page): Promise<readonly string
 }
 
 /** Elements that reach beyond the window's width: the page would have to be scrolled sideways. */
-export async function overflow(page: Page): Promise<number> {
+async function overflow(page: Page): Promise<number> {
   return await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 }
 
