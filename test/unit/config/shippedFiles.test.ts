@@ -7,6 +7,7 @@ const environment = {
   DATABASE_URL: 'jdbc:postgresql://db/gateway',
   DATABASE_USER: 'gateway',
   DATABASE_PASSWORD: 'secret',
+  SESSION_SECRET: 'thirty-two characters or a few more',
   DEMO_HOST: '127.0.0.1',
   DEMO_PORT: '8080',
 };
