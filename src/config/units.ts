@@ -1,13 +1,4 @@
-/** Milliseconds of one unit of a duration (contract.md §6; the units of Airlift's Duration). */
-const durationUnits: Readonly<Record<string, number>> = {
-  ns: 1e-6,
-  us: 1e-3,
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
+import { durationUnits } from '../model/engineUnits.ts';
 
 /** Bytes of one unit of a size; steps of 1024 (contract.md §6). */
 const sizeUnits: Readonly<Record<string, number>> = { B: 1, kB: 1024, MB: 1024 ** 2, GB: 1024 ** 3 };

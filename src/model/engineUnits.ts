@@ -9,7 +9,8 @@ const sizeUnits: Readonly<Record<string, number>> = {
   PB: 2 ** 50,
 };
 
-const durationUnits: Readonly<Record<string, number>> = {
+/** Milliseconds of one unit of a duration. */
+export const durationUnits: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
   ms: 1,

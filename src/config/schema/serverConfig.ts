@@ -71,7 +71,7 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       withoutEffect: 'a PEM file of certificate authorities has no password',
     }),
     'http-proxy': text({
-      description: `HTTP proxy used ${toward}, as host:port.`,
+      description: `HTTP proxy of connections ${toward}, as host:port.`,
       default: null,
       withoutEffect: 'connections go straight to their address',
     }),
