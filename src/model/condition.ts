@@ -17,6 +17,17 @@ export interface Condition {
 /** A condition before the time of its transition is known. */
 export type ConditionDraft = Omit<Condition, 'lastTransitionTime'>;
 
+/** Makes conditions that speak of a generation of a resource. */
+export function conditionsAt(observedGeneration: number) {
+  return (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
+    type,
+    status,
+    reason,
+    message,
+    observedGeneration,
+  });
+}
+
 /**
  * Merges drafts into existing conditions: equal status keeps its transition time; types without a draft are kept.
  * @param nowIso RFC 3339 time for transitions

@@ -12,7 +12,7 @@ import type { ClusterOutcome } from './reconcile/clusterOutcome.ts';
 import { clusterChange, newClusterSpec } from './registryChange.ts';
 import { isEmptyChange } from './resourceChange.ts';
 import { registryNameOf, resourceNames } from './resourceName.ts';
-import { type ResourceSource, VersionConflict } from './source.ts';
+import { annotate, type ResourceSource, VersionConflict } from './source.ts';
 
 /** `resources.apiWrites`. */
 export type ApiWrites = 'enabled' | 'activation-only' | 'off';
@@ -107,7 +107,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
       const annotation = this.#activeAnnotation(resource, active, context.by);
       if (annotation !== undefined) {
         const annotations = { [ACTIVE_ANNOTATION]: annotation };
-        await this.#options.source.annotate(keyOf(resource), annotations, resource.metadata.resourceVersion);
+        await annotate(this.#options.source, keyOf(resource), annotations, resource.metadata.resourceVersion);
       }
       return await this.#settle(keyOf(resource), name);
     });

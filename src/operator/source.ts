@@ -101,12 +101,6 @@ export interface ResourceSource {
   onState(listener: () => void): () => void;
   create(resource: NewResource): Promise<Resource>;
   apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource>;
-  /** Sets or (null) removes annotations whoever owns the other fields. */
-  annotate(
-    key: ResourceKey,
-    annotations: Readonly<Record<string, string | null>>,
-    expectedVersion: string,
-  ): Promise<Resource>;
   /** Deletes a resource; false when it is not there. With `expectedVersion` only that version. */
   delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
   /**
@@ -116,4 +110,14 @@ export interface ResourceSource {
   renewVersion(key: ResourceKey): boolean;
   /** Writes the status of the resource with this uid; does nothing when that is gone. Only the leader calls it. */
   patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void>;
+}
+
+/** Sets or (null) removes annotations whoever owns the other fields. */
+export function annotate(
+  source: Pick<ResourceSource, 'apply'>,
+  key: ResourceKey,
+  annotations: Readonly<Record<string, string | null>>,
+  expectedVersion: string,
+): Promise<Resource> {
+  return source.apply(key, { set: {}, remove: [], annotations }, { force: false, expectedVersion });
 }

@@ -128,14 +128,6 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     throw new VersionConflict(key);
   }
 
-  async annotate(
-    key: ResourceKey,
-    annotations: Readonly<Record<string, string | null>>,
-    expectedVersion: string,
-  ): Promise<Resource> {
-    return await this.apply(key, { set: {}, remove: [], annotations }, { force: false, expectedVersion });
-  }
-
   async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
     const deleted = await this.#options.store.resources.delete(key, expectedVersion);
     if (deleted) {

@@ -131,14 +131,6 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     });
   }
 
-  async annotate(
-    key: ResourceKey,
-    annotations: Readonly<Record<string, string | null>>,
-    expectedVersion: string,
-  ): Promise<Resource> {
-    return await this.apply(key, { set: {}, remove: [], annotations }, { force: false, expectedVersion });
-  }
-
   async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
     return await this.#inTurn(async () => {
       this.#mustBeAvailable();

@@ -183,14 +183,6 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     }
   }
 
-  async annotate(
-    key: ResourceKey,
-    annotations: Readonly<Record<string, string | null>>,
-    expectedVersion: string,
-  ): Promise<Resource> {
-    return await this.apply(key, { set: {}, remove: [], annotations }, { force: false, expectedVersion });
-  }
-
   async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
     const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
     if (held === null) return false;

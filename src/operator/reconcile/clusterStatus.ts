@@ -1,4 +1,4 @@
-import type { ConditionDraft, ConditionStatus } from '../../model/condition.ts';
+import { type ConditionDraft, type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { specActive } from '../activeOverride.ts';
 import type { ClusterOutcome } from './clusterOutcome.ts';
@@ -33,13 +33,7 @@ export function clusterStatus(
   forwardedHeaders: ForwardedHeadersFinding | null,
 ): StatusDraft {
   const { generation } = outcome.resource.metadata;
-  const condition = (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
-    type,
-    status,
-    reason,
-    message,
-    observedGeneration: generation,
-  });
+  const condition = conditionsAt(generation);
   const { acceptance, routable } = outcome;
   return {
     observedGeneration: generation,

@@ -1,4 +1,4 @@
-import type { ConditionDraft, ConditionStatus } from '../../model/condition.ts';
+import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { RuleVerdict } from '../../rules/ruleCompiler.ts';
 import type { StatusDraft, Stored } from './clusterStatus.ts';
 import { pausedMessage } from './paused.ts';
@@ -11,13 +11,7 @@ import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
 export function ruleStatus(outcome: RuleOutcome, stored: Stored, failing: string | null = null): StatusDraft {
   const { generation } = outcome.resource.metadata;
   const { verdict, references } = outcome;
-  const condition = (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
-    type,
-    status,
-    reason,
-    message,
-    observedGeneration: generation,
-  });
+  const condition = conditionsAt(generation);
   const truth = (value: boolean): ConditionStatus => (value ? 'True' : 'False');
   const stalled = verdict !== null && !verdict.accepted && verdict.acceptedReason !== 'NameConflict';
   return {

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { ResourceKey } from '../../../src/model/resource.ts';
 import { DirectorySource } from '../../../src/operator/directory/directorySource.ts';
+import { annotate } from '../../../src/operator/source.ts';
 
 let directory: string;
 const sources: DirectorySource[] = [];
@@ -187,7 +188,7 @@ test('writes change their document only; new resources get a file, deletions tak
     { force: false, expectedVersion: version('a') },
   );
   expect(await read('a.yaml')).toBe(`${cluster('a')}  active: false\n${others.join('')}`);
-  await source.annotate(key('b'), { 'x/y': 'z' }, version('b'));
+  await annotate(source, key('b'), { 'x/y': 'z' }, version('b'));
   expect(await read('a.yaml')).toContain(`${cluster('a')}  active: false\n${others.slice(0, 2).join('')}`);
   expect(source.get(key('b'))?.metadata).toMatchObject({ annotations: { 'x/y': 'z' }, generation: 1 });
   expect(await source.delete(key('a'), null)).toBe(true);

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import type { RegistryCluster } from '../../../src/model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
 import type { WriteContext } from '../../../src/operator/clusterRegistry.ts';
-import type { ResourceSource } from '../../../src/operator/source.ts';
+import { annotate, type ResourceSource } from '../../../src/operator/source.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
@@ -234,7 +234,8 @@ describe.each(databases)('on $name', ({ available, start }) => {
         const { registry, source: resources } = await started();
         await registry.add(cluster('a'), by);
         const held = resources.get(clusterKey('a'))!;
-        const paused = await resources.annotate(
+        const paused = await annotate(
+          resources,
           clusterKey('a'),
           { [PAUSED_ANNOTATION]: 'true' },
           held.metadata.resourceVersion,
