@@ -81,6 +81,11 @@ function alterMaterializedView(p: Parser): string {
   if (p.accept(RENAME)) return renamed(p, 'RenameMaterializedView', NameRole.table);
   if (guarded) throw p.mismatch();
   p.expect(SET);
+  return propertiesOrOwner(p);
+}
+
+/** What follows SET of a table or materialized view. */
+function propertiesOrOwner(p: Parser): string {
   if (p.accept(PROPERTIES)) {
     propertyAssignments(p);
     return 'SetProperties';
@@ -127,13 +132,7 @@ function alterTable(p: Parser): string {
     case SET:
       if (guarded) break;
       p.next();
-      if (p.accept(PROPERTIES)) {
-        propertyAssignments(p);
-        return 'SetProperties';
-      }
-      p.expect(AUTHORIZATION);
-      principal(p);
-      return 'SetAuthorizationStatement';
+      return propertiesOrOwner(p);
     case EXECUTE:
       if (guarded) break;
       p.next();

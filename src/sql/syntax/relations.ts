@@ -267,14 +267,18 @@ function nearest(p: Parser): void {
   p.expect(RPAREN);
 }
 
-function pivot(p: Parser): void {
-  p.next();
-  p.expect(LPAREN);
+function aliasedExpressions(p: Parser): void {
   do {
     expression(p);
     if (p.accept(AS)) p.identifier();
     else implicitAlias(p);
   } while (p.accept(COMMA));
+}
+
+function pivot(p: Parser): void {
+  p.next();
+  p.expect(LPAREN);
+  aliasedExpressions(p);
   p.expect(FOR);
   if (p.accept(LPAREN)) {
     p.qualifiedName();
@@ -283,11 +287,7 @@ function pivot(p: Parser): void {
   } else p.qualifiedName();
   p.expect(IN);
   p.expect(LPAREN);
-  do {
-    expression(p);
-    if (p.accept(AS)) p.identifier();
-    else implicitAlias(p);
-  } while (p.accept(COMMA));
+  aliasedExpressions(p);
   p.expect(RPAREN);
   if (p.accept(GROUP)) {
     p.expect(BY);

@@ -168,15 +168,20 @@ function targetTable(p: Parser): void {
   if (p.accept(AT_SIGN)) p.identifier();
 }
 
-function update(p: Parser): string {
-  p.next();
-  targetTable(p);
-  p.expect(SET);
+/** `column = value, …` after SET. */
+function assignments(p: Parser): void {
   do {
     p.identifier();
     p.expect(EQ);
     expression(p);
   } while (p.accept(COMMA));
+}
+
+function update(p: Parser): string {
+  p.next();
+  targetTable(p);
+  p.expect(SET);
+  assignments(p);
   if (p.accept(WHERE)) expression(p);
   return 'Update';
 }
@@ -214,11 +219,7 @@ function mergeCase(p: Parser): void {
   } else if (!p.accept(DELETE)) {
     p.expect(UPDATE);
     p.expect(SET);
-    do {
-      p.identifier();
-      p.expect(EQ);
-      expression(p);
-    } while (p.accept(COMMA));
+    assignments(p);
   }
 }
 
