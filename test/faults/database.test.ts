@@ -8,12 +8,21 @@ import { startWorld, type World } from './world.ts';
 
 const OUTAGE_MS = 60_000;
 
-describe.skipIf(!hasPostgresql())('the database stops for a minute in the middle of a load', () => {
+/** What the tests of this file play on. */
+interface Scene {
+  readonly server: TestServer;
+  readonly world: World;
+  /** Queries that run all the time. */
+  readonly load: Load;
+}
+
+/** Starts a database and a world on it before the tests; the answer starts the load. */
+function prepare(startServer: () => Promise<TestServer>): () => Promise<Scene> {
   let server: TestServer;
   let world: World;
   let load: Load;
   beforeAll(async () => {
-    server = await startPostgresql();
+    server = await startServer();
     world = await startWorld({ database: await server.createDatabase(), clusters: { a: 'adhoc', b: 'adhoc' } });
   });
   afterAll(async () => {
@@ -23,9 +32,17 @@ describe.skipIf(!hasPostgresql())('the database stops for a minute in the middle
   afterEach(async () => {
     await load?.stop();
   });
+  return async () => {
+    load = startLoad({ bases: world.bases });
+    return { server, world, load };
+  };
+}
+
+describe.skipIf(!hasPostgresql())('the database stops for a minute in the middle of a load', () => {
+  const scene = prepare(startPostgresql);
 
   test('no query fails, clusters come and restart, and afterwards the history holds every query', async () => {
-    load = startLoad({ bases: world.bases });
+    const { server, world, load } = await scene();
     await load.progress(100);
     const stoppedAt = performance.now();
     await server.stop(true);
@@ -49,23 +66,10 @@ describe.skipIf(!hasPostgresql())('the database stops for a minute in the middle
 });
 
 describe.skipIf(!hasMariadb())('the database hangs in the middle of a load', () => {
-  let server: TestServer;
-  let world: World;
-  let load: Load;
-  beforeAll(async () => {
-    server = await startMariadb();
-    world = await startWorld({ database: await server.createDatabase(), clusters: { a: 'adhoc', b: 'adhoc' } });
-  });
-  afterAll(async () => {
-    await world?.close();
-    await server?.dispose();
-  });
-  afterEach(async () => {
-    await load?.stop();
-  });
+  const scene = prepare(startMariadb);
 
   test('no query fails, and afterwards the history holds every query', async () => {
-    load = startLoad({ bases: world.bases });
+    const { server, world, load } = await scene();
     await load.progress(100);
     server.suspend();
     try {

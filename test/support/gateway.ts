@@ -23,6 +23,8 @@ import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { RuleSet } from '../../src/rules/decision.ts';
 import type { QueryRecord, Store } from '../../src/store/store.ts';
 
+export { clusterAt } from './routableCluster.ts';
+
 type QueryStore = Pick<Store, 'coordinators' | 'queries' | 'history'>;
 
 const away = () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is away'));
@@ -33,22 +35,6 @@ export const storeAway: QueryStore = {
   queries: { get: away, put: away, deleteBefore: away },
   history: { insert: away, get: away, find: away, deleteBefore: away },
 };
-
-/** A cluster for the routing table. */
-export function clusterAt(name: string, url: string, more: Partial<RoutableCluster> = {}): RoutableCluster {
-  return {
-    name,
-    proxyTo: url,
-    externalUrl: url,
-    routingGroup: 'adhoc',
-    active: true,
-    weight: 100,
-    healthCheck: null,
-    tls: null,
-    origin: 'resource',
-    ...more,
-  };
-}
 
 export interface TestGatewayOptions {
   readonly clusters: readonly RoutableCluster[];

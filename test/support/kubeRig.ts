@@ -6,15 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
-import { Registry } from 'prom-client';
 import { stringify } from 'yaml';
-import { systemClock } from '../../src/model/clock.ts';
 import { createOperator, type Operator, type OperatorOptions } from '../../src/operator/operator.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type ControlPlane, kubectlPath, startControlPlane } from './controlPlane.ts';
-import { defaultRuleCompiler } from './resourceRules.ts';
+import { kubernetesOperatorOptions } from './kubernetesOperator.ts';
 
 const run = promisify(execFile);
 
@@ -100,26 +98,14 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
       const store = await openStore({ jdbcUrl, runMigrations: true, logger });
       const table = new RoutingTableHolder();
       const operator = await createOperator({
-        resources: {
-          source: 'kubernetes',
-          directory: null,
-          namespace: allNamespaces ? '*' : null,
+        ...kubernetesOperatorOptions({
           kubeconfig,
-          writeNamespace: allNamespaces ? namespace : null,
-          unmanagedRows: 'serve',
-        },
-        apiWrites: () => 'enabled',
-        allowedServiceNamespaces: () => [],
-        defaultRoutingGroup: () => 'adhoc',
-        store,
-        table,
-        compiler: defaultRuleCompiler(),
-        rulesFile: () => null,
-        instance: `test-${randomUUID()}`,
-        clock: systemClock,
-        random: Math.random,
-        logger,
-        metrics: new Registry(),
+          allNamespacesFrom: allNamespaces ? namespace : null,
+          store,
+          table,
+          instance: `test-${randomUUID()}`,
+          logger,
+        }),
         ...options,
       });
       let stopped = false;

@@ -4,41 +4,21 @@
  */
 import { createServer, type IncomingMessage } from 'node:http';
 import { pino } from 'pino';
-import { Registry } from 'prom-client';
-import { systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
 import { keyOf } from '../../src/model/resource.ts';
 import { createOperator } from '../../src/operator/operator.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { openStore } from '../../src/store/openStore.ts';
-import { defaultRuleCompiler } from './resourceRules.ts';
+import { kubernetesOperatorOptions } from './kubernetesOperator.ts';
 
 const settings = JSON.parse(process.argv[2] ?? '{}') as { jdbcUrl: string; kubeconfig: string; instance: string };
 const logger = pino({ level: 'info' }, pino.destination(2));
 const store = await openStore({ jdbcUrl: settings.jdbcUrl, runMigrations: true, logger });
 const table = new RoutingTableHolder();
-const operator = await createOperator({
-  resources: {
-    source: 'kubernetes',
-    directory: null,
-    namespace: null,
-    kubeconfig: settings.kubeconfig,
-    writeNamespace: null,
-    unmanagedRows: 'serve',
-  },
-  apiWrites: () => 'enabled',
-  allowedServiceNamespaces: () => [],
-  defaultRoutingGroup: () => 'adhoc',
-  store,
-  table,
-  compiler: defaultRuleCompiler(),
-  rulesFile: () => null,
-  instance: settings.instance,
-  clock: systemClock,
-  random: Math.random,
-  logger,
-  metrics: new Registry(),
-});
+const { kubeconfig, instance } = settings;
+const operator = await createOperator(
+  kubernetesOperatorOptions({ kubeconfig, allNamespacesFrom: null, store, table, instance, logger }),
+);
 
 /** What became of the first write after this process was paused; null before. */
 let lateWrite: string | null = null;

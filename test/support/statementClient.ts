@@ -13,6 +13,11 @@ export interface QueryResults {
   readonly updateCount?: number;
 }
 
+/** Path and query of a URI of an answer. */
+export function pathOf(uri: string): string {
+  return uri.slice(new URL(uri).origin.length);
+}
+
 /** A query that was followed to its end. */
 export interface QueryOutcome {
   readonly id: string;

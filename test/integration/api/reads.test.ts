@@ -1,22 +1,13 @@
 import { afterEach, expect, test } from 'vitest';
 import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';
+import { clusterAt } from '../../support/routableCluster.ts';
 
 let api: ApiServer;
 afterEach(() => api.close());
 
-const cluster = (name: string, more: Partial<RoutableCluster> = {}): RoutableCluster => ({
-  name,
-  proxyTo: `http://${name}:1`,
-  externalUrl: `https://${name}`,
-  routingGroup: 'adhoc',
-  active: true,
-  weight: 100,
-  healthCheck: null,
-  tls: null,
-  origin: 'resource',
-  ...more,
-});
+const cluster = (name: string, more: Partial<RoutableCluster> = {}): RoutableCluster =>
+  clusterAt(name, `http://${name}:1`, { externalUrl: `https://${name}`, ...more });
 
 test('the public reads show clusters and their state', async () => {
   api = await startApi();

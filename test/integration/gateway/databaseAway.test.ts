@@ -7,10 +7,9 @@ import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
 import { type RawResponse, send } from '../../support/rawHttp.ts';
 import type { TestServer } from '../../support/serverProcess.ts';
-import { type QueryResults, submit } from '../../support/statementClient.ts';
+import { pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
 
 const results = (answer: RawResponse) => JSON.parse(answer.text) as QueryResults;
-const pathOf = (uri: string) => uri.slice(new URL(uri).origin.length);
 
 describe.each([
   {

@@ -13,7 +13,7 @@ import {
   type TestGatewayOptions,
 } from '../../support/gateway.ts';
 import { send } from '../../support/rawHttp.ts';
-import { type QueryResults, submit } from '../../support/statementClient.ts';
+import { pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
 
 afterEach(closeAll);
 
@@ -24,7 +24,6 @@ const gateway = (options: TestGatewayOptions) =>
   startGateway({ ...options, dataPlane: { prefixSticky: true, ...options.dataPlane } });
 const user = ['X-Engine-User', 'test'];
 const results = (text: string) => JSON.parse(text) as QueryResults;
-const pathOf = (uri: string) => uri.slice(new URL(uri).origin.length);
 const unknownId = '20261121_015745_00042_strng';
 
 /** A cluster that tells what it was asked. */

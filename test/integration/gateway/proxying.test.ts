@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { RE2JS } from 're2js';
 import { afterEach, describe, expect, test } from 'vitest';
+import { startFloodingServer } from '../../support/floodingServer.ts';
 import { closeAll, clusterAt, freePort, startGateway, startServer, until } from '../../support/gateway.ts';
 import { send, sendBytes, valuesOf } from '../../support/rawHttp.ts';
 
@@ -258,40 +259,15 @@ describe('bodies', () => {
   });
 
   test('a slow client holds the cluster back', async () => {
-    let written = 0;
     const total = 200 * 65_536;
-    const engine = await startServer((_request, response) => {
-      response.writeHead(200, { 'content-length': total });
-      const chunk = Buffer.alloc(65_536);
-      const more = () => {
-        while (written < total) {
-          written += chunk.length;
-          if (!response.write(chunk)) {
-            response.once('drain', more);
-            return;
-          }
-        }
-        response.end();
-      };
-      more();
-    });
+    const engine = await startFloodingServer(total);
     const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
     const response = await new Promise<import('node:http').IncomingMessage>((resolve) => {
       httpRequest(`${gateway.url}/v1/info`, { agent: false }, resolve).end();
     });
     // Not read: what is on the way is what sockets and buffers hold, far less than the whole.
-    let last = -1;
-    await until(
-      async () => {
-        const still = written === last;
-        last = written;
-        await new Promise((resolve) => setTimeout(resolve, 50));
-        return still && written > 0;
-      },
-      'the cluster to be held back',
-      10_000,
-    );
-    expect(written).toBeLessThan(total);
+    await engine.heldBack();
+    expect(engine.written()).toBeLessThan(total);
     expect((await buffer(response)).length).toBe(total);
   });
 

@@ -11,6 +11,7 @@ import { defaultServerLimits, type GatewayServerOptions } from '../../../src/gat
 import { OpenRequests } from '../../../src/gateway/server/openRequests.ts';
 import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { startFloodingServer } from '../../support/floodingServer.ts';
 import {
   closeAll,
   closing,
@@ -285,38 +286,13 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
 
   test('a client that does not read holds the cluster back', async () => {
     const total = 400 * 65_536;
-    let written = 0;
-    const engine = await startServer((_request, response) => {
-      response.writeHead(200, { 'content-length': total });
-      const chunk = Buffer.alloc(65_536);
-      const more = () => {
-        while (written < total) {
-          written += chunk.length;
-          if (!response.write(chunk)) {
-            response.once('drain', more);
-            return;
-          }
-        }
-        response.end();
-      };
-      more();
-    });
+    const engine = await startFloodingServer(total);
     const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
     const client = await gateway.client();
     const stream = client.session.request({ ':path': '/v1/info' });
-    let last = -1;
-    await until(
-      async () => {
-        const still = written === last;
-        last = written;
-        await new Promise((resolve) => setTimeout(resolve, 100));
-        return still && written > 0;
-      },
-      'the cluster to be held back',
-      10_000,
-    );
+    await engine.heldBack();
     // What is on the way is what windows, sockets and buffers hold.
-    expect(written).toBeLessThan(total / 2);
+    expect(engine.written()).toBeLessThan(total / 2);
     expect((await buffer(stream)).length).toBe(total);
   });
 

@@ -16,7 +16,7 @@ import {
   until,
 } from '../../support/gateway.ts';
 import { send } from '../../support/rawHttp.ts';
-import { type QueryResults, submit } from '../../support/statementClient.ts';
+import { pathOf, type QueryResults, submit } from '../../support/statementClient.ts';
 
 let directory: string;
 let store: KnexStore;
@@ -42,7 +42,6 @@ const engine = async (name: string, more = {}) =>
 const gateway = (options: TestGatewayOptions) => startGateway({ store, ...options });
 const user = ['X-Engine-User', 'test'];
 const results = (text: string) => JSON.parse(text) as QueryResults;
-const pathOf = (uri: string) => uri.slice(new URL(uri).origin.length);
 
 /** Follows a query to its end, each request at the next of the gateways. */
 async function followAlternately(urls: readonly string[], start: QueryResults): Promise<QueryResults> {

@@ -6,6 +6,7 @@ import { neverChecked } from '../../../src/routing/routingTable.ts';
 import type { RuleDecision, RuleSet } from '../../../src/rules/decision.ts';
 import { closeAll, closing, clusterAt, freePort, startGateway, startServer } from '../../support/gateway.ts';
 import { send, valuesOf } from '../../support/rawHttp.ts';
+import { decided } from '../../support/ruleDecision.ts';
 import { runQuery, submit } from '../../support/statementClient.ts';
 
 afterEach(closeAll);
@@ -16,17 +17,7 @@ const engine = async (name: string, more = {}) =>
 
 const fixedRules = (decision: Partial<RuleDecision>): RuleSet => ({
   needsAnalysis: false,
-  decide: () => ({
-    routingGroup: null,
-    cluster: null,
-    rule: null,
-    denied: null,
-    rejected: null,
-    onUnavailable: 'fallback',
-    useHeader: false,
-    trace: [],
-    ...decision,
-  }),
+  decide: () => decided(decision),
 });
 
 const first = () => 0;

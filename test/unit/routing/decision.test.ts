@@ -5,60 +5,40 @@ import { type PickCluster, pickByWeight } from '../../../src/routing/pickCluster
 import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import type { RuleDecision } from '../../../src/rules/decision.ts';
+import { clusterAt } from '../../support/routableCluster.ts';
+import { decided } from '../../support/ruleDecision.ts';
 
 const at =
   (random: number): PickCluster =>
   (candidates) =>
     pickByWeight(candidates, () => random);
 
-const ruled = (more: Partial<RuleDecision>): RuleDecision => ({
-  routingGroup: null,
-  cluster: null,
-  rule: null,
-  denied: null,
-  rejected: null,
-  onUnavailable: 'fallback',
-  useHeader: false,
-  trace: [],
-  ...more,
-});
-
 describe('the group', () => {
   test.each<[string, RuleDecision | null, string | undefined, string, GroupDecision['decidedBy']]>([
     ['no rules, header', null, 'etl', 'etl', 'header'],
     ['no rules, no header', null, undefined, 'adhoc', 'default'],
     ['no rules, empty header', null, '', 'adhoc', 'default'],
-    ['a rule sets it', ruled({ routingGroup: 'bi', rule: 'r' }), 'etl', 'bi', 'rule'],
-    ['no rule sets it: the header is not consulted', ruled({}), 'etl', 'adhoc', 'default'],
-    ['a rule sets it to ""', ruled({ routingGroup: '', rule: 'r' }), 'etl', 'adhoc', 'default'],
-    ['no rules could be loaded', ruled({ useHeader: true }), 'etl', 'etl', 'header'],
-    ['no rules could be loaded, no header', ruled({ useHeader: true }), undefined, 'adhoc', 'default'],
+    ['a rule sets it', decided({ routingGroup: 'bi', rule: 'r' }), 'etl', 'bi', 'rule'],
+    ['no rule sets it: the header is not consulted', decided({}), 'etl', 'adhoc', 'default'],
+    ['a rule sets it to ""', decided({ routingGroup: '', rule: 'r' }), 'etl', 'adhoc', 'default'],
+    ['no rules could be loaded', decided({ useHeader: true }), 'etl', 'etl', 'header'],
+    ['no rules could be loaded, no header', decided({ useHeader: true }), undefined, 'adhoc', 'default'],
     [
       'a resource rule beside a broken file',
-      ruled({ useHeader: true, routingGroup: 'bi', rule: 'r' }),
+      decided({ useHeader: true, routingGroup: 'bi', rule: 'r' }),
       'etl',
       'bi',
       'rule',
     ],
-    ['a pinned cluster', ruled({ cluster: 'a', rule: 'r' }), 'etl', 'adhoc', 'rule'],
+    ['a pinned cluster', decided({ cluster: 'a', rule: 'r' }), 'etl', 'adhoc', 'rule'],
   ])('%s', (_what, decision, header, group, decidedBy) => {
     expect(decideGroup(decision, header, 'adhoc')).toMatchObject({ group, decidedBy });
   });
 });
 
 describe('the cluster', () => {
-  const cluster = (name: string, routingGroup: string, more: Partial<RoutableCluster> = {}): RoutableCluster => ({
-    name,
-    proxyTo: `http://${name}:8080`,
-    externalUrl: `http://${name}:8080`,
-    routingGroup,
-    active: true,
-    weight: 100,
-    healthCheck: null,
-    tls: null,
-    origin: 'resource',
-    ...more,
-  });
+  const cluster = (name: string, routingGroup: string, more: Partial<RoutableCluster> = {}): RoutableCluster =>
+    clusterAt(name, `http://${name}:8080`, { routingGroup, ...more });
   const tableOf = (clusters: readonly RoutableCluster[], sick: Record<string, 'UNHEALTHY' | 'PENDING'> = {}) => {
     const holder = new RoutingTableHolder();
     holder.setInputs({ clusters });

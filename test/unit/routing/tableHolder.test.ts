@@ -1,19 +1,10 @@
 import { expect, test } from 'vitest';
 import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
+import { clusterAt } from '../../support/routableCluster.ts';
 
-const cluster = (name: string, more: Partial<RoutableCluster> = {}): RoutableCluster => ({
-  name,
-  proxyTo: `http://${name}:8080`,
-  externalUrl: `http://${name}:8080`,
-  routingGroup: 'adhoc',
-  active: true,
-  weight: 100,
-  healthCheck: null,
-  tls: null,
-  origin: 'resource',
-  ...more,
-});
+const cluster = (name: string, more: Partial<RoutableCluster> = {}): RoutableCluster =>
+  clusterAt(name, `http://${name}:8080`, more);
 const healthy = { ...neverChecked, status: 'HEALTHY', reason: 'ok' } as const;
 
 test('a request keeps the table it started with', () => {

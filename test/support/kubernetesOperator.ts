@@ -1,0 +1,42 @@
+import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
+import { systemClock } from '../../src/model/clock.ts';
+import type { OperatorOptions } from '../../src/operator/operator.ts';
+import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { Store } from '../../src/store/store.ts';
+import { defaultRuleCompiler } from './resourceRules.ts';
+
+/** Options of an operator that watches the API server, all else as configured by default. */
+export function kubernetesOperatorOptions(parts: {
+  readonly kubeconfig: string;
+  /** Watch all namespaces, and create resources in this one; null: the kubeconfig's namespace. */
+  readonly allNamespacesFrom: string | null;
+  readonly store: Store;
+  readonly table: RoutingTableHolder;
+  readonly instance: string;
+  readonly logger: Logger;
+}): OperatorOptions {
+  const { kubeconfig, allNamespacesFrom, store, table, instance, logger } = parts;
+  return {
+    resources: {
+      source: 'kubernetes',
+      directory: null,
+      namespace: allNamespacesFrom === null ? null : '*',
+      kubeconfig,
+      writeNamespace: allNamespacesFrom,
+      unmanagedRows: 'serve',
+    },
+    apiWrites: () => 'enabled',
+    allowedServiceNamespaces: () => [],
+    defaultRoutingGroup: () => 'adhoc',
+    store,
+    table,
+    compiler: defaultRuleCompiler(),
+    rulesFile: () => null,
+    instance,
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    metrics: new Registry(),
+  };
+}
