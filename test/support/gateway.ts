@@ -58,8 +58,8 @@ export interface TestGatewayOptions {
 export const defaultExternalRules: Omit<ExternalRulesOptions, 'url'> = {
   needsAnalysis: false,
   ownCookies: [],
-  connectTimeout: 2_000,
-  requestTimeout: 2_000,
+  connectTimeout: 10_000,
+  requestTimeout: 10_000,
   idleTimeout: 2_000,
   connections: 16,
   maxQueued: 16,
@@ -236,7 +236,7 @@ function listen(server: Server): Promise<number> {
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  timeoutMs = 5_000,
+  timeoutMs = 20_000,
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs;
   while (!(await condition())) {

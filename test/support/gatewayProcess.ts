@@ -102,7 +102,7 @@ async function follow(child: ChildProcess, cleanUp: () => Promise<void>): Promis
   });
   const ended = new Promise<number | null>((done) => child.once('close', done));
 
-  const logged = (condition: (line: LogLine) => boolean, timeoutMs = 10_000): Promise<LogLine> => {
+  const logged = (condition: (line: LogLine) => boolean, timeoutMs = 30_000): Promise<LogLine> => {
     const past = log.find(condition);
     if (past !== undefined) return Promise.resolve(past);
     return new Promise((resolve, reject) => {

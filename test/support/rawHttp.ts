@@ -61,7 +61,7 @@ export function sendBytes(port: number, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes, 'latin1'));
     let text = '';
-    socket.setTimeout(5_000, () => socket.destroy(new Error(`no end within 5 s; so far: ${text}`)));
+    socket.setTimeout(20_000, () => socket.destroy(new Error(`no end within 20 s; so far: ${text}`)));
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1');
     });

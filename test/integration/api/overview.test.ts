@@ -134,10 +134,13 @@ test('clusters are listed with their resource, their health and who overrides th
     },
   });
   expect(resting).toMatchObject({ name: 'resting', active: false, specActive: false, differs: false });
-  await vi.waitFor(async () => {
-    const ready = expect.objectContaining({ type: 'Ready', status: 'True' });
-    expect((await clusters())[0]).toMatchObject({ resource: { conditions: expect.arrayContaining([ready]) } });
-  });
+  await vi.waitFor(
+    async () => {
+      const ready = expect.objectContaining({ type: 'Ready', status: 'True' });
+      expect((await clusters())[0]).toMatchObject({ resource: { conditions: expect.arrayContaining([ready]) } });
+    },
+    { timeout: 15_000 },
+  );
 
   const etag = (await fetch(`${gateway.url}/api/clusters`)).headers.get('etag') ?? '';
   const put = (name: string, body: unknown) =>

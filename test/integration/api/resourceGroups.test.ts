@@ -19,7 +19,7 @@ test('the family can be switched off', async () => {
 
 test.skipIf(!hasPostgresql())('with the database away every call is 503, and none afterwards', async () => {
   const server = await startPostgresql();
-  const limits = { connectTimeoutMs: 1000, acquireTimeoutMs: 1000 };
+  const limits = { connectTimeoutMs: 3_000, acquireTimeoutMs: 3_000 };
   const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger, limits });
   const stores = store.resourceGroups({ allowed: null, maxOpen: 1 });
   const { history, queryCounts, exactMatchSelectors } = store;

@@ -35,10 +35,14 @@ afterEach(async () => {
 });
 
 /** The API over the operator's own registry. */
-async function start(settings: { jdbcUrl: string }, sourceOf: (store: Store) => ResourceSource): Promise<void> {
+async function start(
+  settings: { jdbcUrl: string },
+  sourceOf: (store: Store) => ResourceSource,
+  projectionTimeoutMs = 15_000,
+): Promise<void> {
   store = await openStore({ ...settings, runMigrations: true, logger });
   rig = await startOperator(store, sourceOf(store), {
-    registry: { apiWrites: () => writes, projectionTimeoutMs: 1000 },
+    registry: { apiWrites: () => writes, projectionTimeoutMs },
   });
   api = await startApiOver(rig);
 }
@@ -130,14 +134,17 @@ metadata: {name: by-hand}
 spec: {proxyTo: "http://h:1", routingGroup: adhoc}
 `;
   await writeFile(join(manifests(), 'hand.yaml'), manifest);
-  await vi.waitFor(async () => expect((await api.call('GET', '/api/public/backends/by-hand')).status).toBe(200), 8000);
+  await vi.waitFor(
+    async () => expect((await api.call('GET', '/api/public/backends/by-hand')).status).toBe(200),
+    20_000,
+  );
 });
 
 it.skipIf(!hasPostgresql())('with the database away a write is 202, and follows', async () => {
   await mkdir(manifests());
   const server = await startPostgresql();
   try {
-    await start(await server.createDatabase(), () => quickDirectory(manifests()));
+    await start(await server.createDatabase(), () => quickDirectory(manifests()), 2_000);
     expect((await post('modify/add', good)).status).toBe(200);
     await server.stop(true);
     const off = await post('deactivate/a');

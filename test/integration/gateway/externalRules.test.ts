@@ -288,9 +288,12 @@ describe('a service that does not do its work: header, then default group', () =
       (response) => void response.writeHead(200).end(Buffer.alloc(70_000, 0x20)),
       'its answer is longer than 65536 bytes',
     ],
-  ])('%s', async (_name, answer, reason) => {
+  ])('%s', async (name, answer, reason) => {
     const rules = await service((_call, _request, response) => answer(response));
-    const { gateway, servedBy } = await gatewayAsking({ url: rules.url, requestTimeout: 300 });
+    const { gateway, servedBy } = await gatewayAsking({
+      url: rules.url,
+      requestTimeout: name === 'a hang' ? 300 : 10_000,
+    });
     expect(await servedBy(header)).toBe('etl');
     expect(await servedBy()).toBe('adhoc');
     expect(gateway.log.find((line) => line.msg === 'the external rules service failed')).toMatchObject({ reason });

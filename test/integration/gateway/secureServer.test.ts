@@ -262,7 +262,7 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     const engine = await echo();
     const gateway = await secureGateway(
       { clusters: [clusterAt('a', engine.url)], settings: { maxBodySize: 10_000 } },
-      { maxHeaderSize: 8_192, headersTimeout: 300, requestTimeout: 300 },
+      { maxHeaderSize: 8_192, headersTimeout: 1_500, requestTimeout: 1_500 },
     );
     const client = await gateway.client();
     const key = '8192 bytes (serverConfig."http-server.max-request-header-size").';

@@ -121,7 +121,7 @@ describe('replicas and restarts', () => {
     const started = await submit(one.url, 'SELECT 1');
     const took = performance.now() - before;
     expect(took).toBeGreaterThan(200);
-    expect(took).toBeLessThan(1_500);
+    expect(took).toBeLessThan(8_000);
     expect((await followAlternately([one.url], started)).error).toBeUndefined();
     letGo!();
     await until(async () => (await store.coordinators.get(a.suffix)) !== null, 'the row');

@@ -259,7 +259,7 @@ describe('repeating a submission', () => {
     const gateway = await startGateway({
       clusters: [clusterAt('a', a.url), clusterAt('b', b.url), clusterAt('slow', slow.url, { routingGroup: 'slow' })],
       random: first,
-      settings: { asyncTimeout: 300 },
+      settings: { asyncTimeout: 1_500 },
     });
     expect((await send(gateway.url, '/v1/statement', { method: 'POST', body: 'x' })).status).toBe(503);
     const late = await send(gateway.url, '/v1/statement', {

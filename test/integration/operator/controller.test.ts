@@ -25,7 +25,8 @@ const manifest = (name: string, more = ''): string =>
   `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata:\n  name: ${name}\nspec:\n  proxyTo: http://${name}:8080\n  routingGroup: adhoc\n${more}`;
 const ruleManifest = (name: string, group: string): string =>
   `apiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata:\n  name: ${name}\nspec:\n  condition: "true"\n  routeTo: {routingGroup: ${group}}\n`;
-const until = (check: () => void | Promise<void>): Promise<void> => vi.waitFor(check, { timeout: 8_000, interval: 20 });
+const until = (check: () => void | Promise<void>): Promise<void> =>
+  vi.waitFor(check, { timeout: 20_000, interval: 20 });
 
 let server: TestDatabase;
 let settings: { jdbcUrl: string };
@@ -194,7 +195,7 @@ test('a directory found empty at the start is believed only after a while', asyn
   await until(async () => expect(await rowNames()).toEqual(['a']));
   await rigs.pop()?.stop();
   await unlink(join(directory, 'a.yaml'));
-  const rig = await start({ controller: { confirmEmptyMs: 600 } });
+  const rig = await start({ controller: { confirmEmptyMs: 2_000 } });
   expect(rig.table.current.clusters.has('a')).toBe(true);
   await new Promise((resolve) => setTimeout(resolve, 200));
   expect(await rowNames()).toEqual(['a']);

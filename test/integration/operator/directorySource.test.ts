@@ -26,8 +26,8 @@ const started = async (): Promise<DirectorySource> => {
     clock: systemClock,
     logger: pino({ enabled: false }),
     settleMs: 20,
-    confirmDeletionMs: 200,
-    confirmEmptyMs: 400,
+    confirmDeletionMs: 800,
+    confirmEmptyMs: 1_000,
     pollMs: 200,
   });
   sources.push(source);
@@ -48,7 +48,7 @@ const names = (source: DirectorySource): string[] =>
     .list('EngineCluster')
     .map((resource) => resource.metadata.name)
     .sort();
-const until = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 5_000, interval: 10 });
+const until = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 20_000, interval: 10 });
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 test('resources of all files are read, and changes are followed', async () => {
@@ -127,7 +127,7 @@ test('a resource that moves to another file is not deleted in between', async ()
   const source = await started();
   const before = source.get(key('a'));
   await rename(path('a.yaml'), path('c.yaml'));
-  await pause(500);
+  await pause(1_200);
   expect(source.get(key('a'))).toBe(before);
   const held = source.get(key('a'))!;
   await source.apply(

@@ -100,7 +100,7 @@ test('a clean stop refuses new queries so that clients repeat them, finishes ans
           () => 'taken',
           () => 'refused',
         ),
-      { timeout: 5_000 },
+      { timeout: 15_000 },
     )
     .toBe('refused');
   engine.release();

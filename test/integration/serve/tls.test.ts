@@ -6,12 +6,17 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority } from '../../support/certificates.ts';
+import { requireComponent } from '../../support/components.ts';
 import { GatewayExit, type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 
 const run = promisify(execFile);
-const curl = spawnSync('curl', ['--version']).stdout?.toString() ?? '';
+const hasCurl = requireComponent(
+  'curl with HTTP/2',
+  (spawnSync('curl', ['--version']).stdout?.toString() ?? '').includes('HTTP2'),
+  'install the package curl',
+);
 
 describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
   let folder: ReturnType<typeof certificateFolder>;
@@ -79,7 +84,7 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
     await client.close();
   });
 
-  test.skipIf(!curl.includes('HTTP2'))('curl speaks both', async () => {
+  test.skipIf(!hasCurl)('curl speaks both', async () => {
     const { httpsUrl } = await start(config({}));
     for (const [version, told] of [
       ['--http1.1', '1.1'],

@@ -94,8 +94,8 @@ describe('the history writer', () => {
     const second = create(async (records) => {
       for (const r of records) written.add(r.queryId);
     });
-    await vi.waitFor(() => expect(written.size).toBe(1000), 5000);
-    await second.writer.close(1000);
+    await vi.waitFor(() => expect(written.size).toBe(1000), 20_000);
+    await second.writer.close(10_000);
     expect(readdirSync(directory)).toEqual([]);
   });
 
@@ -104,7 +104,7 @@ describe('the history writer', () => {
       throw away();
     });
     first.writer.add(record('mine'));
-    await vi.waitFor(() => expect(first.writer.depth().spilled).toBe(1), 3000);
+    await vi.waitFor(() => expect(first.writer.depth().spilled).toBe(1), 20_000);
     const insert = vi.fn(async () => {});
     const second = create(insert);
     await second.writer.flush(500);
@@ -145,7 +145,7 @@ describe('the history writer', () => {
     const { writer } = create(async (records) => {
       for (const r of records) written.add(r.queryId);
     });
-    await vi.waitFor(() => expect(written).toEqual(whole), 10_000);
+    await vi.waitFor(() => expect(written).toEqual(whole), 20_000);
     await writer.close(1000);
   });
 });
@@ -172,11 +172,11 @@ for (const { name, available, start } of servers) {
       }, 5);
       await vi.waitFor(
         async () => expect((await store.history.find({}, { offset: 0, limit: 0 })).total).toBeGreaterThan(100),
-        5000,
+        20_000,
       );
       await server.stop(true);
       await expect(store.backends.all()).rejects.toMatchObject({ code: 'EG_DATABASE_UNAVAILABLE' });
-      await vi.waitFor(() => expect(writer.depth().spilled).toBeGreaterThan(500), 10_000);
+      await vi.waitFor(() => expect(writer.depth().spilled).toBeGreaterThan(500), 20_000);
       await server.start();
       clearInterval(load);
       await vi.waitFor(() => expect(writer.depth()).toEqual({ memory: 0, spilled: 0 }), 20_000);

@@ -63,5 +63,5 @@ test('any text gets a verdict, quickly', () => {
   ]) {
     javaRegexProblem(text);
   }
-  expect(performance.now() - started).toBeLessThan(2000);
+  expect(performance.now() - started).toBeLessThan(10_000);
 });

@@ -25,7 +25,7 @@ test('keys that wait are merged; one that is worked on is worked on again', asyn
     ['a', 'b', 'a'],
   ]) {
     gates.shift()?.();
-    await vi.waitFor(() => expect(seen).toEqual(wanted));
+    await vi.waitFor(() => expect(seen).toEqual(wanted), { timeout: 15_000 });
   }
   gates.shift()?.();
   await queue.whenIdle();

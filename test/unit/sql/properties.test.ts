@@ -45,11 +45,11 @@ const fragment = fc.oneof(
   ),
 );
 
-/** Runs with a time limit a text: the longest here have a few thousand characters. */
+/** Runs with a time limit a text, far above what the longest here (a few thousand characters) take on a busy machine. */
 function answersInTime(text: string): void {
   const start = performance.now();
   const verdict = analyze(text);
-  expect(performance.now() - start).toBeLessThan(1_000);
+  expect(performance.now() - start).toBeLessThan(5_000);
   if (verdict.errorMessage !== null && verdict.queryType === '') {
     expect(verdict.errorMessage).toMatch(/^line \d+:\d+: \S/);
   }

@@ -47,7 +47,7 @@ afterEach(async () => {
   }
 });
 
-function extractor(settings: Partial<UserSettings> = {}): UserExtractor {
+function extractor(settings: Partial<UserSettings> = {}, exchangeTimeoutMs = 10_000): UserExtractor {
   const logger = pino(
     { level: 'trace' },
     {
@@ -58,7 +58,7 @@ function extractor(settings: Partial<UserSettings> = {}): UserExtractor {
   );
   const made = new UserExtractor(
     { ...defaults, ...settings },
-    { names, clock, logger, registry: new Registry(), exchangeTimeoutMs: 500 },
+    { names, clock, logger, registry: new Registry(), exchangeTimeoutMs },
   );
   open.push(made);
   return made;
@@ -313,8 +313,8 @@ describe('exchange of tokens', () => {
   test('an answer that does not come: nobody after the time limit', async () => {
     const { url } = await serve(() => 'hang');
     const start = performance.now();
-    expect(await extractor({ oauthTokenInfoUrl: url }).user(headers)).toEqual(noUser);
-    expect(performance.now() - start).toBeLessThan(3_000);
+    expect(await extractor({ oauthTokenInfoUrl: url }, 500).user(headers)).toEqual(noUser);
+    expect(performance.now() - start).toBeLessThan(8_000);
   });
 });
 
