@@ -53,16 +53,27 @@ export class DistinctTables {
   sorted(): readonly QualifiedName[] {
     const tables = this.#tables;
     if (tables.length < 2) return tables;
-    const joined = tables.map((table) => `${table[0]}.${table[1]}.${table[2]}`);
-    if (joined.every((text, index) => index === 0 || (joined[index - 1] as string) <= text)) return tables;
-    return tables
-      .map((table, index) => [joined[index] as string, table] as const)
-      .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-      .map(([, table]) => table);
+    return tables.sort(byJoinedText);
   }
 }
 
 /** Parts may hold dots: joined they are no key. */
 function keyOf(table: QualifiedName): string {
   return JSON.stringify(table);
+}
+
+/** Compares as the parts joined with dots, which are joined only where that can matter. */
+function byJoinedText(a: QualifiedName, b: QualifiedName): number {
+  for (let part = 0; part < 3; part += 1) {
+    const [one, other] = [a[part] as string, b[part] as string];
+    if (one === other) continue;
+    // Of a part that begins the other one, the dot after it is compared with what follows there.
+    if (part < 2 && (one.startsWith(other) || other.startsWith(one))) return compare(a.join('.'), b.join('.'));
+    return compare(one, other);
+  }
+  return 0;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -71,7 +71,7 @@ export class JavaMap extends Mutable {
   readonly kind = 'map';
   readonly ordering: Ordering;
   readonly immutable: boolean;
-  entries = new Map<Key, JavaEntry>();
+  #entries: Map<Key, JavaEntry> | null = null;
   /** Buckets of Java's table, which decide the order of iteration; grows, never shrinks. */
   #buckets = 16;
 
@@ -81,12 +81,18 @@ export class JavaMap extends Mutable {
     this.immutable = immutable;
   }
 
+  /** Made at the first use: of the maps that each request gets, most stay empty. */
+  get entries(): Map<Key, JavaEntry> {
+    this.#entries ??= new Map();
+    return this.#entries;
+  }
+
   get size(): number {
-    return this.entries.size;
+    return this.#entries === null ? 0 : this.#entries.size;
   }
 
   get(key: Value, e: Evaluation): Value | undefined {
-    return this.entries.get(typeof key === 'string' && !isReserved(key) ? key : keyOf(key, e))?.value;
+    return this.#entries?.get(typeof key === 'string' && !isReserved(key) ? key : keyOf(key, e))?.value;
   }
 
   /** Sets a key, whoever asks: callers check `immutable`. */
@@ -129,7 +135,7 @@ export class JavaMap extends Mutable {
 
   clear(e: Evaluation): void {
     e.willChange(this);
-    this.entries = new Map();
+    this.#entries = null;
   }
 
   /** Entries in Java's order. */
@@ -143,7 +149,7 @@ export class JavaMap extends Mutable {
     const entries = new Map(this.entries);
     const buckets = this.#buckets;
     return () => {
-      this.entries = entries;
+      this.#entries = entries;
       this.#buckets = buckets;
     };
   }
