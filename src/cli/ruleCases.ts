@@ -24,6 +24,7 @@ import {
   type Value,
 } from '../rules/values/value.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
+import { headerValues } from '../sql/rawHeaders.ts';
 
 /** A request of a case. */
 export interface CaseRequest {
@@ -136,7 +137,7 @@ function evaluateRules(line: RuleCase): CaseResult {
     const request = toRequest(caseRequest, line.analyzeRequest !== false);
     const decision = ruleSet?.decide(request);
     const failed = (decision?.trace ?? []).flatMap((entry) => (entry.error === undefined ? [] : [entry.error]));
-    const header = request.headers.find(([name]) => name.toLowerCase() === names.headerKey('Routing-Group'))?.[1];
+    const header = headerValues(request.headers, names.headerKey('Routing-Group'))[0];
     return {
       routingGroup:
         (decision === undefined || decision.useHeader ? header : (decision.routingGroup ?? lastPut(decision))) ?? null,
@@ -157,13 +158,12 @@ function lastPut(decision: RuleDecision): string | null {
 
 function toRequest(request: CaseRequest, analyzed: boolean): RuleRequest {
   const headers = Object.entries(request.headers ?? {}).flatMap(([name, value]) =>
-    (typeof value === 'string' ? [value] : value).map((text) => [name, text.trim()] as const),
+    (typeof value === 'string' ? [value] : value).flatMap((text) => [name, text.trim()]),
   );
-  const host = headers.find(([name]) => name.toLowerCase() === 'host')?.[1] ?? 'gateway.example:8080';
-  const length =
-    request.body === undefined ? [] : [['Content-Length', String(Buffer.byteLength(request.body))] as const];
-  const isForm = headers.some(
-    ([name, value]) => name.toLowerCase() === 'content-type' && value.startsWith('application/x-www-form-urlencoded'),
+  const host = headerValues(headers, 'host')[0] ?? 'gateway.example:8080';
+  const length = request.body === undefined ? [] : ['Content-Length', String(Buffer.byteLength(request.body))];
+  const isForm = headerValues(headers, 'content-type').some((value) =>
+    value.startsWith('application/x-www-form-urlencoded'),
   );
   const [serverName = '', port = '80'] = host.split(':');
   return {

@@ -4,7 +4,7 @@ import type { RequestUser } from '../model/requestUser.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import type { AnalyzeRequest } from '../sql/analyzeRequest.ts';
-import type { RawHeaders } from '../sql/rawHeaders.ts';
+import { headerValues, type RawHeaders } from '../sql/rawHeaders.ts';
 import { isStatementPath } from '../sql/statementPath.ts';
 
 /** A request as people describe it, to ask what would become of it. */
@@ -54,14 +54,13 @@ export function describedRuleRequest(description: DescribedRequest, reader: Desc
   const { method = 'POST', body = null } = description;
   const [path = '/', ...query] = (description.path ?? '/v1/statement').split('?');
   const headers = Object.entries(description.headers ?? {}).flatMap(([name, value]) =>
-    (typeof value === 'string' ? [value] : value).map((line) => [name, line] as const),
+    (typeof value === 'string' ? [value] : value).flatMap((line) => [name, line]),
   );
-  const lineOf = (name: string): string | null => headers.find(([key]) => key.toLowerCase() === name)?.[1] ?? null;
+  const lineOf = (name: string): string | null => headerValues(headers, name)[0] ?? null;
   const host = /^(\[[^\]]*\]|[^:]*)(?::([0-9]+))?$/.exec(lineOf('host') ?? 'localhost');
   const isForm = lineOf('content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded') === true;
   const isSubmission = method === 'POST' && isStatementPath(path, reader.statementPaths);
-  const lines = headers.flat();
-  const properties = reader.analyze({ method, isSubmission, headers: lines, body });
+  const properties = reader.analyze({ method, isSubmission, headers, body });
   return {
     method,
     path,
@@ -74,7 +73,7 @@ export function describedRuleRequest(description: DescribedRequest, reader: Desc
     remoteUser: null,
     formBody: isForm ? body : null,
     isSubmission,
-    user: reader.analyzeRequest ? userOf(description, lines, reader) : null,
+    user: reader.analyzeRequest ? userOf(description, headers, reader) : null,
     queryProperties: reader.analyzeRequest ? properties : null,
   };
 }

@@ -5,6 +5,7 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RuleRequest, RuleSet } from '../rules/decision.ts';
 import type { RuleCompiler, TriedRule } from '../rules/ruleCompiler.ts';
 import { placedText, type RuleDraft } from '../rules/set/ruleDraft.ts';
+import { headerValues } from '../sql/rawHeaders.ts';
 import { type DescribedRequest, type DescriptionReader, describedRuleRequest } from './describedRequest.ts';
 
 /** What a request would come to, and what was seen of it. */
@@ -51,7 +52,7 @@ export function requestExplanation(
   const explained = (description: DescribedRequest, current: RoutingTable, rules: RuleSet | null) => {
     const request = describedRuleRequest(description, reader);
     const ruled = rules === null ? null : rules.decide(request);
-    const header = request.headers.find(([name]) => name.toLowerCase() === groupKey)?.[1];
+    const header = headerValues(request.headers, groupKey)[0];
     return { ...explainRouting(current, ruled, header, defaultGroup()), request: seen(request) };
   };
   return Object.assign((description: DescribedRequest) => explained(description, table.current, table.current.rules), {

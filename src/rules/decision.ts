@@ -1,5 +1,6 @@
 import type { RequestUser } from '../model/requestUser.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
+import type { RawHeaders } from '../sql/rawHeaders.ts';
 
 /** A request as rules see it: plain values, no I/O. Header names in lower case, as Node gives them. */
 export interface RuleRequest {
@@ -8,8 +9,8 @@ export interface RuleRequest {
   readonly path: string;
   /** Query string as sent, without `?`; null when there is none. */
   readonly query: string | null;
-  /** All header lines in order: name as sent, value. */
-  readonly headers: readonly (readonly [name: string, value: string])[];
+  /** All header lines in order: names as sent and values in turn. */
+  readonly headers: RawHeaders;
   readonly scheme: 'http' | 'https';
   /** Host the client named, without port. */
   readonly serverName: string;

@@ -17,11 +17,7 @@ export const sampleRequest: RuleRequest = {
   method: 'POST',
   path: '/v1/statement',
   query: null,
-  headers: [
-    ['Host', 'gateway.example:8080'],
-    ['X-Engine-User', 'alice'],
-    ['X-Engine-Source', 'airflow'],
-  ],
+  headers: [...['Host', 'gateway.example:8080'], ...['X-Engine-User', 'alice'], ...['X-Engine-Source', 'airflow']],
   scheme: 'http',
   serverName: 'gateway.example',
   serverPort: 8080,

@@ -50,7 +50,9 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
   const { names } = options;
   const headers = new Map<string, { readonly name: string; value: string }>();
   const lines: string[] = ['Content-Type', 'application/json', 'Accept', 'application/json'];
-  for (const [name, sent] of request.headers) {
+  for (let index = 0; index < request.headers.length; index += 2) {
+    const name = request.headers[index] as string;
+    const sent = request.headers[index + 1] as string;
     const key = name.toLowerCase();
     if (options.excluded.has(key)) continue;
     const value = key === 'cookie' ? withoutCookies(sent, options.ownCookies) : sent;

@@ -78,15 +78,12 @@ export class RoutingGroups {
   ruleRequest(proxied: ProxiedRequest, analysis: Analysis, body: BodyStart | null, analyzed: boolean): RuleRequest {
     const { request, target } = proxied;
     const client = this.#context.headers.clientOf(request);
-    const raw = request.rawHeaders;
-    const headers: (readonly [string, string])[] = [];
-    for (let index = 0; index < raw.length; index += 2) headers.push([raw[index] as string, raw[index + 1] as string]);
     const isForm = headerOf(request, 'content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded');
     return {
       method: proxied.method,
       path: target.path,
       query: target.query,
-      headers,
+      headers: request.rawHeaders,
       scheme: client.scheme,
       serverName: client.host,
       serverPort: client.port,

@@ -23,8 +23,10 @@ export class RequestObject extends JavaObject {
   get headers(): Map<string, string[]> {
     if (this.#headers !== null) return this.#headers;
     const headers = new Map<string, string[]>();
-    for (const [name, value] of this.request.headers) {
-      const key = name.toLowerCase();
+    const lines = this.request.headers;
+    for (let index = 0; index < lines.length; index += 2) {
+      const key = (lines[index] as string).toLowerCase();
+      const value = lines[index + 1] as string;
       const values = headers.get(key);
       if (values === undefined) headers.set(key, [value]);
       else values.push(value);
@@ -41,9 +43,11 @@ export class RequestObject extends JavaObject {
   header(lowerCaseName: string, asWritten: string = lowerCaseName): string | null {
     if (lowerCaseName === this.#lastName) return this.#lastValue;
     let found: string | null = null;
-    for (const line of this.request.headers) {
-      if (line[0] === asWritten || isName(line[0], lowerCaseName)) {
-        found = line[1];
+    const lines = this.request.headers;
+    for (let index = 0; index < lines.length; index += 2) {
+      const name = lines[index] as string;
+      if (name === asWritten || isName(name, lowerCaseName)) {
+        found = lines[index + 1] as string;
         break;
       }
     }
@@ -160,7 +164,8 @@ export const requestMethods = new MethodTable('request')
     absolute(name === null ? [] : (self.headers.get(name.toLowerCase()) ?? [])),
   )
   .add('getHeaderNames', [], (_e, self: RequestObject) => {
-    const names = new Map(self.request.headers.toReversed().map(([name]) => [name.toLowerCase(), name] as const));
+    const lines = self.request.headers.filter((_line, index) => index % 2 === 0);
+    const names = new Map(lines.toReversed().map((name) => [name.toLowerCase(), name] as const));
     return absolute([...names.values()].toReversed());
   })
   .add('getIntHeader', ['string'], (_e, self: RequestObject, name) => intHeader(self, name))

@@ -49,9 +49,9 @@ function requestOf(parts: {
   catalogs: string[];
   table: string;
 }): RuleRequest {
-  const headers: (readonly [string, string])[] = [['Host', 'gateway.example']];
-  if (parts.source !== null) headers.push(['X-Engine-Source', parts.source]);
-  if (parts.tag !== null) headers.push(['X-TAG', parts.tag]);
+  const headers = ['Host', 'gateway.example'];
+  if (parts.source !== null) headers.push('X-Engine-Source', parts.source);
+  if (parts.tag !== null) headers.push('X-TAG', parts.tag);
   if (sampleRequest.queryProperties === null) throw new Error('the sample request is analysed');
   return {
     ...sampleRequest,
