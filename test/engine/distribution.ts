@@ -94,11 +94,14 @@ export async function installEngine(): Promise<Pick<Distribution, 'java' | 'serv
   return { java, server: await installServer() };
 }
 
-/** Has Maven fetch an artifact and put it into a folder. */
+/** Has Maven fetch an artifact and put it into a folder; a second time where the first one fails, as downloads do. */
 async function fetchArtifact(coordinates: string, folder: string): Promise<void> {
   const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy';
   const options = ['-B', '-ntp', '-q', '-Dmdep.useBaseVersion=true', `-DoutputDirectory=${folder}`];
-  await run('mvn', [...options, goal, `-Dartifact=${coordinates}`], { timeout: 15 * 60_000 });
+  const fetch = (...more: readonly string[]) =>
+    run('mvn', [...options, ...more, goal, `-Dartifact=${coordinates}`], { timeout: 15 * 60_000 });
+  // -U: Maven remembers what it could not find.
+  await fetch().catch(() => fetch('-U'));
 }
 
 /** Path of a client's jar in the cache; fetched where it is missing. */
