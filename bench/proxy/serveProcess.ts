@@ -5,8 +5,9 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
+import { buildShippedProgram, shippedProgram } from '../../test/support/shippedProgram.ts';
 
-/** `engine-gateway serve` as users run it, with a configuration of its own. */
+/** `engine-gateway serve` as it ships, with a configuration of its own. */
 export interface ServeProcess {
   readonly url: string;
   /** Address of HTTPS; null where it is off. */
@@ -49,7 +50,8 @@ export async function startServe(
       ...rest,
     }),
   );
-  const child = spawn(process.execPath, ['src/main.ts', 'serve', '--config', file], {
+  await buildShippedProgram();
+  const child = spawn(process.execPath, [...(await shippedProgram()), 'serve', '--config', file], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const { pid } = child;
