@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { ProductNames } from '../model/names.ts';
 import { noUser, type RequestUser } from '../model/requestUser.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
+import type { BodyStart } from './body.ts';
 
 /** Who asks, and what is asked. */
 export interface Analysis {
@@ -22,7 +23,7 @@ export interface RequestAnalyzer {
    * User and query properties. Called where rules need them, or where the body may hold a call of kill_query.
    * @param body the whole body; null when it is longer than the buffer, or the request has none
    */
-  analyze(request: IncomingMessage, body: Buffer | null, isSubmission: boolean): Analysis | Promise<Analysis>;
+  analyze(request: IncomingMessage, body: BodyStart | null, isSubmission: boolean): Analysis | Promise<Analysis>;
 }
 
 /** Takes the user from the product's user header and analyses nothing. */

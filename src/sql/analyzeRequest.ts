@@ -27,6 +27,8 @@ export interface AnalyzableRequest {
   readonly headers: RawHeaders;
   /** The whole body; null when there is none or it is longer than what is buffered. */
   readonly body: string | Uint8Array | null;
+  /** The body's bytes as UTF-8, where they have been decoded already. */
+  readonly utf8Body?: string;
 }
 
 /** Analyses one request; never throws because of what is in it. */
@@ -96,7 +98,7 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
     const maxBodySize = settings.maxBodySize();
     // No character takes more than three bytes a UTF-16 unit.
     if (typeof body !== 'string' && body.length >= maxBodySize * 3) return nothing;
-    const text = bodyText(body, headerValue(headers, 'content-type'));
+    const text = bodyText(body, headerValue(headers, 'content-type'), request.utf8Body);
     if (text === null || text.length === 0 || text.length >= maxBodySize) return nothing;
     const v2 = settings.clientsUseV2Format ? v2Body(text) : null;
     if (v2 !== null) return analyzeSql(v2.query, { catalog, schema, prepared: v2.preparedStatements });

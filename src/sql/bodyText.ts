@@ -21,6 +21,7 @@ const encodings: ReadonlyMap<string, 'utf8' | 'latin1' | 'ascii'> = new Map([
 
 /** `charset` of a Content-Type in lower case; null when it declares none. */
 function declaredCharset(contentType: string): string | null {
+  if (!contentType.includes(';')) return null;
   const match = /;\s*charset\s*=\s*(?:"([^"]*)"|([^\s;]*))/i.exec(contentType);
   return match === null ? null : (match[1] ?? match[2] ?? '').trim().toLowerCase();
 }
@@ -29,12 +30,14 @@ function declaredCharset(contentType: string): string | null {
  * Text of a body; null when its charset is none that is read here. Without a declared charset it is UTF-8. Bytes that
  * are wrong in the charset become U+FFFD. A text is given back as it is, if its declared charset is known.
  * @param contentType value of the header; null when there is none
+ * @param utf8 the bytes as UTF-8, where they have been decoded already
  */
-export function bodyText(body: string | Uint8Array, contentType: string | null): string | null {
+export function bodyText(body: string | Uint8Array, contentType: string | null, utf8?: string): string | null {
   const charset = contentType === null ? null : declaredCharset(contentType);
   const encoding = charset === null ? 'utf8' : encodings.get(charset);
   if (encoding === undefined) return null;
   if (typeof body === 'string') return body;
+  if (encoding === 'utf8' && utf8 !== undefined) return utf8;
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (encoding === 'utf8') return bytes.toString('utf8');
   const text = bytes.toString('latin1');

@@ -53,12 +53,12 @@ export class Submissions {
     const { analyzer, table } = this.#context;
     const known = table.current;
     proxied.trace?.step('analysis');
-    const bytes = body.complete ? body.bytes : null;
+    const whole = body.complete ? body : null;
     const needsAll =
       this.#groups.needsAnalysis(known) ||
-      (bytes !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
+      (whole !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
     if (needsAll) {
-      this.#steps.settle(proxied, analyzer.analyze(proxied.request, bytes, true), (analysis) =>
+      this.#steps.settle(proxied, analyzer.analyze(proxied.request, whole, true), (analysis) =>
         this.#decide(proxied, body, known, analysis, true),
       );
     } else {

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
+import type { BodyStart } from '../body.ts';
 import type { Analysis, RequestAnalyzer } from '../requestAnalyzer.ts';
 import type { UserExtractor } from './userExtractor.ts';
 
@@ -27,9 +28,16 @@ export function requestAnalyzer({ users, analyze, logger }: RequestAnalyzerParts
     logger.error({ err: error }, 'the user of a request cannot be found');
     return noUser;
   };
-  const properties = (request: IncomingMessage, body: Buffer | null, isSubmission: boolean): QueryProperties | null => {
+  const properties = (
+    request: IncomingMessage,
+    body: BodyStart | null,
+    isSubmission: boolean,
+  ): QueryProperties | null => {
+    const { method = '', rawHeaders: headers } = request;
     try {
-      return analyze({ method: request.method ?? '', isSubmission, headers: request.rawHeaders, body });
+      return body === null
+        ? analyze({ method, isSubmission, headers, body })
+        : analyze({ method, isSubmission, headers, body: body.bytes, utf8Body: body.text });
     } catch (error) {
       logger.error({ err: error }, 'a request cannot be analysed');
       return null;
