@@ -256,7 +256,7 @@ export async function resourceGroupRoutes(app: FastifyInstance, { stores, names 
       {
         summary: operation === 'create' ? 'Creates a global property' : 'Overwrites a global property',
         description:
-          operation === 'create' ? 'One of that name is an error (409).' : 'Creates it where it does not exist.',
+          operation === 'create' ? 'One of that name is an error (409).' : 'An unknown name is an error (404).',
         body: reference(GlobalProperty),
         success: answer('The stored property.', reference(StoredGlobalProperty)),
         errors: writing,

@@ -28,9 +28,11 @@ export function globalProperties(tables: ResourceGroupTables): GlobalPropertyRep
       }),
     update: ({ name, value }) =>
       inTransaction(tables, async (trx) => {
-        const [before = null] = await read(trx, name);
-        if (before === null) await trx(PROPERTIES).insert({ name, value });
-        else await trx(PROPERTIES).where({ name }).update({ value });
+        const [before] = await read(trx, name);
+        if (before === undefined) {
+          throw new GatewayError('EG_NOT_FOUND', `There is no property ${name}; create it.`, { field: 'name' });
+        }
+        await trx(PROPERTIES).where({ name }).update({ value });
         return before;
       }),
     delete: (name) =>

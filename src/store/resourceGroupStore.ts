@@ -50,8 +50,8 @@ export interface GlobalPropertyRepository {
   get(name: string): Promise<GlobalPropertyRow | null>;
   /** Rejects with EG_CONFLICT where it exists. */
   create(property: GlobalProperty): Promise<void>;
-  /** Creates it where it does not exist. Answers the property as it was; null: it was not there. */
-  update(property: GlobalProperty): Promise<GlobalPropertyRow | null>;
+  /** Answers the property as it was. @throws GatewayError EG_NOT_FOUND */
+  update(property: GlobalProperty): Promise<GlobalPropertyRow>;
   /** Answers the deleted property; null for an unknown name. */
   delete(name: string): Promise<GlobalPropertyRow | null>;
 }

@@ -223,7 +223,7 @@ export async function webappResourceGroupRoutes(
   );
   for (const [call, operation, summary] of [
     ['saveGlobalProperty', 'create', 'Creates a global property'],
-    ['updateGlobalProperty', 'update', 'Overwrites a global property, or creates it'],
+    ['updateGlobalProperty', 'update', 'Overwrites a global property'],
   ] as const) {
     write(
       [call, summary],

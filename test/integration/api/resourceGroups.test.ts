@@ -37,7 +37,7 @@ test.skipIf(!hasPostgresql())('with the database away every call is 503, and non
     ['GET', '/engine/selector/read?useSchema=other', undefined],
     ['POST', '/engine/resourcegroup/create', group],
     ['POST', '/engine/selector/create', {}],
-    ['POST', '/engine/globalproperty/update', { name: 'cpu_quota_period', value: '1h' }],
+    ['POST', '/engine/globalproperty/create', { name: 'cpu_quota_period', value: '1h' }],
     ['POST', '/webapp/findQueryHistory', {}],
     ['POST', '/webapp/getDistribution', {}],
     ['POST', '/webapp/findExactMatchSourceSelector', {}],
@@ -177,7 +177,7 @@ for (const family of databases) {
       expect((await post('/globalproperty/delete/none')).status).toBe(200);
       expect((await post('/globalproperty/delete/cpu_quota_period')).status).toBe(200);
       expect((await get('/globalproperty/read')).json()).toEqual([]);
-      expect((await post('/globalproperty/update', property)).status).toBe(200);
+      expect((await post('/globalproperty/update', property)).status).toBe(404);
     });
 
     const table: [

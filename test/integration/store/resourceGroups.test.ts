@@ -309,7 +309,10 @@ for (const family of databases) {
 
       it('keeps the one global property', async () => {
         expect(await store.properties.all()).toEqual([]);
-        await store.properties.update({ name: 'cpu_quota_period', value: '1h' });
+        expect(await failure(store.properties.update({ name: 'cpu_quota_period', value: '1h' }))).toContain(
+          'EG_NOT_FOUND name',
+        );
+        await store.properties.create({ name: 'cpu_quota_period', value: '1h' });
         expect(await failure(store.properties.create({ name: 'cpu_quota_period', value: '2h' }))).toContain(
           'EG_CONFLICT name',
         );

@@ -231,7 +231,7 @@ export function resourceGroupRows(known: Known): Record<string, OperationRows> {
     },
     'POST /engine/globalproperty/update': {
       success: [{ why: 'overwrites', body: { ...property, value: '2h' }, status: 200, shows: { value: '2h' } }],
-      unknown: null,
+      unknown: [{ why: 'a property that is not there', first: noProperty, body: property, status: 404, field: 'name' }],
       conflict: null,
       malformed: badProperties(plain, ''),
     },
@@ -335,7 +335,9 @@ export function resourceGroupRows(known: Known): Record<string, OperationRows> {
     },
     'POST /webapp/updateGlobalProperty': {
       success: [{ why: 'overwrites', body: data(property), status: 200, shows: enveloped(property) }],
-      unknown: null,
+      unknown: [
+        { why: 'a property that is not there', first: noProperty, body: data(property), status: 404, field: 'name' },
+      ],
       conflict: null,
       malformed: badProperties(data, 'data.'),
     },
