@@ -1,6 +1,6 @@
 /**
  * `npm run screenshots`: pictures of the pages for docs/images, wide and narrow, of a gateway with simulated engines
- * and queries. `-- --png FOLDER` writes them there as PNG instead, to look at.
+ * and queries. `-- --png FOLDER` writes them there as PNG instead, to look at: whole pages, in both themes.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -34,22 +34,25 @@ actions:
 await using rig = await startRig({ requestAnalyzerConfig: { analyzeRequest: true } }, rules);
 await queries(rig);
 await resourceGroups(rig);
-for (const width of [1280, 420]) {
-  await using window = await openWindow(rig.pages, { width, height: width === 1280 ? 860 : 900 });
-  const { page } = window;
-  for (const [name, path, prepare] of shots()) {
-    await page.goto(`${rig.pages}/${path}`);
-    await page.getByRole('heading', { level: 1 }).waitFor();
-    await prepare(page);
-    await page.waitForTimeout(400);
-    await save(page, `${name}-${width}`);
-  }
-}
 await using closed = await startRig(formAccess());
-for (const width of [1280, 420]) {
-  await using window = await openWindow(closed.pages, { width, height: 700, colorScheme: 'dark' });
-  await window.page.getByRole('button', { name: 'Log in' }).waitFor();
-  await save(window.page, `login-${width}`);
+const toLookAt = values.png !== undefined;
+for (const colorScheme of toLookAt ? (['light', 'dark'] as const) : (['light'] as const)) {
+  const theme = toLookAt ? `-${colorScheme}` : '';
+  for (const width of [1280, 420]) {
+    await using window = await openWindow(rig.pages, { width, height: width === 1280 ? 860 : 900, colorScheme });
+    const { page } = window;
+    for (const [name, path, prepare] of shots()) {
+      await page.goto(`${rig.pages}/${path}`);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await prepare(page);
+      await page.waitForTimeout(400);
+      await save(page, `${name}-${width}${theme}`);
+    }
+    const loginScheme = toLookAt ? colorScheme : 'dark';
+    await using login = await openWindow(closed.pages, { width, height: 700, colorScheme: loginScheme });
+    await login.page.getByRole('button', { name: 'Log in' }).waitFor();
+    await save(login.page, `login-${width}${theme}`);
+  }
 }
 
 /** Name of the picture, address below the pages', and what is done before it is taken. */
@@ -155,8 +158,10 @@ async function spread(database: string, minutes: number): Promise<void> {
 }
 
 async function save(page: Page, name: string): Promise<void> {
-  const png = await page.screenshot({ animations: 'disabled' });
-  if (values.png !== undefined) await writeFile(join(folder, `${name}.png`), png);
+  // What lies over the page is as large as the window.
+  const fullPage = toLookAt && (await page.getByRole('dialog').count()) === 0;
+  const png = await page.screenshot({ animations: 'disabled', fullPage });
+  if (toLookAt) await writeFile(join(folder, `${name}.png`), png);
   else await writeFile(join(folder, `${name}.webp`), await webp(page, png));
   console.log(join(folder, name));
 }

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { cancel, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
@@ -27,7 +28,7 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     const cells = row(page, 'adhoc-1').getByRole('cell');
     await expect
       .poll(() => cells.allTextContents())
-      .toEqual(['adhoc-1', 'adhoc', adhoc?.url, '', 'HEALTHY', '–', '–', '']);
+      .toEqual(['adhoc-1file', 'adhoc', adhoc?.url, '', 'HEALTHY', '–', '–', '']);
     expect(await page.getByRole('link', { name: 'adhoc-1' }).getAttribute('href')).toBe(adhoc?.url);
     await page.getByRole('button', { name: 'Name' }).click();
     const names = () => page.getByRole('table').getByRole('link').allTextContents();
@@ -73,6 +74,27 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     expect(window.defects).toEqual([]);
   });
 
+  test('what a backend that takes no new queries still runs is told until nothing is left', async () => {
+    const headers = { 'X-Engine-Routing-Group': 'etl' };
+    const { nextUri = '' } = await submit(rig.gateway.url, 'SELECT 1', { headers });
+    await using window = await openWindow(`${rig.pages}/clusters`);
+    const { page } = window;
+    await page.getByRole('button', { name: 'Delete etl-1' }).click();
+    const question = page.getByRole('dialog', { name: 'Delete etl-1?' });
+    await question.getByText('1 query runs on it and can still be followed.').waitFor();
+    await question.getByRole('button', { name: 'Cancel' }).click();
+    await switchOf(page, 'etl-1').press('Space');
+    await expect.poll(() => row(page, 'etl-1').textContent()).toMatch(/Draining, 1 left.*the oldest since \d+ s ago/);
+    await page.getByRole('button', { name: 'Close' }).first().click();
+    await expectSound(window);
+    expect(await cancel(nextUri)).toBe(204);
+    await expect.poll(() => row(page, 'etl-1').textContent()).toMatch(/No query left/);
+    await expectSound(window);
+    await switchOf(page, 'etl-1').press('Space');
+    await expect.poll(() => row(page, 'etl-1').textContent()).not.toMatch(/left/);
+    expect(window.defects).toEqual([]);
+  });
+
   test('why a backend is unhealthy is told', async () => {
     await using window = await openWindow(`${rig.pages}/clusters`);
     const { page } = window;
@@ -112,7 +134,7 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     await page.keyboard.press('Escape');
     await field('URL').fill('not a url');
     await page.keyboard.press('Enter');
-    await dialog.getByText(/^proxyTo /).waitFor();
+    await dialog.getByText(/^holds white space/).waitFor();
     expect(await field('URL').getAttribute('aria-invalid')).toBe('true');
     await field('URL').fill(`${rig.engines[0]?.url}/`);
     await page.keyboard.press('Enter');

@@ -67,7 +67,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
       await declare(name);
       await using window = await open('/clusters', { colorScheme, width });
       const { page } = window;
-      await expect.poll(() => row(page, name).textContent()).toMatch(/HEALTHY/);
+      await expect.poll(() => row(page, name).textContent()).toMatch(new RegExp(`^${name}${GITOPS}adhoc.*HEALTHY`));
       await page.getByRole('button', { name: `Details of ${name}` }).click();
       const details = page.getByRole('dialog', { name });
       await expect
@@ -91,7 +91,9 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
       await dialog.waitFor({ state: 'detached' });
       expect((await stored('engineclusters', name)).spec.routingGroup).toBe('etl');
       expect(await ownersOf('engineclusters', name, 'routingGroup')).toEqual(['engine-gateway-api']);
-      await expect.poll(() => row(page, name).textContent()).toMatch(/etl/);
+      await expect
+        .poll(() => row(page, name).textContent())
+        .toMatch(new RegExp(`^${name}(${GITOPS}, REST|REST, ${GITOPS})etl`));
       await page.getByRole('button', { name: `Details of ${name}` }).click();
       await details.getByText('engine-gateway-api: routingGroup').waitFor();
       expect(window.defects).toEqual([]);

@@ -1,7 +1,7 @@
-import { useQuery } from '@tanstack/react-query';
+import { queryOptions, useQuery } from '@tanstack/react-query';
 import { call } from './call.ts';
-import { LIVE_MS } from './queryClient.ts';
-import type { ClusterState } from './types.ts';
+import { DRAIN_MS, LIVE_MS } from './queryClient.ts';
+import type { ClusterState, Drain } from './types.ts';
 
 /** Key of the clusters among the queries. */
 export const CLUSTERS = ['clusters'];
@@ -12,5 +12,14 @@ export function useClusters() {
     queryKey: CLUSTERS,
     queryFn: ({ signal }) => call<readonly ClusterState[]>('/api/clusters', { method: 'GET', signal }),
     refetchInterval: LIVE_MS,
+  });
+}
+
+/** What a cluster still runs; the roles API and ADMIN may ask. */
+export function drainQuery(name: string) {
+  return queryOptions({
+    queryKey: [...CLUSTERS, name, 'drain'],
+    queryFn: ({ signal }) => call<Drain>(`/api/clusters/${encodeURIComponent(name)}/drain`, { method: 'GET', signal }),
+    refetchInterval: DRAIN_MS,
   });
 }

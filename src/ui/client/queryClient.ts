@@ -4,6 +4,9 @@ import { ApiError } from './apiError.ts';
 /** Between two looks at what others may change: a change elsewhere shows within two seconds. */
 export const LIVE_MS = 1_000;
 
+/** Between two looks at what a cluster that is switched off still runs. */
+export const DRAIN_MS = 2_000;
+
 /** Between two looks at figures that cost the database something. */
 export const SLOW_MS = 10_000;
 

@@ -10,6 +10,7 @@ import type * as resourceGroup from '../../model/resourceGroup.ts';
 import type * as selector from '../../model/selector.ts';
 
 export type { ClusterState } from '../../api/answers/clusters.ts';
+export type { Drain } from '../../api/answers/drain.ts';
 export type { HistoryRow } from '../../api/answers/history.ts';
 export type { Overview, QuerySeries } from '../../api/answers/overview.ts';
 export type { Explanation, RoutedQuery, RuleOutcome } from '../../api/answers/routing.ts';

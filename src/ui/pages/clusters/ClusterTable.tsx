@@ -8,6 +8,8 @@ import { EmptyState } from '../../components/states.tsx';
 import { ActiveSwitch } from './ActiveSwitch.tsx';
 import { useDelete } from './changes.ts';
 import classes from './clusters.module.css';
+import { DrainProgress } from './DrainProgress.tsx';
+import { sourceOf } from './source.ts';
 
 interface ClusterTableProps {
   readonly clusters: readonly ClusterState[];
@@ -104,13 +106,22 @@ function count(header: string, of: (cluster: ClusterState) => number | null): Co
   };
 }
 
-function Name({ cluster: { name, externalUrl, proxyTo } }: { readonly cluster: ClusterState }) {
+function Name({ cluster }: { readonly cluster: ClusterState }) {
+  const { name, externalUrl, proxyTo } = cluster;
   const link = externalUrl ?? proxyTo;
-  if (link === null) return <Text size="sm">{name}</Text>;
   return (
-    <Anchor href={link} target="_blank" rel="noreferrer" size="sm" fw={500}>
-      {name}
-    </Anchor>
+    <>
+      {link === null ? (
+        <Text size="sm">{name}</Text>
+      ) : (
+        <Anchor href={link} target="_blank" rel="noreferrer" size="sm" fw={500}>
+          {name}
+        </Anchor>
+      )}
+      <Text size="xs" c="dimmed" className={classes.source}>
+        {sourceOf(cluster)}
+      </Text>
+    </>
   );
 }
 
@@ -121,8 +132,7 @@ function Status({
   readonly cluster: ClusterState;
   readonly onDetails: (name: string) => void;
 }) {
-  const { name, status, reason, active, running, resource, routed } = cluster;
-  const draining = routed && !active && (running ?? 0) > 0;
+  const { name, status, reason, active, resource, routed } = cluster;
   const troubled =
     resource?.conditions.some(({ type, status: holds }) => type === 'Ready' && holds === 'False') ?? false;
   return (
@@ -135,17 +145,13 @@ function Status({
             Not routed
           </Badge>
         )}
-        {draining && (
-          <Badge variant="light" color="blue">
-            Draining, {running} left
-          </Badge>
-        )}
         {troubled && routed && (
           <Badge variant="light" color="orange">
             Not ready
           </Badge>
         )}
       </Group>
+      {routed && !active && <DrainProgress cluster={cluster} />}
       {status !== 'HEALTHY' && (
         <UnstyledButton className={classes.reason} onClick={() => onDetails(name)}>
           {reason}

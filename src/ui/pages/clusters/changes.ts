@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { callWhole } from '../../client/call.ts';
-import { CLUSTERS } from '../../client/clusters.ts';
+import { CLUSTERS, drainQuery } from '../../client/clusters.ts';
 import type { ClusterState, RegistryClusterInput } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
@@ -49,6 +49,7 @@ export function useSave() {
 
 /** Asks, then deletes a cluster. */
 export function useDelete(): (cluster: ClusterState) => Promise<void> {
+  const client = useQueryClient();
   const refresh = useRefresh();
   const { mutate } = useMutation({
     mutationFn: (name: string) => callWhole('/webapp/deleteBackend', { body: { name } }),
@@ -59,7 +60,11 @@ export function useDelete(): (cluster: ClusterState) => Promise<void> {
     onError: (error, name) => notifyFailed(`${name} could not be deleted`, error),
   });
   return async ({ name, running, origin, resource }) => {
-    const queries = (running ?? 0) > 0 ? ` ${running} queries run on it; they can still be followed.` : '';
+    // Who cannot be asked now is no reason not to delete.
+    const drain = await client.fetchQuery(drainQuery(name)).catch(() => null);
+    const left = Math.max(running ?? 0, drain?.runningQueries ?? 0);
+    const queries =
+      left === 0 ? '' : ` ${left === 1 ? '1 query runs' : `${left} queries run`} on it and can still be followed.`;
     const returns =
       resource !== null && origin === 'kubernetes'
         ? ' Where a GitOps controller declares it, that controller will create it again.'

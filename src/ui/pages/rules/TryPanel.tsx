@@ -1,7 +1,7 @@
 import { Alert, Button, Group, Paper, Stack, Text, Textarea, TextInput, Title } from '@mantine/core';
 import { IconAlertTriangle, IconPlayerPlay } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useId, useState } from 'react';
+import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
 import { messageOf } from '../../client/apiError.ts';
 import { call } from '../../client/call.ts';
 import type { RuleText } from '../../client/rules.ts';
@@ -23,6 +23,7 @@ export function TryPanel({ draft }: TryPanelProps) {
   const [headers, setHeaders] = useState('');
   const [sql, setSql] = useState('SELECT 1');
   const heading = useId();
+  const answer = useRef<HTMLDivElement>(null);
   const asked = useMutation({
     mutationFn: () => {
       const rule = draft === undefined ? {} : { rule: draft() };
@@ -31,6 +32,10 @@ export function TryPanel({ draft }: TryPanelProps) {
       });
     },
   });
+  // In a dialog it is below what is seen.
+  useEffect(() => {
+    if (asked.isSuccess || asked.isError) answer.current?.scrollIntoView({ block: 'nearest' });
+  }, [asked.isSuccess, asked.isError]);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     asked.mutate();
@@ -83,7 +88,7 @@ export function TryPanel({ draft }: TryPanelProps) {
               Where would it go?
             </Button>
           </Group>
-          <div aria-live="polite">
+          <div aria-live="polite" ref={answer}>
             {asked.error !== null && (
               <Alert role="alert" color="red" title="Not tried" icon={<IconAlertTriangle aria-hidden />}>
                 {messageOf(asked.error)}
