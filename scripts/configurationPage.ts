@@ -28,6 +28,9 @@ routing:
   parsed and stays within its place, whatever quotes, \`#\` or line ends are in it; unquoted and alone, it may hold a list
   or a group of keys in YAML of its own (\`[a, b]\`). A variable that is not set is a mistake; one set to nothing, unquoted
   and alone, leaves the key unset.
+- **\`\${FILE:PATH}\`** stands for the text of a file, such as a mounted Secret's, without the line end at its end:
+  \`password: \${FILE:/run/secrets/database/password}\`. It stays within its place likewise and is always one text. A file that
+  cannot be read is a mistake. Files are read together with the configuration; a change of theirs alone is not seen.
 - **Durations** are a number and \`ns\`, \`us\`, \`ms\`, \`s\`, \`m\`, \`h\` or \`d\` (\`30s\`, \`1.5h\`); **sizes** a number and \`B\`, \`kB\`, \`MB\`
   or \`GB\`, in steps of 1024. Numbers and truth values may be quoted or not.
 - **Regular expressions** are matched in linear time (RE2): no look-around, no back references.

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { type CrossProblem, crossChecks } from './consistency.ts';
 import { derive } from './derived.ts';
-import type { Environment } from './environment.ts';
+import { type Environment, whyUnreadable } from './environment.ts';
 import { configFields, type GatewayConfig } from './gatewayConfig.ts';
 import type { ConfigNote, ConfigProblem } from './problem.ts';
 import { readBySchema } from './reader.ts';
@@ -66,16 +66,8 @@ export async function readText(path: string): Promise<{ readonly text: string } 
   try {
     return { text: await readFile(path, 'utf8') };
   } catch (error) {
-    return { problem: { field: '', line: null, message: `cannot be read: ${reason(error)}` } };
+    return { problem: { field: '', line: null, message: whyUnreadable(error) } };
   }
-}
-
-function reason(error: unknown): string {
-  const code = (error as NodeJS.ErrnoException).code;
-  if (code === 'ENOENT') return 'there is no such file';
-  if (code === 'EACCES') return 'permission denied';
-  if (code === 'EISDIR') return 'it is a directory';
-  return error instanceof Error ? error.message : String(error);
 }
 
 function inOrder<T extends ConfigProblem | ConfigNote>(items: readonly T[]): readonly T[] {

@@ -9,7 +9,7 @@ import {
   parseDocument,
   type YAMLParseError,
 } from 'yaml';
-import { type Environment, expand, holdsMarks, markReferences } from './environment.ts';
+import { type Environment, expand, holdsMarks, markReferences, oddReference, unmarkReferences } from './environment.ts';
 import type { ConfigProblem } from './problem.ts';
 
 /** How a message about text that is no YAML begins. */
@@ -21,7 +21,7 @@ export interface SourceScalar {
   readonly line: number;
   /** What was written, without quotes; numbers and booleans as written. */
   readonly text: string;
-  /** As it stands in the file where the environment gave (part of) the text, so that messages show no secret. */
+  /** As it stands in the file where a reference gave (part of) the text, so that messages show no secret. */
   readonly reference: string | null;
   /** True when the text is one unquoted reference: it may hold a list or map in YAML of its own. */
   readonly wholly: boolean;
@@ -50,7 +50,7 @@ export interface Source {
 }
 
 /**
- * Reads YAML text with `${ENV:NAME}` references (contract.md §6).
+ * Reads YAML text with `${ENV:NAME}` and `${FILE:PATH}` references (contract.md §6).
  * @param firstLine line of the text's first line, for a text that stands inside another
  */
 export function readSource(text: string, environment: Environment, firstLine = 1): Source {
@@ -121,17 +121,18 @@ class Converter {
     const written = plain ? (node.source ?? '') : String(node.value);
     if (plain && node.value === null) return { kind: 'null', line };
     if (this.#inside) return { kind: 'scalar', line, text: written, reference: null, wholly: false };
-    const { text, wholly, unset } = expand(written, this.#environment);
-    for (const name of unset) {
-      this.#problem(line, `Configuration references unset environment variable '${name}'`);
+    const { text, wholly, problems } = expand(written, this.#environment);
+    for (const problem of problems) this.#problem(line, problem);
+    const odd = oddReference(written);
+    if (odd !== null) {
+      const form = odd.startsWith('${ENV')
+        ? 'names are letters, digits, "_" and "-", a letter first'
+        : 'paths are letters, digits, "_", "-", "." and "/"';
+      this.#problem(line, `${odd} is no reference: ${form}`);
     }
-    const odd = /\$\{ENV:[^}]*\}?/.exec(written)?.[0];
-    if (odd !== undefined) {
-      this.#problem(line, `${odd} is no reference: names are letters, digits, "_" and "-", a letter first`);
-    }
-    if (unset.length > 0 || odd !== undefined) return { kind: 'unreadable', line };
+    if (problems.length > 0 || odd !== null) return { kind: 'unreadable', line };
     if (plain && wholly && text === '') return { kind: 'null', line };
-    const reference = text === written ? null : unmark(written);
+    const reference = text === written ? null : unmarkReferences(written);
     return { kind: 'scalar', line, text, reference, wholly: wholly && plain };
   }
 
@@ -174,10 +175,5 @@ class Converter {
 
 function sentence(error: YAMLParseError): string {
   if (error.code === 'MULTIPLE_DOCS') return 'there is more than one document';
-  return unmark(error.message.split('\n', 1)[0] ?? error.message);
-}
-
-/** References in the form people write them. */
-function unmark(text: string): string {
-  return text.replace(/\uE000([^\uE001]*)\uE001/g, (_, name: string) => `\${ENV:${name}}`);
+  return unmarkReferences(error.message.split('\n', 1)[0] ?? error.message);
 }

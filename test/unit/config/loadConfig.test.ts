@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import type { GatewayConfig } from '../../../src/config/gatewayConfig.ts';
 import { httpClientSettings } from '../../../src/config/httpClient.ts';
@@ -186,6 +188,36 @@ describe('references to the environment', () => {
         expect(read('dataStore:\n  password: "${ENV:P}"', { P: password }).dataStore.password).toBe(password);
       }),
     ));
+});
+
+describe('references to files', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'eg-config-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test.each([
+    ['as mounted', 'secret', 'secret'],
+    ['with the line end of an editor', 'secret\n', 'secret'],
+    ['of Windows', 'secret\r\n', 'secret'],
+    ['with blanks and further line ends', ' a\nb \n\n', ' a\nb \n'],
+    ['that would be a map', 'a: b', 'a: b'],
+    ['that would be a list', '[a, b]', '[a, b]'],
+    ['that looks like a reference', '${ENV:P}', '${ENV:P}'],
+  ])('a text %s stays one text', (_, text, value) => {
+    const path = join(folder, 'password');
+    writeFileSync(path, text);
+    expect(read(`dataStore: {user: "u-\${FILE:${path}}", password: \${FILE:${path}}}`).dataStore).toMatchObject({
+      user: `u-${value}`,
+      password: value,
+    });
+  });
+
+  test('their texts are in no message', () => {
+    const path = join(folder, 'level');
+    writeFileSync(path, 'top-secret');
+    const result = parseConfig(`logging: {level: \${FILE:${path}}}`, {});
+    expect(JSON.stringify(result)).toContain(`\${FILE:${path}}`);
+    expect(JSON.stringify(result)).not.toContain('top-secret');
+  });
 });
 
 test('YAML anchors stand for their value', () => {
