@@ -1,4 +1,4 @@
-import { MantineProvider } from '@mantine/core';
+import { Anchor, MantineProvider } from '@mantine/core';
 import { ModalsProvider } from '@mantine/modals';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';
@@ -95,7 +95,9 @@ function NoPage() {
   return (
     <PageFrame title="No such page">
       <EmptyState title="There is no such page, or it is not shown to you.">
-        <Link to="/">To the first page</Link>
+        <Anchor component={Link} to="/">
+          To the first page
+        </Anchor>
       </EmptyState>
     </PageFrame>
   );

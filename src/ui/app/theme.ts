@@ -36,7 +36,7 @@ export const theme = createTheme({
         transitionProps: { duration: 0 },
       },
     }),
-    Popover: Popover.extend({ defaultProps: { transitionProps: { duration: 0 } } }),
+    Popover: Popover.extend({ defaultProps: { shadow: 'md', transitionProps: { duration: 0 } } }),
     Tooltip: Tooltip.extend({ defaultProps: { events: { hover: true, focus: true, touch: true }, multiline: true } }),
     Select: Select.extend({ defaultProps: { comboboxProps: { transitionProps: { duration: 0 } } } }),
     ActionIcon: ActionIcon.extend({ defaultProps: { variant: 'subtle', color: 'gray' } }),
@@ -66,6 +66,7 @@ export function applyTheme(): void {
   variables.light['--mantine-color-placeholder'] = 'var(--mantine-color-gray-7)';
   variables.dark['--mantine-color-placeholder'] = 'var(--mantine-color-dark-0)';
   variables.light['--mantine-color-error'] = 'var(--mantine-color-red-9)';
+  variables.dark['--mantine-color-error'] = 'var(--mantine-color-red-4)';
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(convertCssVariables(variables, ':root'));
   document.adoptedStyleSheets.push(sheet);

@@ -110,7 +110,7 @@ function Name({ cluster }: { readonly cluster: ClusterState }) {
   const { name, externalUrl, proxyTo } = cluster;
   const link = externalUrl ?? proxyTo;
   return (
-    <>
+    <div>
       {link === null ? (
         <Text size="sm">{name}</Text>
       ) : (
@@ -121,7 +121,7 @@ function Name({ cluster }: { readonly cluster: ClusterState }) {
       <Text size="xs" c="dimmed" className={classes.source}>
         {sourceOf(cluster)}
       </Text>
-    </>
+    </div>
   );
 }
 
