@@ -1,25 +1,14 @@
-import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { requireComponent } from '../support/components.ts';
+import { faketimeEnvironment, hasFaketime } from '../support/faketime.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import { type Load, reasonsOf, startLoad } from './load.ts';
 import { startWorld, type World } from './world.ts';
 
-/** The library of the package faketime that answers a process with another time of day. */
-function faketimeLibrary(): string | null {
-  const found = readdirSync('/usr/lib')
-    .map((folder) => `/usr/lib/${folder}/faketime/libfaketimeMT.so.1`)
-    .find((file) => existsSync(file));
-  return found ?? null;
-}
-
-const library = faketimeLibrary();
-const available =
-  hasPostgresql() && requireComponent('libfaketime', library !== null, 'install the package libfaketime');
+const available = hasPostgresql() && hasFaketime();
 
 describe.skipIf(!available)("the gateways' clock is set back by an hour in the middle of a load", () => {
   let folder: string;
@@ -35,13 +24,7 @@ describe.skipIf(!available)("the gateways' clock is set back by an hour in the m
     world = await startWorld({
       database: await server.createDatabase(),
       clusters: { a: 'adhoc', b: 'adhoc' },
-      environment: {
-        LD_PRELOAD: library ?? '',
-        FAKETIME_TIMESTAMP_FILE: offset,
-        FAKETIME_CACHE_DURATION: '1',
-        // As in reality: setting the time of day leaves the monotonic clock alone.
-        FAKETIME_DONT_FAKE_MONOTONIC: '1',
-      },
+      environment: faketimeEnvironment(offset),
     });
   });
   afterAll(async () => {

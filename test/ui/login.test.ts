@@ -1,4 +1,8 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { faketimeEnvironment, hasFaketime } from '../support/faketime.ts';
 import { startOidcProvider } from '../support/oidcProvider.ts';
 import { freePort } from '../support/serverProcess.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
@@ -26,6 +30,7 @@ describe.skipIf(!canBrowse)('logging in by name and password', () => {
       await expectSound(window);
       await page.keyboard.press('Enter');
       await page.getByText('Enter your password.').waitFor();
+      await expectSound(window);
       await logIn(window, 'ada', 'wrong');
       await expect.poll(() => page.getByRole('alert').textContent()).toMatch('Authentication failed.');
       await expectSound(window);
@@ -110,6 +115,30 @@ describe.skipIf(!canBrowse)('logging in by name and password', () => {
     await logIn(window, 'nobody');
     await expect.poll(() => window.page.getByRole('alert').first().textContent()).toMatch(/lacks the role/);
     await expectSound(window);
+  });
+});
+
+describe.skipIf(!canBrowse || !hasFaketime())('the time of a session', () => {
+  test('runs out: the login page says so, and leads back', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'session-'));
+    const offset = join(folder, 'offset');
+    try {
+      await writeFile(offset, '+0');
+      await using rig = await startRig(formAccess(), null, faketimeEnvironment(offset));
+      await using window = await openWindow(`${rig.pages}/clusters`);
+      const { page } = window;
+      await logIn(window, 'ada');
+      await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+      // A minute after twelve hours, which sessions last unless configured otherwise.
+      await writeFile(offset, `+${12 * 3600 + 60}`);
+      await page.getByText('Your session has ended.').waitFor();
+      await expectSound(window);
+      await logIn(window, 'ada');
+      await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
+      expect(await page.getByText('Your session has ended.').count()).toBe(0);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 });
 

@@ -1,4 +1,6 @@
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openStore } from '../../src/store/openStore.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
@@ -35,22 +37,25 @@ describe.skipIf(!canBrowse)('while the gateway is away', () => {
   });
 });
 
-describe.skipIf(!canBrowse || !hasPostgresql())('while the database is away', () => {
+describe.skipIf(!canBrowse || !hasPostgresql())('a database server', () => {
   let server: TestServer;
   let rig: Rig;
-  let other: Awaited<ReturnType<TestServer['createDatabase']>>;
   beforeAll(async () => {
     server = await startPostgresql();
-    const own = await server.createDatabase();
-    other = await server.createDatabase();
-    rig = await startRig({ dataStore: own });
+    rig = await startRig({ dataStore: await server.createDatabase() });
   });
   afterAll(async () => {
     await rig?.[Symbol.asyncDispose]();
     await server?.dispose();
   });
 
-  test('what needs it says so and when to try again; what does not is changed, and follows by itself', async () => {
+  /** An empty database of the same server. */
+  const createDatabase = async () => {
+    const jdbc = await server.createDatabase();
+    return { jdbc, name: jdbc.jdbcUrl.slice(jdbc.jdbcUrl.lastIndexOf('/') + 1) };
+  };
+
+  test('while it is away, what needs it says so and when to try again; what does not is changed, and follows by itself', async () => {
     await using window = await openWindow(`${rig.pages}/resource-groups`);
     const { page } = window;
     await page.getByText('There are no resource groups in this database.').waitFor();
@@ -82,12 +87,29 @@ describe.skipIf(!canBrowse || !hasPostgresql())('while the database is away', ()
     expect(window.defects).toEqual([]);
   });
 
-  test('another database of the server is chosen; one without the tables is refused', async () => {
-    const [name = ''] = new URL(other.jdbcUrl.replace('jdbc:', '')).pathname.split('/').slice(1);
+  test('another database of the server is chosen and changed; one without the tables is refused', async () => {
+    const { name, jdbc } = await createDatabase();
+    await (await openStore({ ...jdbc, runMigrations: true, logger: pino({ level: 'silent' }) })).close();
     await using window = await openWindow(`${rig.pages}/resource-groups`);
     const { page } = window;
-    await page.getByLabel('Database').fill(name);
-    await page.getByRole('button', { name: 'Show' }).click();
+    const show = async (database: string) => {
+      await page.getByLabel('Database').fill(database);
+      await page.getByRole('button', { name: 'Show' }).click();
+      await page.waitForURL((url) => (url.searchParams.get('useSchema') ?? '') === database);
+    };
+    await show(name);
+    await page.getByText('There are no resource groups in this database.').waitFor();
+    await page.getByRole('button', { name: 'Add a resource group' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('elsewhere');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    const groups = page.getByRole('list', { name: 'Resource groups' });
+    await groups.getByText('elsewhere', { exact: true }).waitFor();
+    await expectSound(window);
+    await show('');
+    await page.getByText('There are no resource groups in this database.').waitFor();
+    await show((await createDatabase()).name);
     await expect.poll(() => page.getByRole('alert').textContent()).toMatch(/resource_groups/);
     await expectSound(window);
   });

@@ -31,6 +31,9 @@ describe.skipIf(!canBrowse)('the shell of the pages', () => {
         await expectSound(window);
         await page.keyboard.press('Escape');
       }
+      await page.goto(`${rig.pages}/nowhere`);
+      await page.getByRole('link', { name: 'To the first page' }).waitFor();
+      await expectSound(window);
     },
   );
 });

@@ -43,8 +43,13 @@ const rigClusters = [
  * Starts engines and a gateway.
  * @param config keys of its configuration, over the rig's own
  * @param rules text of a rules file
+ * @param environment variables of the gateway's process
  */
-export async function startRig(config: Configuration = {}, rules: string | null = null): Promise<Rig> {
+export async function startRig(
+  config: Configuration = {},
+  rules: string | null = null,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Rig> {
   const folder = await mkdtemp(join(tmpdir(), 'ui-'));
   const [manifests, configuration] = [join(folder, 'manifests'), join(folder, 'configuration')];
   const file = join(configuration, 'gateway.yaml');
@@ -73,7 +78,7 @@ export async function startRig(config: Configuration = {}, rules: string | null 
       await rename(`${file}.new`, file);
     };
     await configure(config);
-    let gateway = await startGatewayWithFile(file);
+    let gateway = await startGatewayWithFile(file, environment);
     parts.defer(async () => void (await gateway.stop()));
     await untilReady(gateway.url);
     const owned = parts.move();
@@ -89,7 +94,7 @@ export async function startRig(config: Configuration = {}, rules: string | null 
       configure,
       stopGateway: async () => void (await gateway.stop()),
       startGateway: async () => {
-        gateway = await startGatewayWithFile(file);
+        gateway = await startGatewayWithFile(file, environment);
         await untilReady(gateway.url);
       },
       [Symbol.asyncDispose]: () => owned.disposeAsync(),
