@@ -2,7 +2,7 @@
  * Pages and figures of a long query history, on a real MariaDB and PostgreSQL: what the API asks of the store, after a
  * migration of a history that another gateway wrote.
  *
- *   npm run bench -- history-pages [--rows 10000000] [--database mysql|postgresql]
+ *   npm run bench -- history-pages [--rows 10000000] [--database mariadb|postgresql]
  */
 import { parseArgs } from 'node:util';
 import knexFactory from 'knex';
@@ -42,9 +42,16 @@ export async function run(): Promise<void> {
     args: process.argv.slice(3),
     options: { rows: { type: 'string', default: '10000000' }, database: { type: 'string' } },
   });
-  for (const family of databases) {
-    if (family.name === 'sqlite' || (values.database ?? family.name) !== family.name || !family.available()) continue;
-    await measure(family, Number(values.rows));
+  const rows = Number(values.rows);
+  if (!Number.isSafeInteger(rows) || rows < 1) throw new Error('--rows must be a whole number from 1');
+  const servers = databases.filter(({ name }) => name !== 'sqlite');
+  // The suites name the dialect, people the server.
+  const wanted = values.database === 'mariadb' ? 'mysql' : values.database;
+  const chosen = servers.filter(({ name }) => name === (wanted ?? name));
+  if (chosen.length === 0) throw new Error('--database must be mariadb or postgresql');
+  for (const family of chosen) {
+    if (family.available()) await measure(family, rows);
+    else console.log(`${family.name}: not installed`);
   }
 }
 

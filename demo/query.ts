@@ -8,20 +8,30 @@ interface Page {
   readonly updateType?: string;
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    url: { type: 'string', default: 'http://localhost:8080' },
-    user: { type: 'string', default: 'me' },
-    group: { type: 'string' },
-    header: { type: 'string', multiple: true, default: [] },
-  },
-});
+const usage = `usage: npm run -s query -- [--url URL] [--user USER] [--group GROUP] [--header 'NAME: VALUE'] 'SELECT 1'`;
+
+function readArguments() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        url: { type: 'string', default: 'http://localhost:8080' },
+        user: { type: 'string', default: 'me' },
+        group: { type: 'string' },
+        header: { type: 'string', multiple: true, default: [] },
+      },
+    });
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    console.error(usage);
+    return process.exit(2);
+  }
+}
+
+const { values, positionals } = readArguments();
 const sql = positionals.join(' ');
 if (sql === '') {
-  console.error(
-    `usage: npm run -s query -- [--url URL] [--user USER] [--group GROUP] [--header 'NAME: VALUE'] 'SELECT 1'`,
-  );
+  console.error(usage);
   process.exit(2);
 }
 
