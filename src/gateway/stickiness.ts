@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
+import { growingTo } from '../model/growingCache.ts';
 import { coordinatorSuffix, isPlausible } from '../routing/queryId.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 
@@ -81,7 +82,7 @@ export class Stickiness {
   readonly #options: StickinessOptions;
   readonly #coordinators = new Map<string, Coordinator>();
   readonly #newestAt = new Map<string, Coordinator>();
-  readonly #fullIds = new LRUCache<string, QueryOwner>({ max: MAX_FULL_IDS });
+  readonly #fullIds = new LRUCache<string, QueryOwner>(growingTo(MAX_FULL_IDS));
   readonly #misses: LRUCache<string, true>;
   readonly #lookups = new Map<string, Promise<Lookup>>();
   /** Writes that the database could not take yet, by key. */

@@ -27,7 +27,8 @@ export interface StatusWriterOptions {
 }
 
 interface Entry {
-  draft: StatusDraft;
+  /** Null when there is nothing to do: thousands of statuses need not be held twice. */
+  draft: StatusDraft | null;
   uid: string;
   lastWrite: number;
   timer: NodeJS.Timeout | null;
@@ -85,7 +86,10 @@ export class StatusWriter {
   #schedule(key: string): void {
     const entry = this.#entries.get(key);
     if (entry === undefined || entry.writing || entry.timer !== null) return;
-    if (this.#wanted(key, entry) === null) return;
+    if (this.#wanted(key, entry) === null) {
+      entry.draft = null;
+      return;
+    }
     const waitMs = entry.lastWrite + this.#intervalMs - this.#options.clock.monotonic();
     if (waitMs <= 0) this.#begin(key, entry);
     else {
@@ -130,17 +134,18 @@ export class StatusWriter {
 
   /** The status to write; null when there is nothing to do. */
   #wanted(key: string, entry: Entry): { readonly resource: Resource; readonly status: ResourceStatus } | null {
-    if (!this.#options.leadership.isLeader) return null;
+    const { draft, uid } = entry;
+    if (draft === null || !this.#options.leadership.isLeader) return null;
     const [kind, namespace, name] = key.split('/') as ['EngineCluster' | 'RoutingRule', string, string];
     const resource = this.#options.source.get({ kind, namespace, name });
-    if (resource === null || resource.metadata.uid !== entry.uid) return null;
+    if (resource === null || resource.metadata.uid !== uid) return null;
     const existing = resource.status?.conditions ?? [];
-    const types = new Set(entry.draft.conditions.map((draft) => draft.type));
+    const types = new Set(draft.conditions.map(({ type }) => type));
     const kept = existing.filter((condition) => types.has(condition.type));
     const status: ResourceStatus = {
-      ...entry.draft.fields,
-      observedGeneration: entry.draft.observedGeneration,
-      conditions: mergeConditions(kept, entry.draft.conditions, isoSeconds(this.#options.clock.now())),
+      ...draft.fields,
+      observedGeneration: draft.observedGeneration,
+      conditions: mergeConditions(kept, draft.conditions, isoSeconds(this.#options.clock.now())),
     };
     return sameStatus(status, resource.status) ? null : { resource, status };
   }

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
+import { growingTo } from '../../model/growingCache.ts';
 
 /** How many failed logins are let through. */
 export interface AttemptLimits {
@@ -33,7 +34,7 @@ export class AttemptLimit {
   constructor(limits: AttemptLimits, clock: Clock) {
     this.#limits = limits;
     this.#clock = clock;
-    this.#counts = new LRUCache({ max: CAPACITY });
+    this.#counts = new LRUCache(growingTo(CAPACITY));
   }
 
   /**

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
+import { growingTo } from '../../model/growingCache.ts';
 import type { EndedSessionRepository } from '../../store/store.ts';
 
 /** Most ids remembered by a process. */
@@ -23,8 +24,8 @@ export class Revocations {
 
   constructor({ store, clock, logger }: { store: EndedSessionRepository | null; clock: Clock; logger: Logger }) {
     const perf = { now: () => clock.monotonic() };
-    this.#gone = new LRUCache({ max: CAPACITY, perf, ttl: 1, ttlResolution: 0 });
-    this.#good = new LRUCache({ max: CAPACITY, perf, ttl: BELIEVED_MS, ttlResolution: 0 });
+    this.#gone = new LRUCache({ ...growingTo(CAPACITY), perf, ttl: 1, ttlResolution: 0 });
+    this.#good = new LRUCache({ ...growingTo(CAPACITY), perf, ttl: BELIEVED_MS, ttlResolution: 0 });
     this.#store = store;
     this.#clock = clock;
     this.#logger = logger;

@@ -19,8 +19,6 @@ export interface Program {
   readonly readsQuery: boolean;
   /** Mistakes that only fail when they are reached, such as unknown variables. */
   readonly warnings: readonly { readonly message: string; readonly offset: number }[];
-  /** The parsed text, for the index over conditions. */
-  readonly block: Block;
   /** Runs it: the value of `return` or of the last statement. Throws EvaluationError. */
   run(e: Evaluation): Value;
 }
@@ -32,7 +30,14 @@ type Node<T extends Statement['type']> = Extract<Statement, { readonly type: T }
  * @throws CompileError with the place of the mistake
  */
 export function compileProgram(source: string, context: CompileContext): Program {
-  const block = parse(source);
+  return compileBlock(source, parse(source), context);
+}
+
+/**
+ * Compiles a text that is parsed already.
+ * @throws CompileError with the place of the mistake
+ */
+export function compileBlock(source: string, block: Block, context: CompileContext): Program {
   const scope = new Scope(context);
   const code = blockCode(block, scope);
   const { slots, readsUser, readsQuery, warnings } = scope;
@@ -46,7 +51,7 @@ export function compileProgram(source: string, context: CompileContext): Program
           e.hasReturned = false;
           return code(e);
         };
-  return { source, readsUser, readsQuery, warnings, block, run };
+  return { source, readsUser, readsQuery, warnings, run };
 }
 
 const NO_LOCALS: Value[] = [];

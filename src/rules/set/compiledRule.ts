@@ -1,10 +1,13 @@
 import type { RuleTrace } from '../decision.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
-import { compileProgram, type Program } from '../language/program.ts';
+import type { Block } from '../language/ast.ts';
+import { parse } from '../language/parser.ts';
+import { compileBlock, type Program } from '../language/program.ts';
 import type { CompileContext } from '../language/scope.ts';
 import { AnalysisDisabledError } from '../language/scope.ts';
 import { CompileError, placeText, positionOf } from '../language/source.ts';
 import { describe } from '../values/describe.ts';
+import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
 
 /** A rule ready to run. */
@@ -12,6 +15,8 @@ export interface CompiledRule {
   readonly definition: RuleDefinition;
   readonly condition: Program;
   readonly actions: readonly { readonly field: string; readonly program: Program }[];
+  /** What its condition needs to be true, for the index; null when that cannot be told. The parsed text is not kept. */
+  readonly neededKeys: readonly IndexKey[] | null;
   /** Whether it reads the user or the query. */
   readonly needsAnalysis: boolean;
   /** Trace entries that are the same for every request. */
@@ -35,26 +40,28 @@ export function compileRule(
   context: CompileContext,
 ): { readonly rule: CompiledRule } | { readonly problems: readonly RuleProblem[] } {
   const problems: RuleProblem[] = [];
-  const compile = (text: RuleText): Program | null => {
+  const parsed = (text: RuleText): { readonly block: Block; readonly program: Program } | null => {
     try {
-      return compileProgram(text.text, context);
+      const block = parse(text.text);
+      return { block, program: compileBlock(text.text, block, context) };
     } catch (error) {
       if (!(error instanceof CompileError)) throw error;
       problems.push(problemOf(text, error));
       return null;
     }
   };
-  const condition = compile(definition.condition);
-  const actions = definition.actions.map((text) => ({ field: text.field, program: compile(text) }));
+  const condition = parsed(definition.condition);
+  const actions = definition.actions.map((text) => ({ field: text.field, program: parsed(text)?.program ?? null }));
   if (condition === null || problems.length > 0) return { problems };
   const programs = actions.flatMap(({ field, program }) => (program === null ? [] : [{ field, program }]));
-  const all = [condition, ...programs.map(({ program }) => program)];
+  const all = [condition.program, ...programs.map(({ program }) => program)];
   const base = { rule: definition.name, origin: definition.origin, priority: definition.priority };
   return {
     rule: {
       definition,
-      condition,
+      condition: condition.program,
       actions: programs,
+      neededKeys: neededKeys(condition.block, definition.deny !== null, context.names),
       needsAnalysis: all.some((program) => program.readsUser || program.readsQuery),
       notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),
       skipped: Object.freeze({ ...base, outcome: 'skipped' }),

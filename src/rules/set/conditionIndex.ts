@@ -1,16 +1,5 @@
-import type { ProductNames } from '../../model/names.ts';
 import type { RuleObjects } from '../evaluation.ts';
-import type { Expression } from '../language/ast.ts';
-import { tableKey } from '../objects/query.ts';
 import type { CompiledRule } from './compiledRule.ts';
-
-/** What a rule's condition needs to be true: one of these values of a request. */
-export interface IndexKey {
-  /** Where the value comes from, e.g. `header:x-engine-source` or `table`. */
-  readonly source: string;
-  /** Null: that the value is there at all. */
-  readonly value: string | null;
-}
 
 type Reader = (objects: RuleObjects) => Iterable<string>;
 
@@ -52,11 +41,10 @@ export class ConditionIndex {
     readonly present: readonly number[];
   }[];
 
-  constructor(rules: readonly CompiledRule[], names: ProductNames) {
+  constructor(rules: readonly CompiledRule[]) {
     const always: number[] = [];
     const sources = new Map<string, { byValue: Map<string, number[]>; present: number[] }>();
-    rules.forEach((rule, number) => {
-      const keys = neededKeys(rule, names);
+    rules.forEach(({ neededKeys: keys }, number) => {
       if (keys === null) {
         always.push(number);
         return;
@@ -94,173 +82,4 @@ export class ConditionIndex {
     found.sort((a, b) => a - b);
     return found.filter((number, index) => number !== found[index - 1]);
   }
-}
-
-/** One of these is needed for the condition to be true; null when that cannot be told. */
-function neededKeys(rule: CompiledRule, names: ProductNames): readonly IndexKey[] | null {
-  const [only] = rule.condition.block.statements;
-  if (rule.condition.block.statements.length !== 1 || only?.type !== 'expression') return null;
-  // A deny that reads what was not analysed must fail, not be left out.
-  const mayReadQuery = rule.definition.deny === null;
-  const keys = new KeyFinder(names).of(only.expression);
-  if (keys === null) return null;
-  return mayReadQuery || keys.every(({ source }) => !isFromBody(source)) ? keys : null;
-}
-
-function isFromBody(source: string): boolean {
-  return !source.startsWith('header:') && source !== 'method' && source !== 'path' && source !== 'user';
-}
-
-class KeyFinder {
-  readonly #names: ProductNames;
-
-  constructor(names: ProductNames) {
-    this.#names = names;
-  }
-
-  of(expression: Expression): readonly IndexKey[] | null {
-    if (expression.type === 'logical') {
-      return expression.operator === '||' ? this.#any(expression.operands) : this.#all(expression.operands);
-    }
-    if (expression.type === 'binary' && expression.operator === '==') {
-      return this.#equal(expression.left, expression.right) ?? this.#equal(expression.right, expression.left);
-    }
-    if (expression.type === 'binary' && expression.operator === '!=')
-      return this.#notNull(expression.left, expression.right);
-    if (expression.type === 'binary' && expression.operator === 'contains') {
-      return this.#collection(expression.left, expression.right) ?? this.#listed(expression.left, expression.right);
-    }
-    return expression.type === 'call' ? this.#call(expression) : null;
-  }
-
-  /** Every alternative must be known, as any of them makes the condition true. */
-  #any(operands: readonly Expression[]): readonly IndexKey[] | null {
-    const keys: IndexKey[] = [];
-    for (const operand of operands) {
-      const found = this.of(operand);
-      if (found === null) return null;
-      keys.push(...found);
-    }
-    return keys;
-  }
-
-  /**
-   * The first operand decides; later ones may as long as everything before them is known as well, as only known
-   * operands neither fail nor change anything. Values are preferred to mere presence.
-   */
-  #all(operands: readonly Expression[]): readonly IndexKey[] | null {
-    let best: readonly IndexKey[] | null = null;
-    for (const operand of operands) {
-      const found = this.of(operand);
-      if (found === null) break;
-      if (best === null || best.some(({ value }) => value === null)) best = found;
-    }
-    return best;
-  }
-
-  #equal(value: Expression, literal: Expression): readonly IndexKey[] | null {
-    const text = literalText(literal);
-    const source = this.#single(value) ?? (text === '' ? null : this.#userOrBlank(value));
-    if (source === null || text === null) return null;
-    return [{ source, value: text }];
-  }
-
-  #notNull(value: Expression, literal: Expression): readonly IndexKey[] | null {
-    if (literal.type !== 'literal' || literal.value !== null) return null;
-    const source = this.#single(value);
-    return source === null ? null : [{ source, value: null }];
-  }
-
-  /** `["a", "b"] contains value`. */
-  #listed(list: Expression, value: Expression): readonly IndexKey[] | null {
-    if (list.type !== 'list') return null;
-    const texts = list.items.map(literalText);
-    const source = this.#single(value) ?? (texts.includes('') ? null : this.#userOrBlank(value));
-    if (source === null) return null;
-    return texts.every((text) => text !== null) ? texts.map((text) => ({ source, value: text })) : null;
-  }
-
-  /** `query.getCatalogs() contains "x"`. */
-  #collection(collection: Expression, value: Expression): readonly IndexKey[] | null {
-    const sources: Readonly<Record<string, string>> = {
-      getCatalogs: 'catalog',
-      getSchemas: 'schema',
-      getCatalogSchemas: 'catalogSchema',
-    };
-    const text = literalText(value);
-    const member = this.#memberOf(collection, this.#names.queryPropertiesObject);
-    if (text === null || member === null || !Object.hasOwn(sources, member)) return null;
-    return [{ source: sources[member] ?? '', value: text }];
-  }
-
-  #call(call: Extract<Expression, { type: 'call' }>): readonly IndexKey[] | null {
-    const [arg] = call.args;
-    if (call.args.length !== 1 || arg === undefined || call.safe) return null;
-    if (call.name === 'contains') return this.#collection(call.target, arg);
-    // "x".equals(value) never fails, value.equals("x") does where value is null.
-    if (call.name === 'equals') return call.target.type === 'literal' ? this.#equal(arg, call.target) : null;
-    const text = literalText(arg);
-    if (text === null || call.target.type !== 'name') return null;
-    if (call.name === 'userExistsAndEquals' && call.target.name === this.#names.requestUserObject) {
-      return [{ source: 'user', value: text }];
-    }
-    if (call.name === 'tablesContains' && call.target.name === this.#names.queryPropertiesObject) {
-      const key = tableKey(text);
-      return key === null ? [] : [{ source: 'table', value: key }];
-    }
-    return null;
-  }
-
-  /** The source of an expression that gives one text of the request or null. */
-  #single(expression: Expression): string | null {
-    if (expression.type === 'call' && expression.name === 'getHeader' && this.#isObject(expression.target, 'request')) {
-      const name =
-        expression.args.length === 1 && expression.args[0] !== undefined ? literalText(expression.args[0]) : null;
-      return name === null ? null : `header:${name.toLowerCase()}`;
-    }
-    const onRequest = this.#memberOf(expression, 'request');
-    if (onRequest === 'getMethod') return 'method';
-    if (onRequest === 'getRequestURI') return 'path';
-    const onQuery = this.#memberOf(expression, this.#names.queryPropertiesObject);
-    const sources: Readonly<Record<string, string>> = {
-      getQueryType: 'queryType',
-      getResourceGroupQueryType: 'resourceGroupQueryType',
-      getDefaultCatalog: 'defaultCatalog',
-      getDefaultSchema: 'defaultSchema',
-    };
-    if (onQuery !== null && Object.hasOwn(sources, onQuery)) return sources[onQuery] ?? null;
-    return this.#userOr(expression, null);
-  }
-
-  /** `user.getUser().orElse("")`: no user gives a text that only "" equals. */
-  #userOrBlank(expression: Expression): string | null {
-    return this.#userOr(expression, '');
-  }
-
-  #userOr(expression: Expression, nobody: null | ''): string | null {
-    if (expression.type !== 'call' || expression.name !== 'orElse' || expression.safe) return null;
-    const [otherwise] = expression.args;
-    if (otherwise?.type !== 'literal' || otherwise.value !== nobody || expression.args.length !== 1) return null;
-    return this.#memberOf(expression.target, this.#names.requestUserObject) === 'getUser' ? 'user' : null;
-  }
-
-  #isObject(expression: Expression, name: string): boolean {
-    return expression.type === 'name' && expression.name === name;
-  }
-
-  /** Getter called on a global object: `x.getY()`, `x.getY` or `x.y`. */
-  #memberOf(expression: Expression, object: string): string | null {
-    if (expression.type === 'call') {
-      return expression.args.length === 0 && !expression.safe && this.#isObject(expression.target, object)
-        ? expression.name
-        : null;
-    }
-    if (expression.type !== 'property' || expression.safe || !this.#isObject(expression.target, object)) return null;
-    const { name } = expression;
-    return name.startsWith('get') ? name : `get${name.charAt(0).toUpperCase()}${name.slice(1)}`;
-  }
-}
-
-function literalText(expression: Expression): string | null {
-  return expression.type === 'literal' && typeof expression.value === 'string' ? expression.value : null;
 }

@@ -102,7 +102,7 @@ export class CompiledRuleSet implements RuleSet {
     this.#rules = rules;
     this.#options = options;
     this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
-    this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules, options.names) : null;
+    this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : null;
     this.#notMatched = rules.map((rule) => rule.notMatched);
   }
 
