@@ -104,7 +104,8 @@ async function largeSet(rig: KubeRig, api: KubeApi): Promise<void> {
   const gateway = await ShippedGateway.start(rig);
   const resident = async (): Promise<string> => {
     const { now, most } = await gateway.memory();
-    return `resident ${now.toFixed(0)} MiB, at most ${most.toFixed(0)} MiB since its start`;
+    const cpu = `${gateway.cpuSeconds().toFixed(1)} s of CPU`;
+    return `${cpu}, resident ${now.toFixed(0)} MB, at most ${most.toFixed(0)} MB since its start`;
   };
   try {
     await until(async () => (await gateway.groups()).length === CLUSTERS && (await gateway.routes(`s${RULES - 1}`)));

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { type GatewayProcess, startGateway } from '../../test/support/gatewayProcess.ts';
 import type { KubeRig } from '../../test/support/kubeRig.ts';
 import { buildShippedProgram } from '../../test/support/shippedProgram.ts';
+import { cpuMicroseconds } from '../proxy/processTimes.ts';
 
 /** A gateway as its image runs it, on the resources of a namespace; watched from outside alone. */
 export class ShippedGateway {
@@ -39,11 +40,16 @@ export class ShippedGateway {
     return [...(await response.text()).matchAll(/routing_group="([^"]*)"/g)].map(([, group = '']) => group);
   }
 
-  /** Resident memory in MiB: now, and the largest there was since the process began, both as the kernel counts them. */
+  /** Resident memory in MB: now, and the largest there was since the process began, both as the kernel counts them. */
   async memory(): Promise<{ readonly now: number; readonly most: number }> {
     const status = await readFile(`/proc/${this.#process.pid}/status`, 'utf8');
-    const of = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1_024;
+    const of = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) * 0.001024;
     return { now: of('VmRSS'), most: of('VmHWM') };
+  }
+
+  /** CPU time since it began, in seconds: a machine that is busy otherwise changes it little. */
+  cpuSeconds(): number {
+    return cpuMicroseconds(this.#process.pid) / 1_000_000;
   }
 
   async stop(): Promise<void> {

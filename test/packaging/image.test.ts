@@ -103,6 +103,12 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
     expect(writable.stdout.trim().split('\n')).toEqual([join(image, 'data')]);
   });
 
+  test('the program leaves out what it never calls of its libraries, of which memory would be taken', async () => {
+    const folder = join(image, 'app/dist/server');
+    const sizes = await Promise.all((await readdir(folder)).map(async (file) => (await stat(join(folder, file))).size));
+    expect(sizes.reduce((sum, size) => sum + size) / 1_000_000).toBeLessThan(8);
+  });
+
   test('the health check fails while nothing runs', async () => {
     await expect(healthCheck()).rejects.toMatchObject({ code: 1 });
   });
