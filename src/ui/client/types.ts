@@ -2,7 +2,6 @@
 import type { Static } from 'typebox';
 import type { AnswerWithoutNulls } from '../../api/answers/answer.ts';
 import type { ClusterState } from '../../api/answers/clusters.ts';
-import type { Overview } from '../../api/answers/overview.ts';
 import type { UserInfo } from '../../api/answers/session.ts';
 import type * as globalProperty from '../../model/globalProperty.ts';
 import type * as registryCluster from '../../model/registryCluster.ts';
@@ -23,8 +22,6 @@ export type Role = UserInfo['roles'][number];
 export type HealthStatus = ClusterState['status'];
 /** A condition of a resource's status. */
 export type Condition = NonNullable<ClusterState['resource']>['conditions'][number];
-/** A component of the gateway, and whether it is well. */
-export type Component = Overview['components'][number];
 
 /** A cluster as the registry's calls take it. */
 export type RegistryClusterInput = Static<typeof registryCluster.RegistryClusterInput>;
