@@ -113,13 +113,18 @@ export class DatabaseLeadership implements Leadership {
 
   #set(fence: Fence | null, until: number): void {
     const before = this.#fence;
+    // Renewed too late, but nobody took it: what was to be written in between was left alone.
+    const lapsed = fence !== null && before !== null && this.fence === null;
     this.#fence = fence;
     this.#until = until;
-    if (before?.epoch === fence?.epoch && before?.holder === fence?.holder) return;
-    this.#options.logger.info(
-      fence === null ? {} : { epoch: fence.epoch },
-      fence === null ? 'no longer leader' : 'leader',
-    );
+    const same = before?.epoch === fence?.epoch && before?.holder === fence?.holder;
+    if (same && !lapsed) return;
+    if (!same) {
+      this.#options.logger.info(
+        fence === null ? {} : { epoch: fence.epoch },
+        fence === null ? 'no longer leader' : 'leader',
+      );
+    }
     for (const listener of this.#listeners) listener();
   }
 }

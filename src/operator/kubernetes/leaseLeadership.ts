@@ -102,7 +102,10 @@ export class LeaseLeadership implements Leadership {
     }
     if (!held) await this.#lose();
     else {
+      const lapsed = this.#leading && !this.isLeader;
       this.#until = asked + (this.#options.renewDeadlineMs ?? 10_000);
+      // Renewed too late, but nobody took it: what was to be written in between was left alone.
+      if (lapsed) this.#notify();
       if (!this.#leading) {
         this.#leading = true;
         logger.info({ lease: LEASE_NAME }, 'holds the Lease');
