@@ -38,6 +38,6 @@ EXPOSE 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["node", "/app/bin/healthcheck.js"]
 # Garbage is collected when the heap has grown by a quarter, not only when it has doubled or more, so that a first sync of
-# thousands of resources stays below 250 MB (docs/resources.md). A smaller young generation costs submissions CPU.
+# thousands of resources takes 250 MB, not 400 (docs/resources.md). A smaller young generation costs submissions CPU.
 ENTRYPOINT ["node", "--max-semi-space-size=16", "--heap-growing-percent=25", "/app/dist/server/main.js"]
 CMD ["serve"]
