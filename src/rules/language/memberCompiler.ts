@@ -2,6 +2,7 @@ import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { classNames, libraryClass, methodsOf, methodsOfKind, primitiveTypes } from '../library/library.ts';
 import { invoke, type MethodTable, noMember, nullReceiver, type Overloads } from '../library/methodTable.ts';
 import { tableKey } from '../objects/query.ts';
+import { keepLiteral } from '../regex/javaPattern.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
 import { JavaChar, JavaClass, JavaObject, type Kind, type Value } from '../values/value.ts';
@@ -216,7 +217,7 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
   const [arg] = args;
   if (arg?.type !== 'literal' || typeof arg.value !== 'string') return null;
   // A pattern that is wrong does not wait for the first request.
-  if (object === undefined && PATTERN_METHODS.has(name)) literalPattern(arg.value, arg.offset);
+  if (object === undefined && PATTERN_METHODS.has(name)) keepLiteral(arg.value, literalPattern(arg.value, arg.offset));
   if (args.length !== 1) return null;
   if (object === 'request' && name === 'getHeader') {
     const name = arg.value;

@@ -140,20 +140,30 @@ function compile(pattern: string): RE2JS {
   }
 }
 
-/** Patterns in use, by their text: rules repeat them with every request. */
+/** Patterns that rules have as literals, by their text: compiled with the rule. */
+const literals = new LRUCache<string, JavaPattern>({ max: 4000 });
+/** Patterns that rules put together, by their text: they repeat them with every request. */
 const patterns = new LRUCache<string, JavaPattern>({ max: 2000 });
 
-/** Steps that compiling a new pattern counts as, beside its length. */
+/** Steps that a pattern counts as that is no literal, beside its length. */
 const STEPS_A_PATTERN = 200;
 
+/** Keeps the pattern of a literal: using it costs a request no compilation. */
+export function keepLiteral(text: string, pattern: JavaPattern): void {
+  literals.set(text, pattern);
+}
+
 /**
- * The compiled pattern of a text.
+ * The compiled pattern of a text. One that is no literal always counts as a new one: a request's budget must not depend
+ * on what other requests asked before.
  * @throws EvaluationError for a pattern that is wrong or cannot be translated
  */
 export function javaPattern(text: string, e: Evaluation): JavaPattern {
+  const literal = literals.get(text);
+  if (literal !== undefined) return literal;
+  e.step(STEPS_A_PATTERN + text.length);
   const known = patterns.get(text);
   if (known !== undefined) return known;
-  e.step(STEPS_A_PATTERN + text.length);
   try {
     const made = new JavaPattern(text);
     patterns.set(text, made);

@@ -63,6 +63,18 @@ test('equal texts give equal results: evaluation depends on nothing but the requ
   );
 }, 60_000);
 
+test.each([
+  'null ~= request',
+  '"a" ~= "b" + state.size()',
+  '"a".matches("b" + state.size())',
+  '"a".matches("(a|b)*c")',
+  'String p = "x"; p.replaceAll("x" + p, "y")',
+])('a pattern counts the same steps whoever used it before: %s', (source) => {
+  const first = attempt(source);
+  expect(first.outcome).not.toBe('compile error');
+  expect(attempt(source)).toEqual(first);
+});
+
 test('any regular expression compiles or is refused, and never stalls', () => {
   const pattern = fc
     .array(
