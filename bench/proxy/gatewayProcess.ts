@@ -18,6 +18,7 @@ import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { createHistoryWriter, defaultHistorySettings } from '../../src/store/historyWriter.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import { defaultMonitorSettings, openChecks } from '../../test/support/healthChecks.ts';
+import { clusterAt } from '../../test/support/routableCluster.ts';
 
 const [cluster = '', database = '{}', spillDirectory = ''] = process.argv.slice(2);
 const names = productNames('Engine');
@@ -79,21 +80,7 @@ const dataPlane = createDataPlane(
     settings: defaultDataPlaneSettings,
   },
 );
-table.setInputs({
-  clusters: [
-    {
-      name: 'stub',
-      proxyTo: cluster,
-      externalUrl: cluster,
-      routingGroup: 'adhoc',
-      active: true,
-      weight: 100,
-      healthCheck: null,
-      tls: null,
-      origin: 'resource',
-    },
-  ],
-});
+table.setInputs({ clusters: [clusterAt('stub', cluster)] });
 monitors.start();
 await monitors.checkNow('stub');
 await dataPlane.start();
