@@ -9,6 +9,7 @@ import {
   type IncomingForwarded,
 } from './forwardedHeaders.ts';
 import { withoutCookies } from './ownCookies.ts';
+import { headerOf } from './requestAnalyzer.ts';
 import { traceHeaders } from './tracing/requestTrace.ts';
 import { plainAddress, type TrustPeer } from './trustedProxies.ts';
 
@@ -74,11 +75,12 @@ export class RequestHeaders {
   /** Where the client is, after trusted proxies. */
   clientOf(request: IncomingMessage): ClientView {
     const connection = this.#connection(request.socket);
+    const host = headerOf(request, 'host');
     if (connection.trusted) {
       const incoming = forwardedOf(request);
-      if (incoming !== null) return forwardedView(this.#direct(request, connection, request.headers.host), incoming);
+      if (incoming !== null) return forwardedView(this.#direct(request, connection, host), incoming);
     }
-    const view = this.#directView(request, connection, request.headers.host);
+    const view = this.#directView(request, connection, host);
     return view.address === connection.peer ? view : { ...view, address: connection.peer };
   }
 
@@ -158,7 +160,6 @@ export class RequestHeaders {
     host: string | undefined,
     sawForwarded: boolean,
   ): void {
-    // `request.headers` is made at its first use; most requests never need it.
     const incoming = sawForwarded && connection.trusted ? forwardedOf(request) : null;
     if (incoming === null) {
       const view = this.#directView(request, connection, host);
@@ -174,7 +175,7 @@ export class RequestHeaders {
       );
       return;
     }
-    const view = forwardedView(this.#direct(request, connection, request.headers.host), incoming);
+    const view = forwardedView(this.#direct(request, connection, host), incoming);
     for (const part of forwardedLines(view, connection.peer, incoming.for, incoming.forwarded !== undefined)) {
       lines.push(part);
     }
@@ -229,26 +230,32 @@ function isTraceHeader(lower: string): boolean {
   return (traceHeaders as readonly string[]).includes(lower);
 }
 
-const rewritten = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-port', 'forwarded'];
+/** Headers that tell of the client, which the gateway writes anew. */
+const forwardedParts: ReadonlyMap<string, keyof IncomingForwarded> = new Map([
+  ['x-forwarded-for', 'for'],
+  ['x-forwarded-proto', 'proto'],
+  ['x-forwarded-host', 'host'],
+  ['x-forwarded-port', 'port'],
+  ['forwarded', 'forwarded'],
+]);
 
 function isRewritten(name: string): boolean {
-  return rewritten.includes(name.toLowerCase());
+  return forwardedParts.has(name.toLowerCase());
 }
 
-function forwardedOf(request: IncomingMessage): IncomingForwarded | null {
-  const { headers } = request;
-  const value = (name: string) => {
-    const found = headers[name];
-    return Array.isArray(found) ? found.join(', ') : found;
-  };
-  const incoming = {
-    for: value('x-forwarded-for'),
-    proto: value('x-forwarded-proto'),
-    host: value('x-forwarded-host'),
-    port: value('x-forwarded-port'),
-    forwarded: value('forwarded'),
-  };
-  return Object.values(incoming).every((part) => part === undefined) ? null : incoming;
+/** Read from the lines as sent: `request.headers` is made at its first use, which costs more than this. */
+function forwardedOf({ rawHeaders }: IncomingMessage): IncomingForwarded | null {
+  let incoming: { -readonly [part in keyof IncomingForwarded]: string } | null = null;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string;
+    const part = forwardedParts.get(name) ?? forwardedParts.get(name.toLowerCase());
+    if (part === undefined) continue;
+    const value = rawHeaders[index + 1] as string;
+    incoming ??= {};
+    const before = incoming[part];
+    incoming[part] = before === undefined ? value : `${before}, ${value}`;
+  }
+  return incoming;
 }
 
 /** Names that `Connection` makes hop-by-hop, lower-case; null where it names none. */

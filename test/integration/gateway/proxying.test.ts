@@ -185,6 +185,25 @@ describe('headers', () => {
     expect(valuesOf(lines, 'forwarded')).toEqual(['for=10.0.0.7;host="gw.example:443";proto=https, for=127.0.0.1']);
   });
 
+  test('several lines of a trusted chain are one list, in any letter case', async () => {
+    const engine = await echo();
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', engine.url)],
+      dataPlane: { trustPeer: () => true },
+    });
+    await send(gateway.url, '/v1/info', {
+      headers: [
+        ...['Host', 'inner:80', 'x-forwarded-for', '10.0.0.7', 'X-FORWARDED-FOR', '10.0.0.8'],
+        ...['X-Forwarded-Host', 'outer.example', 'x-forwarded-port', '8443'],
+      ],
+    });
+    const lines = engine.seen[0]!.rawHeaders;
+    expect(valuesOf(lines, 'x-forwarded-for')).toEqual(['10.0.0.7, 10.0.0.8, 127.0.0.1']);
+    expect(valuesOf(lines, 'x-forwarded-host')).toEqual(['outer.example']);
+    expect(valuesOf(lines, 'x-forwarded-port')).toEqual(['8443']);
+    expect(valuesOf(lines, 'forwarded')).toEqual([]);
+  });
+
   test('none are sent with forwardedHeadersEnabled: false', async () => {
     const engine = await echo();
     const gateway = await startGateway({
