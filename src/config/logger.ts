@@ -45,7 +45,7 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
   const options = {
     level,
     base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
+    timestamp: timestamps(),
     formatters: {
       level: (label: string) => ({ level: label }),
       log: (fields: Record<string, unknown>) => masked(fields),
@@ -105,10 +105,35 @@ class Followers {
   }
 }
 
-function masked(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const result: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(fields)) result[name] = maskedField(name, value, DEPTH);
-  return result;
+/**
+ * Makes the field `time` of lines, ISO 8601 with milliseconds in UTC, as pino's own `isoTime` does; but writes out what
+ * lines of one second have in common once.
+ */
+function timestamps(): () => string {
+  let second = Number.NaN;
+  let common = '';
+  return () => {
+    const now = Date.now();
+    const milliseconds = now % 1000;
+    if (now - milliseconds !== second) {
+      second = now - milliseconds;
+      common = `,"time":"${new Date(second).toISOString().slice(0, -'000Z'.length)}`;
+    }
+    return `${common}${milliseconds < 100 ? (milliseconds < 10 ? '00' : '0') : ''}${milliseconds}Z"`;
+  };
+}
+
+/** Most lines hold no secret: they are not copied. */
+function masked(fields: Record<string, unknown>): Record<string, unknown> {
+  let result: Record<string, unknown> | null = null;
+  for (const name of Object.keys(fields)) {
+    const value = fields[name];
+    const shown = maskedField(name, value, DEPTH);
+    if (shown === value) continue;
+    result ??= { ...fields };
+    result[name] = shown;
+  }
+  return result ?? fields;
 }
 
 function maskedField(name: string, value: unknown, depth: number): unknown {
