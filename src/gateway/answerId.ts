@@ -16,9 +16,14 @@ export function findId(text: string): FoundId {
     const end = text.indexOf('"', 7);
     if (end < 0) return 'incomplete';
     const id = text.slice(7, end);
-    if (!id.includes('\\')) return { id };
+    if (!id.includes('\\')) return { id: detached(id) };
   }
   return scan(text);
+}
+
+/** A copy: a part of a text keeps the whole of it in memory, and ids are remembered for long. */
+function detached(part: string): string {
+  return ` ${part}`.slice(1);
 }
 
 /**

@@ -22,7 +22,7 @@ export class DistinctTexts {
 
   /** By UTF-16 units. To be asked for at the end. */
   sorted(): readonly string[] {
-    return this.#texts.length < 2 ? this.#texts : this.#texts.sort();
+    return sorted(this.#texts, compare);
   }
 }
 
@@ -51,9 +51,7 @@ export class DistinctTables {
 
   /** By the UTF-16 units of the parts joined with dots. */
   sorted(): readonly QualifiedName[] {
-    const tables = this.#tables;
-    if (tables.length < 2) return tables;
-    return tables.sort(byJoinedText);
+    return sorted(this.#tables, byJoinedText);
   }
 }
 
@@ -72,6 +70,18 @@ function byJoinedText(a: QualifiedName, b: QualifiedName): number {
     return compare(one, other);
   }
   return 0;
+}
+
+/** Sorts in place. A few are put into order one by one: the engine's own sort copies them first, whatever their number. */
+function sorted<T>(items: T[], order: (a: T, b: T) => number): readonly T[] {
+  if (items.length > SEARCHED) return items.sort(order);
+  for (let next = 1; next < items.length; next += 1) {
+    const item = items[next] as T;
+    let at = next;
+    for (; at > 0 && order(items[at - 1] as T, item) > 0; at -= 1) items[at] = items[at - 1] as T;
+    items[at] = item;
+  }
+  return items;
 }
 
 function compare(a: string, b: string): number {

@@ -19,7 +19,11 @@ const noValues: readonly string[] = [];
 
 /** Value of a header, that of several lines joined with commas; null when there is none. */
 export function headerValue(headers: RawHeaders, key: string): string | null {
-  const values = headerValues(headers, key);
-  if (values.length === 0) return null;
-  return values.length === 1 ? (values[0] as string) : values.join(',');
+  let joined: string | null = null;
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (name.length !== key.length || name.toLowerCase() !== key) continue;
+    joined = joined === null ? (headers[i + 1] as string) : `${joined},${headers[i + 1]}`;
+  }
+  return joined;
 }

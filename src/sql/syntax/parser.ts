@@ -66,7 +66,7 @@ export class Parser {
   /** True while reading the relation of `NEAREST (FROM …)`, whose alias cannot be the MATCH that follows. */
   inNearest = false;
   /** Names of WITH that are in scope, with how often each is. */
-  readonly scope = new Map<string, number>();
+  private scope: Map<string, number> | null = null;
   /** For EXECUTE: token of the statement's name; for EXECUTE IMMEDIATE: token of its text. -1 for others. */
   executed = -1;
   /** For CALL: token of the literal that names the query, where there is one; see `callArguments`. */
@@ -248,21 +248,23 @@ export class Parser {
 
   /** Brings a name of WITH into scope. */
   bindName(name: string): void {
+    this.scope ??= new Map();
     this.scope.set(name, (this.scope.get(name) ?? 0) + 1);
   }
 
   /** Takes names out of scope. */
   unbindNames(names: readonly string[]): void {
     for (const name of names) {
-      const count = this.scope.get(name) ?? 0;
-      if (count <= 1) this.scope.delete(name);
-      else this.scope.set(name, count - 1);
+      const count = this.scope?.get(name) ?? 0;
+      if (count <= 1) this.scope?.delete(name);
+      else this.scope?.set(name, count - 1);
     }
   }
 
   /** Remembers a relation's name as a table unless it is a name of WITH. */
   relationName(token: number, parts: number): void {
-    if (parts === 1 && this.scope.size > 0 && this.scope.has(this.identifierValue(token))) return;
+    if (parts === 1 && this.scope !== null && this.scope.size > 0 && this.scope.has(this.identifierValue(token)))
+      return;
     this.names.push(NameRole.table, token, parts);
   }
 }
