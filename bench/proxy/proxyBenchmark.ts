@@ -20,10 +20,12 @@ wrk.headers["X-Engine-User"] = "bench"
 wrk.headers["X-Engine-Source"] = "wrk"
 wrk.headers["X-Engine-Catalog"] = "tpch"
 local count = 0
--- Another text each time: no analysis may be one of an earlier request.
+-- Another text each time, also in the next run and in the other thread: no analysis may be one of an earlier request.
+math.randomseed(os.time() + tonumber(tostring({}):match("%x+$"), 16) % 1000000)
+local base = math.random(1000, 9999) * 1000000
 request = function()
   count = count + 1
-  return wrk.format(nil, nil, nil, "SELECT n.name, count(*) FROM tpch.tiny.nation n JOIN tpch.tiny.region r ON n.regionkey = r.regionkey WHERE n.nationkey <> " .. count .. " GROUP BY 1")
+  return wrk.format(nil, nil, nil, "SELECT n.name, count(*) FROM tpch.tiny.nation n JOIN tpch.tiny.region r ON n.regionkey = r.regionkey WHERE n.nationkey <> " .. base + count .. " GROUP BY 1")
 end
 `;
 
