@@ -126,7 +126,7 @@ function readable(decision: RuleDecision, request: RuleRequest, defaultGroup: st
     const tables = properties.tables.map((parts) => parts.join('.')).join(', ');
     lines.push(`statement: ${properties.queryType}${tables === '' ? '' : ` of ${tables}`}`);
   }
-  for (const entry of decision.trace) {
+  for (const entry of decision.trace.rules) {
     const put = entry.put === undefined ? '' : ` ${JSON.stringify(entry.put)}`;
     lines.push(
       `  ${entry.outcome.padEnd(11)} ${entry.rule}${put}${entry.error === undefined ? '' : `: ${entry.error}`}`,

@@ -136,13 +136,13 @@ function evaluateRules(line: RuleCase): CaseResult {
   const requests = (line.requests ?? []).map((caseRequest) => {
     const request = toRequest(caseRequest, line.analyzeRequest !== false);
     const decision = ruleSet?.decide(request);
-    const failed = (decision?.trace ?? []).flatMap((entry) => (entry.error === undefined ? [] : [entry.error]));
+    const failed = (decision?.trace.rules ?? []).flatMap((entry) => (entry.error === undefined ? [] : [entry.error]));
     const header = headerValues(request.headers, names.headerKey('Routing-Group'))[0];
     return {
       routingGroup:
         (decision === undefined || decision.useHeader ? header : (decision.routingGroup ?? lastPut(decision))) ?? null,
       errors: [...errors, ...load, ...failed],
-      fired: (decision?.trace ?? []).filter((entry) => entry.outcome === 'fired').map((entry) => entry.rule),
+      fired: (decision?.trace.rules ?? []).filter((entry) => entry.outcome === 'fired').map((entry) => entry.rule),
     };
   });
   return { id: line.id, requests };
@@ -151,8 +151,8 @@ function evaluateRules(line: RuleCase): CaseResult {
 /** What the rules put last where it is no group: "" in place of null. */
 function lastPut(decision: RuleDecision): string | null {
   return (
-    decision.trace.findLast((entry) => entry.put !== undefined && 'routingGroup' in entry.put)?.put?.routingGroup ??
-    null
+    decision.trace.rules.findLast((entry) => entry.put !== undefined && 'routingGroup' in entry.put)?.put
+      ?.routingGroup ?? null
   );
 }
 

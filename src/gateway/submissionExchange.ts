@@ -6,7 +6,6 @@ import type { CountedSubmission } from '../routing/localLoad.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { FailedAttempt, StoredDecision, StoredExternalAnswer } from '../routing/storedDecision.ts';
-import { storedTrace } from '../rules/storedTrace.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { namesNext } from './answerWatch.ts';
 import { BodyRelay, type BodyStart } from './body.ts';
@@ -277,18 +276,25 @@ export class SubmissionExchange extends Exchange {
       routingGroup: decision.group,
       externalUrl: cluster.externalUrl,
       cluster: cluster.name,
-      decision: JSON.stringify({
-        group: decision.group,
-        decidedBy: decision.decidedBy,
-        ...(decision.rule === null ? {} : { rule: decision.rule }),
-        ...(decision.external === undefined ? {} : { external: storedAnswer(decision.external) }),
-        ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
-        cluster: cluster.name,
-        ...(this.#fallback ? { fallback: true } : {}),
-        ...(this.#attempts === null ? {} : { attempts: this.#attempts }),
-        ...(decision.trace.length === 0 ? {} : { rules: storedTrace(decision.trace) }),
-      } satisfies StoredDecision),
+      decision: this.#storedDecision(cluster),
     });
+  }
+
+  /** `StoredDecision` as JSON. What the rules did is put in as it is remembered: making it anew would cost more than all else here. */
+  #storedDecision(cluster: ClusterEntry): string {
+    const { decision } = this.#submission;
+    const { stored } = decision.trace;
+    const rest = JSON.stringify({
+      group: decision.group,
+      decidedBy: decision.decidedBy,
+      ...(decision.rule === null ? {} : { rule: decision.rule }),
+      ...(decision.external === undefined ? {} : { external: storedAnswer(decision.external) }),
+      ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
+      cluster: cluster.name,
+      ...(this.#fallback ? { fallback: true } : {}),
+      ...(this.#attempts === null ? {} : { attempts: this.#attempts }),
+    } satisfies StoredDecision);
+    return stored === null ? rest : `${rest.slice(0, -1)},"rules":${stored}}`;
   }
 }
 

@@ -45,7 +45,7 @@ export function explainRouting(
 ): RoutingExplanation {
   const decision = decideGroup(ruled, headerGroup, defaultGroup);
   const { group, cluster, onUnavailable, decidedBy, trace } = decision;
-  const base = { routingGroup: group, decidedBy, pinnedCluster: cluster, onUnavailable, rules: trace };
+  const base = { routingGroup: group, decidedBy, pinnedCluster: cluster, onUnavailable, rules: trace.rules };
   const stopped = ruled?.denied ?? ruled?.rejected ?? null;
   if (stopped !== null) {
     const outcome = ruled?.denied === null ? 'rejected' : 'denied';

@@ -1,4 +1,4 @@
-import type { RuleDecision, RuleTrace } from '../rules/decision.ts';
+import { type DecisionTrace, noTrace, type RuleDecision } from '../rules/decision.ts';
 
 /** What a request's group came from. */
 export type DecidedBy = 'rule' | 'external' | 'header' | 'default';
@@ -13,7 +13,7 @@ export interface GroupDecision {
   /** `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake leads back to it. */
   readonly decidedBy: DecidedBy | 'prefix' | 'cookie';
   readonly onUnavailable: 'fallback' | 'reject';
-  readonly trace: readonly RuleTrace[];
+  readonly trace: DecisionTrace;
   /** What the external rules service said; absent where none is asked. */
   readonly external?: ExternalAnswer;
 }
@@ -33,8 +33,6 @@ export type ExternalAnswer =
     }
   /** `skipped`: it was not asked, as it failed before. */
   | { readonly outcome: 'failed' | 'skipped'; readonly reason: string };
-
-const noTrace: readonly RuleTrace[] = [];
 
 /**
  * The decision of a request that belongs to one cluster, as its URL or a cookie says. The cluster of a URL alone can
@@ -103,7 +101,7 @@ export function decideGroup(
  */
 export function decideExternally(
   external: ExternalAnswer,
-  trace: readonly RuleTrace[],
+  trace: DecisionTrace,
   headerGroup: string | undefined,
   defaultGroup: string,
 ): GroupDecision {

@@ -41,6 +41,17 @@ export interface RuleTrace {
   readonly error?: string;
 }
 
+/** What each rule did to a request; shared by all requests that the rules treated alike, so it never changes. */
+export interface DecisionTrace {
+  /** One entry a rule, in the order in which rules are asked. */
+  readonly rules: readonly RuleTrace[];
+  /** The part that is kept with a query, as JSON (`StoredTrace`); null where there are no rules. */
+  readonly stored: string | null;
+}
+
+/** The trace of a request that no rules were asked about. */
+export const noTrace: DecisionTrace = Object.freeze({ rules: Object.freeze([]), stored: null });
+
 /** What the rules decided for a request. */
 export interface RuleDecision {
   /** Group that the rules set; null when none did (the default group is used then). */
@@ -59,7 +70,7 @@ export interface RuleDecision {
   readonly onUnavailable: 'fallback' | 'reject';
   /** True where the header decides, as no rules could be loaded (spec.md: Common outcome rules 2). */
   readonly useHeader: boolean;
-  readonly trace: readonly RuleTrace[];
+  readonly trace: DecisionTrace;
 }
 
 /** A set of rules, compiled and immutable; swapped whole. */

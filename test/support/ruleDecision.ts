@@ -1,4 +1,4 @@
-import type { RuleDecision } from '../../src/rules/decision.ts';
+import { noTrace, type RuleDecision } from '../../src/rules/decision.ts';
 
 /** A decision of rules that decided nothing but this. */
 export function decided(more: Partial<RuleDecision>): RuleDecision {
@@ -10,7 +10,7 @@ export function decided(more: Partial<RuleDecision>): RuleDecision {
     rejected: null,
     onUnavailable: 'fallback',
     useHeader: false,
-    trace: [],
+    trace: noTrace,
     ...more,
   };
 }

@@ -1,6 +1,6 @@
 import { decideExternally, decideGroup, type GroupDecision } from '../../routing/groupDecision.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import type { RuleDecision, RuleRequest } from '../../rules/decision.ts';
+import { noTrace, type RuleDecision, type RuleRequest } from '../../rules/decision.ts';
 import type { BodyStart } from '../body.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import type { ExternalRules } from '../external/externalRules.ts';
@@ -63,7 +63,7 @@ export class RoutingGroups {
         return;
       }
       const header = headerOf(proxied.request, this.#groupHeader);
-      next(decideExternally(answer, ruled?.trace ?? [], header, defaultRoutingGroup));
+      next(decideExternally(answer, ruled?.trace ?? noTrace, header, defaultRoutingGroup));
     });
   }
 

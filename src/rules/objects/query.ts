@@ -11,7 +11,7 @@ export class QueryObject extends JavaObject {
   readonly kind = 'query';
   readonly properties: QueryProperties;
   #tables: Set<string> | null = null;
-  readonly #sets = new Map<'catalogs' | 'schemas' | 'catalogSchemas', JavaSet>();
+  #sets: Record<'catalogs' | 'schemas' | 'catalogSchemas', JavaSet | undefined> | null = null;
 
   constructor(properties: QueryProperties) {
     super();
@@ -33,10 +33,11 @@ export class QueryObject extends JavaObject {
 
   /** A set of names, made once; rules cannot change it. */
   set(name: 'catalogs' | 'schemas' | 'catalogSchemas', e: Evaluation): JavaSet {
-    let set = this.#sets.get(name);
+    this.#sets ??= { catalogs: undefined, schemas: undefined, catalogSchemas: undefined };
+    let set = this.#sets[name];
     if (set === undefined) {
       set = stringSet(e, this.properties[name]);
-      this.#sets.set(name, set);
+      this.#sets[name] = set;
     }
     return set;
   }

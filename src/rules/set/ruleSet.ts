@@ -1,5 +1,5 @@
 import type { ProductNames } from '../../model/names.ts';
-import type { RuleDecision, RuleRequest, RuleSet, RuleTrace } from '../decision.ts';
+import type { RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
 import { Evaluation, type Sources } from '../evaluation.ts';
 import { QueryObject } from '../objects/query.ts';
 import { RequestObject } from '../objects/request.ts';
@@ -11,6 +11,7 @@ import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import { act, type CompiledRule, matches, RuleFailed } from './compiledRule.ts';
 import { ConditionIndex } from './conditionIndex.ts';
+import { TraceMemory, type TraceNode } from './traceMemory.ts';
 
 /** Key of `result` that holds the group. */
 const GROUP_KEY = 'routingGroup';
@@ -84,8 +85,13 @@ class Verdict {
   denied: RuleDecision['denied'] = null;
   rejected: RuleDecision['rejected'] = null;
   onUnavailable: 'fallback' | 'reject' = 'fallback';
+  trace: TraceNode;
   /** No later rule is asked. */
   isFinal = false;
+
+  constructor(trace: TraceNode) {
+    this.trace = trace;
+  }
 }
 
 /** Rules in the order in which they are asked, compiled. */
@@ -94,8 +100,7 @@ export class CompiledRuleSet implements RuleSet {
   readonly #rules: readonly CompiledRule[];
   readonly #options: RuleSetOptions;
   readonly #index: ConditionIndex | null;
-  /** Trace of a request that matches nothing. */
-  readonly #notMatched: readonly RuleTrace[];
+  readonly #traces: TraceMemory;
 
   /** @param rules in order, suspended ones left out */
   constructor(rules: readonly CompiledRule[], options: RuleSetOptions) {
@@ -103,7 +108,7 @@ export class CompiledRuleSet implements RuleSet {
     this.#options = options;
     this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
     this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : null;
-    this.#notMatched = rules.map((rule) => rule.notMatched);
+    this.#traces = new TraceMemory(rules);
   }
 
   decide(request: RuleRequest): RuleDecision {
@@ -116,15 +121,14 @@ export class CompiledRuleSet implements RuleSet {
       query: request.queryProperties === null ? undefined : new QueryObject(request.queryProperties),
     };
     const e = new Evaluation(objects, this.#options.limits, this.#options.sources);
-    const trace = this.#notMatched.slice();
-    const verdict = new Verdict();
+    const verdict = new Verdict(this.#traces.start);
     if (this.#index === null) {
       for (let number = 0; number < this.#rules.length && !verdict.isFinal; number += 1) {
-        this.#ask(number, request, result, e, verdict, trace);
+        this.#ask(number, request, result, e, verdict);
       }
     } else {
       for (const number of this.#index.candidates(objects)) {
-        this.#ask(number, request, result, e, verdict, trace);
+        this.#ask(number, request, result, e, verdict);
         if (verdict.isFinal) break;
       }
     }
@@ -136,24 +140,17 @@ export class CompiledRuleSet implements RuleSet {
       rejected: verdict.rejected,
       onUnavailable: verdict.onUnavailable,
       useHeader: this.#options.fileFailed && verdict.rule === null,
-      trace,
+      trace: verdict.trace,
     };
   }
 
-  #ask(
-    number: number,
-    request: RuleRequest,
-    result: ResultMap,
-    e: Evaluation,
-    verdict: Verdict,
-    trace: RuleTrace[],
-  ): void {
+  #ask(number: number, request: RuleRequest, result: ResultMap, e: Evaluation, verdict: Verdict): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
     const { definition } = rule;
     const { deny } = definition;
     if (deny !== null && !request.isSubmission) {
-      trace[number] = rule.skipped;
+      verdict.trace = verdict.trace.with(number, rule.skipped);
       return;
     }
     result.puts = null;
@@ -162,17 +159,17 @@ export class CompiledRuleSet implements RuleSet {
       const isMatch = matches(rule, e);
       if (isMatch && deny !== null) {
         e.commit();
-        this.#deny(number, deny.message, undefined, verdict, trace);
+        this.#deny(number, deny.message, undefined, verdict);
         return;
       }
       if (isMatch) this.#fire(rule, result, e);
       e.commit();
-      if (isMatch) this.#fired(number, result, e, verdict, trace);
+      if (isMatch) this.#fired(number, result, e, verdict);
       else if (result.puts !== null) this.#noteGroup(rule, result, verdict);
     } catch (error) {
       if (!(error instanceof RuleFailed)) throw error;
       e.undo();
-      this.#failed(number, error.message, verdict, trace);
+      this.#failed(number, error.message, verdict);
     }
   }
 
@@ -194,10 +191,10 @@ export class CompiledRuleSet implements RuleSet {
     }
   }
 
-  #fired(number: number, result: ResultMap, e: Evaluation, verdict: Verdict, trace: RuleTrace[]): void {
+  #fired(number: number, result: ResultMap, e: Evaluation, verdict: Verdict): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
-    const { definition, notMatched } = rule;
+    const { definition } = rule;
     const { name, routeTo, stop } = definition;
     this.#noteGroup(rule, result, verdict);
     if (routeTo?.cluster !== undefined) {
@@ -207,12 +204,8 @@ export class CompiledRuleSet implements RuleSet {
       verdict.onUnavailable = definition.onUnavailable;
     }
     const put = result.puts === null ? undefined : putTexts(result.puts, e);
-    const { rule: ruleName, origin, priority } = notMatched;
-    trace[number] =
-      put === undefined
-        ? { rule: ruleName, origin, priority, outcome: 'fired' }
-        : { rule: ruleName, origin, priority, outcome: 'fired', put };
-    if (stop) this.#end(number, verdict, trace);
+    verdict.trace = verdict.trace.with(number, this.#traces.entry(number, 'fired', put));
+    if (stop) this.#end(number, verdict);
   }
 
   /** The group may have changed. */
@@ -226,37 +219,34 @@ export class CompiledRuleSet implements RuleSet {
     verdict.onUnavailable = isGroup ? definition.onUnavailable : 'fallback';
   }
 
-  #failed(number: number, message: string, verdict: Verdict, trace: RuleTrace[]): void {
+  #failed(number: number, message: string, verdict: Verdict): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
-    const { definition, notMatched } = rule;
+    const { definition } = rule;
     this.#options.onFailure(rule, message);
     const { deny } = definition;
     if (deny !== null && deny.onError === 'deny') {
-      this.#deny(number, deny.message, message, verdict, trace);
+      this.#deny(number, deny.message, message, verdict);
       return;
     }
-    trace[number] = { ...notMatched, outcome: 'failed', error: message };
+    verdict.trace = verdict.trace.with(number, this.#traces.entry(number, 'failed', undefined, message));
     if (deny !== null || this.#options.onRuleError === 'skip') return;
     verdict.rejected = { rule: definition.name, message };
-    this.#end(number, verdict, trace);
+    this.#end(number, verdict);
   }
 
-  #deny(number: number, message: string, error: string | undefined, verdict: Verdict, trace: RuleTrace[]): void {
+  #deny(number: number, message: string, error: string | undefined, verdict: Verdict): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
-    trace[number] = { ...rule.notMatched, outcome: 'denied', ...(error === undefined ? {} : { error }) };
+    verdict.trace = verdict.trace.with(number, this.#traces.entry(number, 'denied', undefined, error));
     verdict.denied = { rule: rule.definition.name, message };
-    this.#end(number, verdict, trace);
+    this.#end(number, verdict);
   }
 
   /** Later rules are not asked. */
-  #end(number: number, verdict: Verdict, trace: RuleTrace[]): void {
+  #end(number: number, verdict: Verdict): void {
     verdict.isFinal = true;
-    for (let later = number + 1; later < this.#rules.length; later += 1) {
-      const rule = this.#rules[later];
-      if (rule !== undefined) trace[later] = rule.skipped;
-    }
+    verdict.trace = verdict.trace.stoppedAfter(number);
   }
 }
 
@@ -267,7 +257,7 @@ function putTexts(puts: readonly Value[], e: Evaluation): Readonly<Record<string
   const [key, value] = puts;
   // The usual case first; Object.fromEntries defines keys such as __proto__ as what they are.
   if (puts.length === 2 && key === GROUP_KEY && typeof value === 'string')
-    return { [GROUP_KEY]: value.slice(0, MAX_TRACED) };
+    return { routingGroup: value.length > MAX_TRACED ? value.slice(0, MAX_TRACED) : value };
   const entries: [string, string | null][] = [];
   for (let index = 0; index < puts.length; index += 2) {
     entries.push([String(puts[index]).slice(0, MAX_TRACED), putText(puts[index + 1] ?? null, e)]);

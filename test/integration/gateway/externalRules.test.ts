@@ -4,7 +4,7 @@ import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simula
 import type { ExternalRulesOptions, ExternalRulesSettings } from '../../../src/gateway/external/externalRules.ts';
 import { requestAnalyzer } from '../../../src/gateway/user/requestAnalyzer.ts';
 import { productNames } from '../../../src/model/names.ts';
-import type { RuleDecision, RuleSet } from '../../../src/rules/decision.ts';
+import { noTrace, type RuleDecision, type RuleSet } from '../../../src/rules/decision.ts';
 import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
 import {
   capturingLogger,
@@ -347,7 +347,7 @@ test('a declarative deny is final, and the service is not asked', async () => {
     rejected: null,
     onUnavailable: 'fallback',
     useHeader: false,
-    trace: [],
+    trace: noTrace,
   };
   const rules: RuleSet = { needsAnalysis: false, decide: () => denied };
   const asked = await service(() => ({ routingGroup: 'etl' }));

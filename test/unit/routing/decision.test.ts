@@ -4,7 +4,7 @@ import { decideGroup, type GroupDecision } from '../../../src/routing/groupDecis
 import { type PickCluster, pickByWeight } from '../../../src/routing/pickCluster.ts';
 import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
-import type { RuleDecision } from '../../../src/rules/decision.ts';
+import { noTrace, type RuleDecision } from '../../../src/rules/decision.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
 import { decided } from '../../support/ruleDecision.ts';
 
@@ -54,7 +54,7 @@ describe('the cluster', () => {
     rule: null,
     decidedBy: 'header',
     onUnavailable: 'fallback',
-    trace: [],
+    trace: noTrace,
     ...more,
   });
   const all = [cluster('a', 'adhoc'), cluster('e1', 'etl'), cluster('e2', 'etl'), cluster('E', 'ETL')];

@@ -5,6 +5,7 @@ import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
 import type { Strategy } from '../../../src/routing/pickCluster.ts';
 import { type HealthVerdict, neverChecked } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
+import { noTrace } from '../../../src/rules/decision.ts';
 
 type Counts = Partial<Pick<HealthVerdict, 'queued' | 'running'>> & { readonly byUser?: Record<string, number> };
 
@@ -52,7 +53,7 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
     rule: null,
     decidedBy: 'default',
     onUnavailable: 'fallback',
-    trace: [],
+    trace: noTrace,
   };
   const choose = (user: string | null = null) => {
     const { cluster } = chooser.choose(table.current, decision, user, null);

@@ -98,10 +98,10 @@ test('with many rules, where an index leaves rules out, each does what it does a
         const single = conditions.map((one) => compile([one]));
         for (const part of parts) {
           const asked = requestOf(part);
-          const outcomes = all.decide(asked).trace.map(({ outcome, error }) => [outcome, error]);
+          const outcomes = all.decide(asked).trace.rules.map(({ outcome, error }) => [outcome, error]);
           expect(outcomes).toEqual(
             single.map((ruleSet) => {
-              const [entry] = ruleSet.decide(asked).trace;
+              const [entry] = ruleSet.decide(asked).trace.rules;
               return [entry?.outcome, entry?.error];
             }),
           );

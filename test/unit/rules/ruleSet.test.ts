@@ -105,10 +105,10 @@ describe('declarative rules', () => {
     );
     const denied = decide(compiled);
     expect(denied.denied).toEqual({ rule: 'no', message: 'not today' });
-    expect(denied.trace.map(({ outcome }) => outcome)).toEqual(['denied', 'skipped']);
+    expect(denied.trace.rules.map(({ outcome }) => outcome)).toEqual(['denied', 'skipped']);
     const followUp = decide(compiled, { isSubmission: false, method: 'GET' });
     expect(followUp.denied).toBeNull();
-    expect(followUp.trace.map(({ outcome }) => outcome)).toEqual(['skipped', 'fired']);
+    expect(followUp.trace.rules.map(({ outcome }) => outcome)).toEqual(['skipped', 'fired']);
   });
 
   test.each([
@@ -138,7 +138,7 @@ describe('declarative rules', () => {
     const decision = decide(compiled, { queryProperties: unanalysed });
     expect(decision.denied !== null).toBe(isDenied);
     expect(decision.rejected).toBeNull();
-    expect(decision.trace[0]?.error).toBeDefined();
+    expect(decision.trace.rules[0]?.error).toBeDefined();
   });
 
   test('stop ends the asking, suspended rules are not asked', () => {
@@ -152,7 +152,7 @@ describe('declarative rules', () => {
     );
     const decision = decide(compiled);
     expect(decision.routingGroup).toBe('end');
-    expect(decision.trace.map(({ rule: name, outcome }) => [name, outcome])).toEqual([
+    expect(decision.trace.rules.map(({ rule: name, outcome }) => [name, outcome])).toEqual([
       ['end', 'fired'],
       ['never', 'skipped'],
     ]);
@@ -208,9 +208,11 @@ describe('a rule that fails at evaluation', () => {
     );
     const decision = decide(compiled);
     expect(decision).toMatchObject({ routingGroup: 'first', rule: 'before', rejected: null });
-    expect(decision.trace.map(({ outcome }) => outcome)).toEqual(['fired', 'failed', 'fired']);
-    expect(decision.trace[1]?.error).toBe('actions[1], line 1, column 31: length() on null');
-    expect(failures).toEqual([{ rule: 'fails', origin: 'resource', message: decision.trace[1]?.error, count: 1 }]);
+    expect(decision.trace.rules.map(({ outcome }) => outcome)).toEqual(['fired', 'failed', 'fired']);
+    expect(decision.trace.rules[1]?.error).toBe('actions[1], line 1, column 31: length() on null');
+    expect(failures).toEqual([
+      { rule: 'fails', origin: 'resource', message: decision.trace.rules[1]?.error, count: 1 },
+    ]);
   });
 
   test('is reported at most once an interval, with the count since', () => {
@@ -243,7 +245,7 @@ describe('a rule that fails at evaluation', () => {
     );
     const decision = decide(compiled);
     expect(decision.routingGroup).toBeNull();
-    expect(decision.trace[0]).toMatchObject({ outcome: 'failed' });
+    expect(decision.trace.rules[0]).toMatchObject({ outcome: 'failed' });
   });
 });
 

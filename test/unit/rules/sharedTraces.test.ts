@@ -1,0 +1,106 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { productNames } from '../../../src/model/names.ts';
+import type { RoutingRule, RoutingRuleSpec } from '../../../src/model/routingRule.ts';
+import type { RuleRequest, RuleSet, RuleTrace } from '../../../src/rules/decision.ts';
+import { createRuleCompiler } from '../../../src/rules/set/compiler.ts';
+import { readTrace, type StoredTrace } from '../../../src/rules/storedTrace.ts';
+import { sampleRequest } from '../../support/ruleAttempt.ts';
+
+const names = productNames('Engine');
+
+/** Rules whose traces differ by request: what they put, that they fail, deny, stop, or are skipped. */
+const specs: readonly Partial<RoutingRuleSpec>[] = [
+  { condition: 'request.getHeader("X-Tag") == "a"', actions: ['result.put("routingGroup", "fixed")'] },
+  {
+    condition: 'request.getHeader("X-Tag") != null',
+    actions: ['result.put("routingGroup", request.getHeader("X-Tag"))'],
+  },
+  { condition: 'request.getHeader("X-Tag") == "b"', actions: ['state.put("seen", true)'] },
+  {
+    condition: 'state.get("seen") == true',
+    actions: ['result.put("b", "2")', 'result.put(request.getHeader("X-Source") + "", "1")', 'result.put("c", null)'],
+  },
+  { condition: 'request.getHeader("X-Source").length() > 1', actions: ['result.put("long", true)'] },
+  { condition: 'request.getHeader("X-Tag") == "c"', deny: { message: 'no' } },
+  { condition: 'request.getHeader("X-Source").length() > 2', deny: { message: 'no', onError: 'deny' } },
+  { condition: 'request.getHeader("X-Tag") == "stop"', stop: true, routeTo: { routingGroup: 'last' } },
+];
+
+const rules = fc.array(fc.constantFrom(...specs), { minLength: 1, maxLength: 40 });
+const requests = fc.array(
+  fc.record({
+    isSubmission: fc.boolean(),
+    tag: fc.option(fc.constantFrom('a', 'b', 'c', 'stop', 'other'), { nil: null }),
+    source: fc.option(fc.constantFrom('', 'x', 'long'), { nil: null }),
+  }),
+  { minLength: 1, maxLength: 20 },
+);
+
+function compile(chosen: readonly Partial<RoutingRuleSpec>[]): RuleSet {
+  const resources = chosen.map(
+    (spec, index): RoutingRule => ({
+      apiVersion: 'enginegateway.dev/v1',
+      kind: 'RoutingRule',
+      metadata: {
+        name: `r${String(index).padStart(2, '0')}`,
+        namespace: 'default',
+        uid: `uid-${index}`,
+        resourceVersion: '1',
+        generation: 1,
+        creationTimestamp: '2026-01-01T00:00:00Z',
+      },
+      spec: { condition: 'true', ...spec },
+    }),
+  );
+  const compiler = createRuleCompiler({
+    names,
+    rulesEngineEnabled: true,
+    rulesType: 'FILE',
+    analyzeRequest: true,
+    onRuleError: 'skip',
+    onFileError: 'header',
+    monotonic: () => 0,
+  });
+  const { ruleSet } = compiler.compile(resources, null);
+  if (ruleSet === null) throw new Error('there is no rule set');
+  return ruleSet;
+}
+
+test('a request gets the same decision and trace whatever requests came before it', () => {
+  fc.assert(
+    fc.property(rules, requests, (chosen, asked) => {
+      const used = compile(chosen);
+      const kept: [readonly RuleTrace[], string][] = [];
+      for (const { isSubmission, tag, source } of asked) {
+        const headers = [...(tag === null ? [] : ['X-Tag', tag]), ...(source === null ? [] : ['X-Source', source])];
+        const request: RuleRequest = { ...sampleRequest, headers, isSubmission };
+        const [decision, expected] = [used.decide(request), compile(chosen).decide(request)];
+        expect({ ...decision, trace: decision.trace.rules }).toEqual({ ...expected, trace: expected.trace.rules });
+        expect(decision.trace.rules).toHaveLength(chosen.length);
+        kept.push([decision.trace.rules, JSON.stringify(decision.trace.rules)]);
+        const stored = readTrace(JSON.parse(decision.trace.stored ?? '[]') as StoredTrace);
+        expect(stored).toEqual(decision.trace.rules);
+      }
+      // Later requests changed nothing of earlier traces.
+      for (const [trace, before] of kept) expect(JSON.stringify(trace)).toBe(before);
+    }),
+    { numRuns: 100 },
+  );
+}, 60_000);
+
+test('traces stay right when more different ones come than are remembered', () => {
+  const ruleSet = compile([
+    { actions: ['result.put("routingGroup", request.getHeader("X-Tag"))'] },
+    ...specs.slice(4, 5),
+  ]);
+  for (let count = 0; count < 60_000; count += 1) {
+    const decision = ruleSet.decide({ ...sampleRequest, headers: ['X-Tag', `g${count}`, 'X-Source', ''] });
+    if (count % 997 !== 0 && count < 59_990) continue;
+    expect(decision.routingGroup).toBe(`g${count}`);
+    expect(decision.trace.rules.map(({ outcome, put }) => [outcome, put])).toEqual([
+      ['fired', { routingGroup: `g${count}` }],
+      ['not-matched', undefined],
+    ]);
+  }
+});
