@@ -344,9 +344,7 @@ export class Controller {
       this.#statuses.forget(key);
       this.#storedVersions.delete(key);
       this.#projected.delete(key);
-      await this.#apply(key, null).catch((error: unknown) => {
-        if (!(error instanceof UnconfirmedLead)) throw error;
-      });
+      await this.#apply(key, null);
       return;
     }
     let failure: unknown = null;
@@ -359,8 +357,6 @@ export class Controller {
     if (outcome.kind === 'EngineCluster' && outcome.cluster.override.kind === 'ended') {
       await endOverride(source, outcome.cluster.resource, this.#options.logger);
     }
-    // The lead's confirmation by the database has everything worked on again.
-    if (failure instanceof UnconfirmedLead) return;
     if (failure !== null) {
       metrics.reconcileErrors.inc();
       throw failure;
@@ -428,11 +424,6 @@ export class Controller {
       this.#statuses.offer(resource, clusterStatus(outcome.cluster, entry, stored, finding));
     }
   }
-}
-
-/** The lead is held, but the database has not given its epoch yet. */
-class UnconfirmedLead extends Error {
-  override readonly name = 'UnconfirmedLead';
 }
 
 /** Whether an error says that the database is away. */
