@@ -62,6 +62,12 @@ export function keyText(key: ResourceKey): string {
   return `${key.kind}/${key.namespace}/${key.name}`;
 }
 
+/** The key that `keyText` made a text of. */
+export function keyOfText(text: string): ResourceKey {
+  const [kind, namespace, name] = text.split('/') as [Kind, string, string];
+  return { kind, namespace, name };
+}
+
 /** The key of a resource. */
 export function keyOf(resource: Resource): ResourceKey {
   return { kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name };

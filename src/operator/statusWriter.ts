@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import { type Condition, mergeConditions } from '../model/condition.ts';
-import { keyOf, keyText, type Resource, type ResourceStatus } from '../model/resource.ts';
+import { keyOf, keyOfText, keyText, type Resource, type ResourceStatus } from '../model/resource.ts';
 import { FencedWrite, type Leadership } from './leadership.ts';
 import type { StatusDraft } from './reconcile/clusterStatus.ts';
 import { type ResourceSource, VersionConflict } from './source.ts';
@@ -136,8 +136,7 @@ export class StatusWriter {
   #wanted(key: string, entry: Entry): { readonly resource: Resource; readonly status: ResourceStatus } | null {
     const { draft, uid } = entry;
     if (draft === null || !this.#options.leadership.isLeader) return null;
-    const [kind, namespace, name] = key.split('/') as ['EngineCluster' | 'RoutingRule', string, string];
-    const resource = this.#options.source.get({ kind, namespace, name });
+    const resource = this.#options.source.get(keyOfText(key));
     if (resource === null || resource.metadata.uid !== uid) return null;
     const existing = resource.status?.conditions ?? [];
     const types = new Set(draft.conditions.map(({ type }) => type));

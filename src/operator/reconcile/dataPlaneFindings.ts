@@ -1,0 +1,44 @@
+import { type Outcome, resourceOfOutcome } from '../routingState.ts';
+import type { ForwardedHeadersFinding } from './clusterStatus.ts';
+
+/** What the data plane saw of clusters and rules while it served requests, for their statuses. */
+export class DataPlaneFindings {
+  /** By `keyText`: the last failure of a rule at evaluation, and the generation that failed. */
+  readonly #ruleFailures = new Map<string, { readonly generation: number; readonly message: string }>();
+  /** By registry name. */
+  readonly #forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
+
+  /** Notes how a cluster handles forwarded headers; null forgets it. False when that was known. */
+  noteForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding | null): boolean {
+    const before = this.#forwardedHeaders.get(cluster);
+    if (before?.ok === finding?.ok && before?.message === finding?.message) return false;
+    if (finding === null) this.#forwardedHeaders.delete(cluster);
+    else this.#forwardedHeaders.set(cluster, finding);
+    return true;
+  }
+
+  /** How a cluster handles forwarded headers; null while no query has shown it. */
+  forwardedHeaders(cluster: string): ForwardedHeadersFinding | null {
+    return this.#forwardedHeaders.get(cluster) ?? null;
+  }
+
+  /** Notes that a rule as it is now failed for a request. False when that was known. */
+  noteRuleFailure(key: string, outcome: Outcome, message: string): boolean {
+    const { generation } = resourceOfOutcome(outcome).metadata;
+    const before = this.#ruleFailures.get(key);
+    if (before?.generation === generation && before.message === message) return false;
+    this.#ruleFailures.set(key, { generation, message });
+    return true;
+  }
+
+  /** How a rule failed last, as it is now; null when it has not, or was changed since. */
+  ruleFailure(key: string, outcome: Outcome): string | null {
+    const failure = this.#ruleFailures.get(key);
+    return failure?.generation === resourceOfOutcome(outcome).metadata.generation ? failure.message : null;
+  }
+
+  /** Forgets the failure of a rule that is gone. */
+  forgetRule(key: string): void {
+    this.#ruleFailures.delete(key);
+  }
+}

@@ -1,0 +1,136 @@
+import type { Logger } from 'pino';
+import { GatewayError } from '../../model/errors.ts';
+import { keyOfText, keyText, type ResourceKey } from '../../model/resource.ts';
+import type { Store } from '../../store/store.ts';
+import type { Leadership } from '../leadership.ts';
+import { type Outcome, resourceOfOutcome } from '../routingState.ts';
+import type { ResourceSource } from '../source.ts';
+import { sameStored } from '../storedResource.ts';
+import { project, unproject } from './projection.ts';
+
+/** Options of a projector. */
+export interface ProjectorOptions {
+  readonly store: Pick<Store, 'resources'>;
+  readonly source: Pick<ResourceSource, 'name' | 'renewVersion'>;
+  readonly leadership: Pick<Leadership, 'fence' | 'fenced'>;
+  readonly logger: Logger;
+}
+
+/** How a projection that was asked for ended. */
+export type ProjectionOutcome = 'stored' | 'pending';
+
+/** Projects outcomes into the database, and knows which of them it has. Keys are those of `keyText`. */
+export class Projector {
+  readonly #options: ProjectorOptions;
+  /** Outcomes that the database has, as far as this process knows. */
+  readonly #projected = new Map<string, Outcome>();
+  /** The version of a resource that the database has, as far as this process knows. */
+  readonly #storedVersions = new Map<string, string>();
+
+  constructor(options: ProjectorOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the database has exactly this outcome: there is nothing to project. */
+  has(key: string, outcome: Outcome): boolean {
+    return this.#projected.get(key) === outcome;
+  }
+
+  /** Whether the database has the resource of an outcome in its version, whatever it has derived from it. */
+  hasVersion(key: string, outcome: Outcome): boolean {
+    return this.#storedVersions.get(key) === versionOf(outcome);
+  }
+
+  /** Notes that the database has an outcome. */
+  noteStored(key: string, outcome: Outcome): void {
+    this.#projected.set(key, outcome);
+    this.#storedVersions.set(key, versionOf(outcome));
+  }
+
+  /** Notes that the database has something else than it should. */
+  noteDrift(key: string): void {
+    this.#projected.delete(key);
+  }
+
+  /** Forgets a resource that is gone. */
+  forget(key: string): void {
+    this.#storedVersions.delete(key);
+    this.#projected.delete(key);
+  }
+
+  /**
+   * Projects an outcome, or (null) the absence of a resource, as leader. Rejects with EG_DATABASE_UNAVAILABLE while the
+   * database is away.
+   */
+  async project(key: string, outcome: Outcome | null): Promise<void> {
+    const { store, source, leadership, logger } = this.#options;
+    const { fence } = leadership;
+    // A lead without a fence is one whom the database has not confirmed: it is away, and there is nothing to write to.
+    if (fence === null)
+      throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database has not confirmed the lead yet');
+    const resourceKey = keyOfText(key);
+    const result =
+      outcome === null
+        ? await unproject(store, resourceKey, source.name, fence)
+        : await project(store, outcome, source.name, fence);
+    if (result === 'fenced') {
+      leadership.fenced(fence);
+      return;
+    }
+    if (outcome === null) return;
+    if (result !== 'stale') {
+      this.noteStored(key, outcome);
+      return;
+    }
+    // Another replica may have projected the same at a later version.
+    const stored = await store.resources.get(resourceKey);
+    if (stored !== null && sameStored(stored, resourceOfOutcome(outcome), source.name)) {
+      this.noteStored(key, outcome);
+      return;
+    }
+    this.#storedVersions.delete(key);
+    if (source.renewVersion(resourceKey)) return;
+    logger.warn({ key }, 'the database has a newer version of the resource than its source');
+  }
+
+  /**
+   * Projects an outcome, or (null) the absence of a resource, for a REST write: without a fence, on leader and follower
+   * alike. `pending` when the database is away or too slow.
+   */
+  async projectWrite(key: ResourceKey, outcome: Outcome | null, timeoutMs: number): Promise<ProjectionOutcome> {
+    const text = keyText(key);
+    const { store, source } = this.#options;
+    const work =
+      outcome === null ? unproject(store, key, source.name, null) : project(store, outcome, source.name, null);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<'late'>((resolve) => {
+      timer = setTimeout(() => resolve('late'), timeoutMs);
+    });
+    try {
+      const result = await Promise.race([work, late]);
+      if (result !== 'late') {
+        if (outcome !== null && result !== 'stale') this.noteStored(text, outcome);
+        return 'stored';
+      }
+      this.#options.logger.warn({ key: text }, 'the database did not take the change in time; it follows later');
+    } catch (error) {
+      if (!isDatabaseAway(error)) throw error;
+    } finally {
+      clearTimeout(timer);
+      // A loss that comes after the answer was given is the leader's to mend.
+      work.catch(() => undefined);
+    }
+    return 'pending';
+  }
+}
+
+/** What tells versions of a resource apart, its status and annotations aside. */
+function versionOf(outcome: Outcome): string {
+  const { uid, generation } = resourceOfOutcome(outcome).metadata;
+  return `${uid}/${generation}`;
+}
+
+/** Whether an error says that the database is away. */
+function isDatabaseAway(error: unknown): boolean {
+  return error instanceof GatewayError && error.code === 'EG_DATABASE_UNAVAILABLE';
+}

@@ -1,0 +1,68 @@
+import type { Clock } from '../model/clock.ts';
+import type { Kind, Resource } from '../model/resource.ts';
+import type { StoredResource } from '../store/store.ts';
+import type { ResourceLists } from './routingState.ts';
+import type { ResourceSource } from './source.ts';
+import { resourceOfStored } from './storedResource.ts';
+
+/** Options of served resources. Times in milliseconds. */
+export interface ServedResourcesOptions {
+  readonly source: Pick<ResourceSource, 'state' | 'list'>;
+  readonly clock: Clock;
+  /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
+  readonly confirmEmptyMs?: number;
+  /** Called when such a source is to be asked again. Must not throw. */
+  readonly onDue: () => void;
+}
+
+/** The resources that are routed: those of the source, or the database's copy of them until the source has been read. */
+export class ServedResources {
+  readonly #options: ServedResourcesOptions;
+  /** The database's copy; null once the source is served. */
+  #copy: ResourceLists | null = null;
+  #emptySince: number | null = null;
+  #emptyTimer: NodeJS.Timeout | undefined;
+
+  constructor(options: ServedResourcesOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the source is served: only then does what is missing count as gone, and is anything written. */
+  get fromSource(): boolean {
+    return this.#options.source.state().synced && this.#copy === null;
+  }
+
+  /** Serves the database's copy from now on, unless the source has been read already. */
+  restore(stored: readonly StoredResource[]): void {
+    if (this.#options.source.state().synced) return;
+    const resources = stored.map(resourceOfStored);
+    const ofKind = (kind: Kind): readonly Resource[] => resources.filter((resource) => resource.kind === kind);
+    this.#copy = { clusters: ofKind('EngineCluster'), rules: ofKind('RoutingRule') };
+  }
+
+  /** What is served now. */
+  lists(): ResourceLists {
+    const { source, clock } = this.#options;
+    const lists: ResourceLists = { clusters: source.list('EngineCluster'), rules: source.list('RoutingRule') };
+    if (this.#copy === null) return lists;
+    if (!source.state().synced) return this.#copy;
+    const remembered = this.#copy.clusters.length + this.#copy.rules.length;
+    if (lists.clusters.length + lists.rules.length === 0 && remembered > 0) {
+      // Everything gone while we were away is likelier a source that is not what it should be.
+      const confirmMs = this.#options.confirmEmptyMs ?? 5_000;
+      this.#emptySince ??= clock.monotonic();
+      const waitMs = this.#emptySince + confirmMs - clock.monotonic();
+      if (waitMs > 0) {
+        clearTimeout(this.#emptyTimer);
+        this.#emptyTimer = setTimeout(this.#options.onDue, waitMs);
+        return this.#copy;
+      }
+    }
+    this.#copy = null;
+    return lists;
+  }
+
+  stop(): void {
+    clearTimeout(this.#emptyTimer);
+  }
+}
