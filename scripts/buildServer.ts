@@ -3,38 +3,33 @@
  * libraries, which takes half of the memory and of the time to start. `--if-stale` leaves a build alone that was made from
  * the same sources, and says nothing where the bundler is not installed (`npm ci --omit=dev`).
  */
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
-import { digestOfSources } from './builtFrom.ts';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { root, runBuild } from './build.ts';
 
-const root = resolve(import.meta.dirname, '..');
 const sources = join(root, 'src');
-const output = join(root, 'dist/server');
-const stampFile = join(root, 'dist/server.stamp');
 
 /**
  * Libraries that stay in node_modules: native code, and drivers that find their own files, and each other, at run time.
  */
 const external = [/^bcrypt$/, /^knex(\/|$)/, /^mysql2(\/|$)/, /^pg$/];
 
-const { values } = parseArgs({ options: { 'if-stale': { type: 'boolean', default: false } } });
+const output = 'dist/server';
 const folders = (await readdir(sources, { withFileTypes: true }))
   .filter((entry) => entry.isDirectory() && entry.name !== 'ui')
   .map((entry) => join(sources, entry.name));
 const files = ['src/main.ts', 'package.json', 'package-lock.json'].map((file) => join(root, file));
-const stamp = await digestOfSources(folders, [...files, import.meta.filename]);
-const built = await readFile(stampFile, 'utf8').catch(() => '');
-if (!values['if-stale'] || built !== stamp) await build();
 
-async function build(): Promise<void> {
-  const bundler = await import('rolldown').catch((error: unknown) => {
-    if (values['if-stale']) return null;
-    throw error;
-  });
-  if (bundler === null) return;
-  const started = performance.now();
-  await rm(stampFile, { force: true });
+await runBuild({
+  name: 'gateway',
+  output,
+  folders,
+  files: [...files, import.meta.filename],
+  bundler: () => import('rolldown'),
+  build,
+});
+
+async function build(bundler: typeof import('rolldown')): Promise<void> {
   const bundle = await bundler.rolldown({
     cwd: root,
     input: join(sources, 'main.ts'),
@@ -53,14 +48,13 @@ async function build(): Promise<void> {
     comments: false,
   });
   await bundle.close();
-  await rm(output, { recursive: true, force: true });
-  await mkdir(output, { recursive: true });
+  const folder = join(root, output);
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
   for (const file of result.output) {
     if (file.type !== 'chunk') throw new Error(`${file.fileName}: only code can be shipped`);
-    await writeFile(join(output, file.fileName), inAscii(file.code));
+    await writeFile(join(folder, file.fileName), inAscii(file.code));
   }
-  await writeFile(stampFile, stamp);
-  console.log(`gateway built into dist/server in ${((performance.now() - started) / 1000).toFixed(1)} s`);
 }
 
 /**
