@@ -20,7 +20,7 @@ export class ShippedGateway {
     // Without a cache of compiled code: a container starts without one.
     const environment = { NODE_ENV: 'production', NODE_DISABLE_COMPILE_CACHE: '1' };
     await buildShippedProgram();
-    return new ShippedGateway(await startGateway(config, environment, 'shipped'));
+    return new ShippedGateway(await startGateway(config, environment, { program: 'shipped' }));
   }
 
   /** Whether a statement with this source is answered by a cluster. */

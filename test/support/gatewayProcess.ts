@@ -14,7 +14,9 @@ export interface GatewayProcess {
   /** Address of API and proxy. */
   readonly url: string;
   readonly pid: number;
-  /** Lines of the log so far. */
+  /** The line of the log that tells all addresses: `url`, `httpsUrl`, `adminUrl`. */
+  readonly listening: LogLine;
+  /** Lines of the log so far; under load the last ones. */
   readonly log: readonly LogLine[];
   /** Resolves with the first line, past or future, that fulfils the condition. */
   logged(condition: (line: LogLine) => boolean, timeoutMs?: number): Promise<LogLine>;
@@ -25,6 +27,8 @@ export interface GatewayProcess {
 /** Time for a gateway to start listening on a busy machine. */
 const START_TIMEOUT_MS = 90_000;
 const STOP_TIMEOUT_MS = 45_000;
+/** Lines of the log that an error shows. */
+const SHOWN_LINES = 20;
 
 /** Thrown when the gateway ended instead of starting. */
 export class GatewayExit extends Error {
@@ -40,6 +44,14 @@ export class GatewayExit extends Error {
 /** Which program runs: that of the sources, or the one that ships, built from them. */
 export type GatewayProgram = 'sources' | 'shipped';
 
+/** How a gateway runs. */
+export interface GatewayRun {
+  /** The program: what the suite asks for. */
+  readonly program?: GatewayProgram;
+  /** Keeps only the last lines of the log, which has one for each query, and passes the error output on: false. */
+  readonly isUnderLoad?: boolean;
+}
+
 /** What the suite asks for (vitest.config.ts). */
 const programOfSuite: GatewayProgram = process.env.ENGINE_GATEWAY_PROGRAM === 'shipped' ? 'shipped' : 'sources';
 
@@ -50,7 +62,7 @@ const programOfSuite: GatewayProgram = process.env.ENGINE_GATEWAY_PROGRAM === 's
 export async function startGateway(
   config: Readonly<Record<string, unknown>>,
   environment: Readonly<Record<string, string>> = {},
-  program: GatewayProgram = programOfSuite,
+  how: GatewayRun = {},
 ): Promise<GatewayProcess> {
   const folder = await mkdtemp(join(tmpdir(), 'gateway-'));
   const file = join(folder, 'gateway.yaml');
@@ -62,7 +74,7 @@ export async function startGateway(
       serverConfig: { 'http-server.http.port': 0, ...(config.serverConfig as object | undefined) },
     }),
   );
-  return await run(program, file, environment, () => rm(folder, { recursive: true, force: true }));
+  return await run(file, environment, how, () => rm(folder, { recursive: true, force: true }));
 }
 
 /** Starts `engine-gateway serve` with a file that the test keeps and changes; it must name address and port itself. */
@@ -70,24 +82,25 @@ export function startGatewayWithFile(
   file: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<GatewayProcess> {
-  return run(programOfSuite, file, environment, () => Promise.resolve());
+  return run(file, environment, {}, () => Promise.resolve());
 }
 
 async function run(
-  program: GatewayProgram,
   file: string,
   environment: Readonly<Record<string, string>>,
+  { program = programOfSuite, isUnderLoad = false }: GatewayRun,
   cleanUp: () => Promise<void>,
 ): Promise<GatewayProcess> {
   const args = program === 'shipped' ? await shippedProgram() : ['src/main.ts'];
   const child = spawn(process.execPath, [...args, 'serve', '--config', file], {
     env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', isUnderLoad ? 'inherit' : 'pipe'],
   });
-  return await follow(child, cleanUp);
+  return await follow(child, isUnderLoad ? SHOWN_LINES : Number.POSITIVE_INFINITY, cleanUp);
 }
 
-async function follow(child: ChildProcess, cleanUp: () => Promise<void>): Promise<GatewayProcess> {
+/** @param keptLines how many lines of the log are kept */
+async function follow(child: ChildProcess, keptLines: number, cleanUp: () => Promise<void>): Promise<GatewayProcess> {
   const log: LogLine[] = [];
   const watchers = new Set<(line: LogLine) => void>();
   let stderr = '';
@@ -98,6 +111,7 @@ async function follow(child: ChildProcess, cleanUp: () => Promise<void>): Promis
   createInterface({ input: child.stdout }).on('line', (text) => {
     const line = asLogLine(text);
     log.push(line);
+    if (log.length > keptLines) log.shift();
     for (const watcher of watchers) watcher(line);
   });
   const ended = new Promise<number | null>((done) => child.once('close', done));
@@ -140,7 +154,7 @@ async function follow(child: ChildProcess, cleanUp: () => Promise<void>): Promis
     child.kill('SIGKILL');
     throw error;
   });
-  return { url: listening.url as string, pid: child.pid as number, log, logged, stop };
+  return { url: listening.url as string, pid: child.pid as number, listening, log, logged, stop };
 }
 
 function asLogLine(text: string): LogLine {
@@ -153,7 +167,7 @@ function asLogLine(text: string): LogLine {
 
 function tail(log: readonly LogLine[]): string {
   return log
-    .slice(-20)
+    .slice(-SHOWN_LINES)
     .map((line) => JSON.stringify(line))
     .join('\n');
 }

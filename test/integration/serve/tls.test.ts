@@ -51,7 +51,7 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
   async function start(settings: Readonly<Record<string, unknown>>) {
     copyFileSync(authority.issue(['DNS:localhost', 'IP:127.0.0.1']).file, file);
     gateway = await startGateway(settings);
-    const listening = gateway.log.find((line) => line.msg === 'listening') as { httpsUrl: string; adminUrl: string };
+    const listening = gateway.listening as { httpsUrl: string; adminUrl: string };
     return { ...gateway, ...listening };
   }
 
