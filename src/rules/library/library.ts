@@ -2,6 +2,9 @@ import { qualifiedNameMethods, queryMethods } from '../objects/query.ts';
 import { cookieMethods, requestMethods } from '../objects/request.ts';
 import { userInfoMethods, userMethods } from '../objects/user.ts';
 import { type Kind, kindOf, type Value } from '../values/value.ts';
+import { base64Class, decoderMethods, encoderMethods } from './base64.ts';
+import { collectionClasses } from './collectionClasses.ts';
+import { arraysClass, collectionsClass } from './collectionStatics.ts';
 import {
   arrayMethods,
   entryMethods,
@@ -14,6 +17,8 @@ import {
   streamMethods,
   viewMethods,
 } from './collections.ts';
+import { caseInsensitiveOrder, comparatorMethods } from './comparator.ts';
+import { calendarClass, calendarMethods, dateClass, dateMethods } from './dates.ts';
 import { LibraryClass } from './javaClass.ts';
 import type { MethodTable } from './methodTable.ts';
 import {
@@ -29,17 +34,9 @@ import {
   numberMethods,
   shortClass,
 } from './numbers.ts';
+import { objectsClass, optionalClass } from './objects.ts';
 import { builderClass, builderMethods, characterClass, charMethods, stringClass, stringMethods } from './strings.ts';
-import {
-  calendarMethods,
-  caseInsensitiveOrder,
-  comparatorMethods,
-  dateMethods,
-  decoderMethods,
-  encoderMethods,
-  utilityClasses,
-  uuidMethods,
-} from './utilities.ts';
+import { uuidClass, uuidMethods } from './uuid.ts';
 
 /**
  * The allow-list: what can be called on a value of each type. Nothing else can be, as calls only ever look here
@@ -122,7 +119,18 @@ const classes = new Map<string, LibraryClass>(
     booleanClass,
     mathClass,
     selectorClass,
-    ...utilityClasses,
+    ...collectionClasses,
+    arraysClass,
+    collectionsClass,
+    optionalClass,
+    objectsClass,
+    base64Class,
+    dateClass,
+    calendarClass,
+    uuidClass,
+    // These are only there for `is`.
+    new LibraryClass('Collection', ['list', 'set', 'collection']),
+    new LibraryClass('CharSequence', ['string', 'builder']),
     new LibraryClass('Object', allKinds),
   ].map((libraryClass) => [libraryClass.name, libraryClass]),
 );

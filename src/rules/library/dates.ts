@@ -1,0 +1,67 @@
+import { EvaluationError } from '../evaluation.ts';
+import { compareByText } from '../values/equality.ts';
+import { textBy } from '../values/text.ts';
+import { JavaObject } from '../values/value.ts';
+import { LibraryClass } from './javaClass.ts';
+import { long, MethodTable } from './methodTable.ts';
+
+/** `java.util.Date`: a moment in milliseconds. */
+export class JavaDate extends JavaObject {
+  readonly kind = 'date';
+  readonly time: number;
+
+  constructor(time: number) {
+    super();
+    this.time = time;
+  }
+}
+
+/** Methods of Date. */
+export const dateMethods = new MethodTable('Date').add('getTime', [], (_e, self: JavaDate) => long(BigInt(self.time)));
+textBy('date', (value) => new Date((value as JavaDate).time).toISOString());
+compareByText('date', (value) => String((value as JavaDate).time));
+
+/** The class Date. */
+export const dateClass = new LibraryClass('Date', ['date']);
+dateClass.constructors
+  .add('new', [], (e) => new JavaDate(e.sources.now()))
+  .add('new', ['long'], (_e, _self, time) => new JavaDate(Number(BigInt.asIntN(53, time))));
+
+/** `java.util.Calendar` in the machine's time zone. */
+export class JavaCalendar extends JavaObject {
+  readonly kind = 'calendar';
+  readonly time: number;
+
+  constructor(time: number) {
+    super();
+    this.time = time;
+  }
+}
+
+const calendarFields: readonly (readonly [name: string, number: number, read: (moment: Date) => number])[] = [
+  ['YEAR', 1, (moment) => moment.getFullYear()],
+  ['MONTH', 2, (moment) => moment.getMonth()],
+  ['DAY_OF_MONTH', 5, (moment) => moment.getDate()],
+  ['DAY_OF_WEEK', 7, (moment) => moment.getDay() + 1],
+  ['HOUR', 10, (moment) => moment.getHours() % 12],
+  ['HOUR_OF_DAY', 11, (moment) => moment.getHours()],
+  ['MINUTE', 12, (moment) => moment.getMinutes()],
+  ['SECOND', 13, (moment) => moment.getSeconds()],
+];
+
+/** The class Calendar. */
+export const calendarClass = new LibraryClass('Calendar', ['calendar']);
+for (const [name, number] of calendarFields) calendarClass.field(name, number);
+for (const [index, day] of ['SUNDAY', 'MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY', 'SATURDAY'].entries()) {
+  calendarClass.field(day, index + 1);
+}
+calendarClass.statics.add('getInstance', [], (e) => new JavaCalendar(e.sources.now()));
+
+/** Methods of Calendar: the machine's time zone, as in Java. */
+export const calendarMethods = new MethodTable('Calendar')
+  .add('get', ['int'], (_e, self: JavaCalendar, field) => {
+    const found = calendarFields.find(([, number]) => number === field);
+    if (found === undefined) throw new EvaluationError(`Calendar has no field ${field} here`);
+    return found[2](new Date(self.time));
+  })
+  .add('getTimeInMillis', [], (_e, self: JavaCalendar) => long(BigInt(self.time)));

@@ -1,0 +1,33 @@
+import { EvaluationError } from '../evaluation.ts';
+import { compareByText, javaEquals } from '../values/equality.ts';
+import { textBy } from '../values/text.ts';
+import { JavaObject } from '../values/value.ts';
+import { LibraryClass } from './javaClass.ts';
+import { MethodTable } from './methodTable.ts';
+
+/** `java.util.UUID`. */
+export class JavaUuid extends JavaObject {
+  readonly kind = 'uuid';
+  readonly text: string;
+
+  constructor(text: string) {
+    super();
+    this.text = text;
+  }
+}
+
+/** The class UUID. */
+export const uuidClass = new LibraryClass('UUID', ['uuid']);
+uuidClass.statics.add('fromString', ['string'], (_e, _self, text) => {
+  if (!/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text))
+    throw new EvaluationError('not a UUID');
+  return new JavaUuid(text.toLowerCase());
+});
+
+/** Methods of UUID. */
+export const uuidMethods = new MethodTable('UUID')
+  .add('version', [], (_e, self: JavaUuid) => Number.parseInt(self.text.charAt(14), 16))
+  .add('toString', [], (_e, self: JavaUuid) => self.text)
+  .add('equals', ['any'], (e, self: JavaUuid, other) => javaEquals(self, other, e));
+textBy('uuid', (value) => (value as JavaUuid).text);
+compareByText('uuid', (value) => (value as JavaUuid).text);
