@@ -12,9 +12,9 @@ import type { Upstream } from './upstreams.ts';
 export type Asked = QueryOwner | 'unknown' | 'undecided';
 
 /**
- * Sends a client's own request for an unknown query id to all clusters at once. The first answer that is not 401, 403,
- * 404 or 410 wins and is the client's answer; the others are cancelled (design.md, fixed point 7). Where nobody wins, an
- * answer that asks for credentials is the client's: with them somebody may know the query.
+ * Sends a client's own request for an unknown query id to all clusters at once. The first answer that is no redirect,
+ * 401, 403, 404 or 410 wins and is the client's answer; the others are cancelled (design.md, fixed point 7). Where nobody
+ * wins, an answer that asks for credentials, or leads to a login, is the client's: with them somebody may know the query.
  *
  * While the database cannot tell, nobody's knowing the query proves nothing: its cluster may have been added to another
  * replica's table, or deleted from this one's. The client is then asked to come again.
@@ -115,6 +115,13 @@ export class AskExchange extends Exchange {
       // Later, as this may run within the parser of another connection, of which undici has but one at a time.
       queueMicrotask(() => controller.resume());
     }
+  }
+
+  protected override extraLines({ location }: IncomingHttpHeaders): readonly string[] {
+    const { handshakes } = this.#context;
+    return this.#winner === null || typeof location !== 'string' || handshakes === null
+      ? []
+      : handshakes.linesOfLogin(location, this.#winner.cluster.name);
   }
 
   protected override failed(error: Error): void {
@@ -228,7 +235,8 @@ class Question implements Dispatcher.DispatchHandler {
     statusText?: string,
   ): void {
     if (status < 200 || this.#cancelled) return;
-    if (status === 401 || status === 403) {
+    // A redirect leads to a login: it comes before the query is looked at.
+    if (status === 401 || status === 403 || (status >= 300 && status < 400)) {
       this.kept = { controller, status, headers, statusText };
       this.#isWinner = true;
       controller.pause();

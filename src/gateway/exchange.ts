@@ -125,8 +125,8 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     readonly ended: boolean;
   }): void {}
 
-  /** Lines added to the answer's head; names and values in turn. */
-  protected extraLines(): readonly string[] | null {
+  /** Lines added to the answer's head, whose headers those of the cluster are; names and values in turn. */
+  protected extraLines(_headers: IncomingHttpHeaders): readonly string[] | null {
     return null;
   }
 
@@ -230,7 +230,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): void {
     const lines = headersForClient(headers);
-    const extra = this.extraLines();
+    const extra = this.extraLines(headers);
     if (extra !== null) lines.push(...extra);
     const length = headers['content-length'];
     this.#remaining = typeof length === 'string' ? Number(length) : -1;

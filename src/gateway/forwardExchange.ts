@@ -178,19 +178,24 @@ export class ForwardExchange extends Exchange {
     });
   }
 
-  protected override extraLines(): readonly string[] | null {
-    const reason = this.#reason;
-    const handshake = reason.queryId === null ? reason.handshake : null;
-    const explained = this.#context.settings().explainHeader;
-    if (handshake === null && !explained) return null;
+  protected override extraLines(headers: IncomingHttpHeaders): readonly string[] {
     const cluster = this.#clusterName();
-    const lines = handshake === null ? [] : [...handshake.linesFor(cluster)];
-    if (explained) {
-      const { names } = this.#context;
-      if (reason.queryId === null) lines.push(...explainLine(names, reason.decision, cluster, reason.fallback));
-      else lines.push(...explainLine(names, null, cluster, false));
-    }
-    return lines;
+    const lines = this.#cookieLines(headers, cluster);
+    if (!this.#context.settings().explainHeader) return lines;
+    const { names } = this.#context;
+    const reason = this.#reason;
+    return reason.queryId === null
+      ? [...lines, ...explainLine(names, reason.decision, cluster, reason.fallback)]
+      : [...lines, ...explainLine(names, null, cluster, false)];
+  }
+
+  /** Lines that set or end the cookie of an OAuth2 login. */
+  #cookieLines({ location }: IncomingHttpHeaders, cluster: string): readonly string[] {
+    const { handshakes } = this.#context;
+    if (handshakes === null) return [];
+    const begun = typeof location === 'string' ? handshakes.linesOfLogin(location, cluster) : [];
+    if (begun.length > 0 || this.#reason.queryId !== null) return begun;
+    return this.#reason.handshake?.linesFor(cluster) ?? [];
   }
 
   protected override finished(end: ExchangeEnd): void {
@@ -231,7 +236,7 @@ export class ForwardExchange extends Exchange {
     this.#excluded ??= new Map();
     this.#excluded.set(failed.name, reason);
     const { defaultRoutingGroup } = settings();
-    const choice = chooser.choose(table.current, decision, null, this.#excluded);
+    const choice = chooser.choose(table.current, decision, null, this.#excluded, handshake?.login ?? null);
     const upstream = choice.cluster === null ? null : upstreams.get(choice.cluster.proxyTo);
     if (choice.cluster === null || upstream === null) {
       const notTaken = choice.cluster === null ? choice.notTaken : [];

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../model/clock.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { ClusterKeys } from './clusterKeys.ts';
@@ -17,10 +17,12 @@ export interface HandshakeCookieOptions {
   readonly lifetime: number;
 }
 
-/** What the cookies of a request on a steered path say. */
+/** What the path and the cookies of a request on a steered path say. */
 export interface Handshake {
-  /** The cluster that the handshake began on; null where no cookie counts. */
+  /** The cluster that the handshake began on; null where no cookie counts, or the path names a login itself. */
   readonly cluster: ClusterEntry | null;
+  /** The login that the path names: it decides on the cluster, as all its steps must reach the same one; null for none. */
+  readonly login: string | null;
   /** Lines of the answer: they set the cookie where it is missing or names another cluster, or end it. */
   linesFor(answering: string): readonly string[];
 }
@@ -48,10 +50,15 @@ const PRIORITY = 0;
 const MAX_VALUE = 4096;
 /** Cookies of the prefix that are looked at. */
 const MAX_COOKIES = 16;
+/**
+ * Where browsers are sent to log in for a client, and where the client, with other cookies or none, asks for the token:
+ * the engine shows browsers only the SHA-256 of the client's id (Trino, OAuth2TokenExchange.hashAuthId).
+ */
+const TOKEN_PATH = /^\/oauth2\/token\/(?:initiate\/([0-9a-f]{64})|([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))$/;
 
 /**
- * Cookies that lead the steps of an OAuth2 login back to the cluster it began on: engines keep its state in memory, and
- * its requests carry no query id. Signed: what a client makes up, and what is expired, does not count, but is no error.
+ * Leads the steps of an OAuth2 login to the cluster it began on: engines keep its state in memory, and its requests carry
+ * no query id. A login for a client is known by its id, all others by a cookie. Signed: what a client makes up, and what is expired, does not count, but is no error.
  */
 export class HandshakeCookies {
   readonly #options: HandshakeCookieOptions;
@@ -83,17 +90,28 @@ export class HandshakeCookies {
       .map((content) => ({ content, cluster: this.#keys.clusterOf(content.backend) }))
       .filter(({ cluster }) => cluster !== null)
       .sort((a, b) => a.content.priority - b.content.priority || a.content.ts - b.content.ts);
-    const cluster = counting[0]?.cluster ?? null;
+    const known = counting[0]?.cluster ?? null;
+    const login = loginOf(path);
     const ends = this.#options.deletePaths.includes(path);
     const sent = cookies.some(({ name }) => name === this.#name);
     const begins = !ends && isUnder(path, this.#options.routingPaths);
     return {
-      cluster,
+      cluster: login === null ? known : null,
+      login,
       linesFor: (answering) => {
         if (ends) return sent ? this.#line('delete', 0) : [];
-        return begins && cluster?.name !== answering ? this.#line(this.#make(answering), this.#options.lifetime) : [];
+        return begins && known?.name !== answering ? this.#line(this.#make(answering), this.#options.lifetime) : [];
       },
     };
+  }
+
+  /**
+   * Lines of an answer, on whichever path, that sends the browser to a provider: they set the cookie, as the provider
+   * will send the browser back to a steered path. Each login has a whole lifetime.
+   * @param location of a redirect
+   */
+  linesOfLogin(location: string, answering: string): readonly string[] {
+    return isAuthorization(location) ? this.#line(this.#make(answering), this.#options.lifetime) : [];
   }
 
   #line(value: string, lifetime: number): readonly string[] {
@@ -141,6 +159,17 @@ export class HandshakeCookies {
     }
     return found;
   }
+}
+
+/** SHA-256 of the id of a client's login; null for other paths. */
+function loginOf(path: string): string | null {
+  const [, hash, id] = TOKEN_PATH.exec(path) ?? [];
+  return hash ?? (id === undefined ? null : createHash('sha256').update(id).digest('hex'));
+}
+
+/** Whether an address is an authorization request (RFC 6749 §4.1.1) that says where to come back to. */
+function isAuthorization(location: string): boolean {
+  return /[?&]client_id=/.test(location) && /[?&]redirect_uri=/.test(location);
 }
 
 /** Whether a path is one of the paths, or below one. */

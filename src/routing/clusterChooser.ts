@@ -2,7 +2,7 @@ import type { Random } from '../model/clock.ts';
 import { type ClusterChoice, chooseCluster } from './clusterChoice.ts';
 import type { GroupDecision } from './groupDecision.ts';
 import { type CountedSubmission, LocalLoad } from './localLoad.ts';
-import { pickByWeight, pickLeastLoaded, type Strategy } from './pickCluster.ts';
+import { pickByHash, pickByWeight, pickLeastLoaded, type Strategy } from './pickCluster.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 
 /** Settings of the choice, as they are now. */
@@ -32,18 +32,21 @@ export class ClusterChooser {
    * Chooses a cluster for a request.
    * @param user who asks; null where that is not known
    * @param excluded clusters that failed this request already, with what went wrong; null for none
+   * @param login hash of the login that it is a step of, which decides in place of the strategy; null for none
    */
   choose(
     table: RoutingTable,
     decision: GroupDecision,
     user: string | null,
     excluded: ReadonlyMap<string, string> | null,
+    login: string | null = null,
   ): ClusterChoice {
-    return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, (candidates, group) =>
-      this.#strategyOf(group) === 'leastLoaded'
+    return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, (candidates, group) => {
+      if (login !== null) return pickByHash(candidates, login);
+      return this.#strategyOf(group) === 'leastLoaded'
         ? pickLeastLoaded(candidates, user, this.#local, this.#random)
-        : pickByWeight(candidates, this.#random),
-    );
+        : pickByWeight(candidates, this.#random);
+    });
   }
 
   /** Counts a query that is sent to a cluster; null where its group's strategy does not look at load. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Random } from '../model/clock.ts';
 import type { LocalLoad } from './localLoad.ts';
 import type { ClusterEntry } from './routingTable.ts';
@@ -21,6 +22,18 @@ export function pickByWeight(candidates: readonly ClusterEntry[], random: Random
     if (rest < 0) return candidate;
   }
   return last;
+}
+
+/**
+ * The same one for the same text, whoever asks and in whatever order they come; only what went to a cluster that is gone
+ * goes elsewhere (rendezvous hashing).
+ */
+export function pickByHash(candidates: readonly ClusterEntry[], text: string): ClusterEntry {
+  const scored = candidates.map((cluster) => ({
+    cluster,
+    score: createHash('sha256').update(`${text} ${cluster.name}`).digest('hex'),
+  }));
+  return scored.reduce((best, one) => (one.score > best.score ? one : best)).cluster;
 }
 
 /** Queries on a cluster, as far as this process knows. */

@@ -63,7 +63,7 @@ export class OtherRequests {
   #forward(proxied: ProxiedRequest, table: RoutingTable, decision: GroupDecision, handshake: Handshake | null): void {
     const { defaultRoutingGroup } = this.#context.settings();
     proxied.trace?.step('choice');
-    const choice = this.#context.chooser.choose(table, decision, null, null);
+    const choice = this.#context.chooser.choose(table, decision, null, null, handshake?.login ?? null);
     if (choice.cluster === null) {
       this.#context.refuse(proxied, {
         reason: choice.pending ? 'pending' : 'no_cluster',

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHash, createHmac, randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { HandshakeCookieOptions } from '../../../src/gateway/handshakeCookies.ts';
 import { clusterKey } from '../../../src/routing/clusterKey.ts';
@@ -123,6 +123,140 @@ describe('a login', () => {
     expect(await send(named('EG.X', 'a', 2, now - 9), named('EG.Y', 'b', 1, now))).toBe('b');
     expect(await send(named('EG.X', 'a', 1, now), named('EG.Y', 'b', 1, now - 9))).toBe('b');
     expect(await send(named('EG.X', 'a', -1, now), named('EG.Y', 'b', 1, now - 9))).toBe('a');
+  });
+});
+
+describe("a client's login, whose token waits in the memory of one cluster", () => {
+  const initiate = (id: string) => `/oauth2/token/initiate/${createHash('sha256').update(id).digest('hex')}`;
+
+  test("reaches it from the browser and from the client, without the other's cookies, on every replica", async () => {
+    const clusters = await clustersOf('a', 'b', 'c');
+    const one = await replica({ clusters });
+    const other = await replica({ clusters: clusters.toReversed(), dataPlane: { prefixSticky: true } });
+    const seen = new Set<unknown>();
+    for (let count = 0; count < 40; count++) {
+      const id = randomUUID();
+      const polled = (await ask(one.url, `/oauth2/token/${id}`)).headers['x-name'];
+      // Of a login before, or of another client's.
+      const stale = count % 2 === 0 ? cookie() : undefined;
+      const begun = await ask(other.url, initiate(id), stale);
+      expect(begun.headers['x-name']).toBe(polled);
+      const sent = ours(begun)[0] === undefined ? stale : pairOf(ours(begun)[0] ?? '');
+      for (const { url } of [one, other]) {
+        expect((await ask(url, '/oauth2/callback?state=x', sent)).headers['x-name']).toBe(polled);
+        for (const method of ['GET', 'DELETE']) {
+          const answer = await ask(url, `/oauth2/token/${id}`, undefined, method);
+          expect(answer.headers['x-name']).toBe(polled);
+        }
+      }
+      const key = clusterKey('b');
+      const keyed = `/${key}/oauth2/token/${id}`;
+      const redirected = await ask(other.url, keyed);
+      expect(redirected.status).toBe(307);
+      const { pathname } = new URL(redirected.headers.location as string, new URL(keyed, other.url));
+      expect(pathname).toBe(`/oauth2/token/${id}`);
+      seen.add(polled);
+    }
+    expect([...seen].toSorted()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('stays together where its cluster does not answer; those of the others stay where they are', async () => {
+    const clusters = await clustersOf('a', 'b', 'c');
+    const all = await replica({ clusters });
+    const gone = clusterAt('c', `http://127.0.0.1:${await freePort()}`);
+    const fewer = await replica({ clusters: [...clusters.slice(0, 2), gone] });
+    let moved = 0;
+    for (let count = 0; count < 30; count++) {
+      const id = randomUUID();
+      const before = (await ask(all.url, `/oauth2/token/${id}`)).headers['x-name'];
+      const polled = (await ask(fewer.url, `/oauth2/token/${id}`)).headers['x-name'];
+      expect((await ask(fewer.url, initiate(id))).headers['x-name']).toBe(polled);
+      if (before === 'c') moved++;
+      else expect(polled).toBe(before);
+    }
+    expect(moved).toBeGreaterThan(0);
+  });
+
+  test('is not looked at without the feature, nor where its paths are not steered', async () => {
+    const clusters = await clustersOf('a', 'b');
+    for (const one of [
+      await startGateway({ clusters, random: () => 0 }),
+      await replica({ clusters, random: () => 0 }, { routingPaths: ['/ui'] }),
+    ]) {
+      for (let count = 0; count < 10; count++)
+        expect((await ask(one.url, `/oauth2/token/${randomUUID()}`)).headers['x-name']).toBe('a');
+    }
+  });
+});
+
+describe('an answer that sends the browser to a provider', () => {
+  const provider = 'https://id.example.com/auth?response_type=code&client_id=e&state=s';
+  const back = `&redirect_uri=${encodeURIComponent('https://gateway.example.com/oauth2/callback')}`;
+
+  /** Clusters that redirect there from every path but the callback. */
+  const redirecting = (location: string) =>
+    Promise.all(
+      ['a', 'b'].map(async (name) => {
+        const { url } = await startServer((request, response) => {
+          request.resume();
+          const redirects = request.url?.startsWith('/oauth2/callback') !== true;
+          response.writeHead(redirects ? 303 : 200, { 'x-name': name, ...(redirects ? { location } : {}) }).end();
+        });
+        return clusterAt(name, url);
+      }),
+    );
+
+  test.each(['/ui/', '/ui/query.html?20261121_101112_00001_abcde', '/oauth2/x'])(
+    'from %s sets the cookie, in place of one of a login before, so that it comes back to the same cluster',
+    async (path) => {
+      const clusters = await redirecting(provider + back);
+      const [one, other] = [await replica({ clusters }), await replica({ clusters })];
+      for (let count = 0; count < 6; count++) {
+        const sent = count % 2 === 0 ? undefined : cookie({ ts: Date.now() - 590_000 });
+        const begun = await ask(one.url, path, sent);
+        const [line, ...more] = ours(begun);
+        expect([begun.status, more, begun.headers.location]).toEqual([303, [], provider + back]);
+        const answer = await ask(other.url, '/oauth2/callback?code=1&state=2', pairOf(line!));
+        expect(answer.headers['x-name']).toBe(begun.headers['x-name']);
+        const content = JSON.parse(Buffer.from(pairOf(line!).slice('EG.OAUTH2='.length), 'base64url').toString());
+        expect(content.ts).toBeGreaterThan(Date.now() - 60_000);
+      }
+    },
+  );
+
+  test.each(['/ui/login.html', '/ui/?redirect_uri=/', 'https://id.example.com/auth?client_id=e'])(
+    'is not what leads to %s',
+    async (location) => {
+      const one = await replica({ clusters: await redirecting(location) });
+      expect(ours(await ask(one.url, '/ui/'))).toEqual([]);
+    },
+  );
+
+  test('does not make its cluster that of the query that was asked for', async () => {
+    const clusters = await Promise.all(
+      ['a', 'b'].map(async (name) => {
+        const { url } = await startServer((request, response) => {
+          request.resume();
+          const loggedIn = request.headers.cookie === 'token=t';
+          const status = loggedIn ? (name === 'b' ? 200 : 404) : 303;
+          response.writeHead(status, { 'x-name': name, ...(loggedIn ? {} : { location: provider + back }) }).end();
+        });
+        return clusterAt(name, url);
+      }),
+    );
+    const one = await replica({ clusters });
+    for (let count = 10; count < 20; count++) {
+      const path = `/ui/api/query/20261121_101112_000${count}_abcde`;
+      const begun = await ask(one.url, path);
+      expect([begun.status, ours(begun).length]).toEqual([303, 1]);
+      const answer = await ask(one.url, path, 'token=t');
+      expect([answer.status, answer.headers['x-name']]).toEqual([200, 'b']);
+    }
+  });
+
+  test('sets none without the feature', async () => {
+    const one = await startGateway({ clusters: await redirecting(provider + back) });
+    expect(ours(await ask(one.url, '/ui/'))).toEqual([]);
   });
 });
 
