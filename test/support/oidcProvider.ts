@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { SignJWT } from 'jose';
 import Provider, { type Configuration } from 'oidc-provider';
+import { Browser, type Page } from './browser.ts';
 
 /** A real OpenID provider, with one client. */
 export interface OidcServer {
@@ -21,8 +22,16 @@ export interface OidcServer {
 /** Privileges that the provider tells of its users in the claim `groups`. */
 const groups: Record<string, readonly string[] | undefined> = { grace: ['ADMIN', 'USER', 'API'], linus: ['USER'] };
 
-/** Starts a provider on a free port, with a key of its own. */
-export async function startOidcProvider(redirectUri: string): Promise<OidcServer> {
+/**
+ * Starts a provider on a free port, with a key of its own.
+ * @param redirectUris where it may send browsers; `login` ends at the first
+ * @param requirePkce whether logins must be bound to their beginning by PKCE, as those of the gateway itself are
+ */
+export async function startOidcProvider(
+  redirectUris: string | readonly [string, ...string[]],
+  requirePkce = true,
+): Promise<OidcServer> {
+  const allowed = typeof redirectUris === 'string' ? ([redirectUris] as const) : redirectUris;
   const http = createServer();
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
@@ -31,12 +40,12 @@ export async function startOidcProvider(redirectUri: string): Promise<OidcServer
   const clientId = 'gateway';
   const clientSecret = 'a-client-secret-that-is-long-enough-for-anything';
   const configuration: Configuration = {
-    clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: [redirectUri] }],
+    clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: [...allowed] }],
     jwks: { keys: [jwk as never] },
     cookies: { keys: ['cookie-key'] },
     claims: { openid: ['sub', 'groups', 'email'] },
     conformIdTokenClaims: false,
-    pkce: { required: () => true },
+    pkce: { required: () => requirePkce },
     findAccount: (_context, sub) => ({
       accountId: sub,
       claims: () => ({ sub, email: `${sub}@example.com`, ...(groups[sub] ? { groups: groups[sub] } : {}) }),
@@ -56,7 +65,7 @@ export async function startOidcProvider(redirectUri: string): Promise<OidcServer
     clientId,
     clientSecret,
     calls,
-    login: (url, user) => browse(url, user, redirectUri),
+    login: (url, user) => browse(url, user, allowed[0]),
     sign: (claims, header = {}) =>
       new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'provider-key', ...header }).sign(privateKey),
     close: () =>
@@ -67,35 +76,30 @@ export async function startOidcProvider(redirectUri: string): Promise<OidcServer
   };
 }
 
-/** What a browser and a user do at the provider: follow redirects, keep cookies, fill in its forms. */
+/** What a browser and a user do at the provider, until it sends the browser back. */
 async function browse(start: string, user: string, redirectUri: string): Promise<URL> {
-  const jar = new Map<string, string>();
-  let url = new URL(start);
-  let body: URLSearchParams | null = null;
-  for (let step = 0; step < 12; step++) {
-    const response: Response = await fetch(url, {
-      redirect: 'manual',
-      headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; ') },
-      ...(body === null ? {} : { method: 'POST', body }),
-    });
-    for (const line of response.headers.getSetCookie()) {
-      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
-      jar.set(name, value);
-    }
-    body = null;
-    const location = response.headers.get('location');
-    const page = await response.text();
-    if (location !== null) {
-      url = new URL(location, url);
-      if (url.href.startsWith(redirectUri)) return url;
-      continue;
-    }
-    const action = /action="([^"]+)"/.exec(page)?.[1];
-    const prompt = /name="prompt" value="([^"]+)"/.exec(page)?.[1];
-    if (action === undefined || prompt === undefined)
-      throw new Error(`${response.status} ${url}: ${page.slice(0, 500)}`);
-    url = new URL(action, url);
-    body = new URLSearchParams(prompt === 'login' ? { prompt, login: user, password: 'any' } : { prompt });
+  const browser = new Browser(undefined, (url) => url.href.startsWith(redirectUri));
+  try {
+    return (await fillInForms(browser, await browser.open(start), user)).url;
+  } finally {
+    await browser.close();
   }
-  throw new Error('the login at the provider does not end');
+}
+
+/**
+ * Fills in the provider's forms, login and consent, where the browser stands at one.
+ * @returns the page that they lead to
+ */
+export async function fillInForms(browser: Browser, start: Page, user: string): Promise<Page> {
+  const visits = [...start.visits];
+  let page = start;
+  for (let forms = 0; forms < 5; forms++) {
+    const action = /action="([^"]+)"/.exec(page.text)?.[1];
+    const prompt = /name="prompt" value="([^"]+)"/.exec(page.text)?.[1];
+    if (action === undefined || prompt === undefined) return { ...page, visits };
+    const form = prompt === 'login' ? { prompt, login: user, password: 'any' } : { prompt };
+    page = await browser.open(new URL(action, page.url), new URLSearchParams(form));
+    visits.push(...page.visits);
+  }
+  throw new Error(`the login at the provider does not end: ${page.status} ${page.url}`);
 }

@@ -1,0 +1,128 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { Agent, fetch, type Response } from 'undici';
+import type { Distribution } from './distribution.ts';
+
+/** What an engine answers to a submission without a token: where the user logs in, and where the token comes from. */
+export interface Challenge {
+  readonly redirectServer: string;
+  readonly tokenServer: string;
+}
+
+/** A token, and who was asked for it. */
+interface Polled {
+  readonly token: string;
+  /** The cluster of each poll in turn, by `clusterOf`. */
+  readonly clusters: readonly (string | null)[];
+}
+
+/** What Trino's clients do for their external authentication, without a cookie jar. */
+export class ExternalAuthentication {
+  readonly #url: string;
+  readonly #dispatcher: Agent;
+
+  /** @param authority certificate of the authority that the server's certificate comes from, in PEM */
+  constructor(url: string, authority: string) {
+    this.#url = url;
+    this.#dispatcher = new Agent({ connect: { ca: authority } });
+  }
+
+  /** Submits without a token. */
+  async challenge(): Promise<Challenge> {
+    const answer = await this.#ask(`${this.#url}/v1/statement`, { method: 'POST', body: 'SELECT 1' });
+    const header = answer.headers.get('www-authenticate') ?? '';
+    await answer.arrayBuffer();
+    const [, redirectServer, tokenServer] = /x_redirect_server="([^"]+)", x_token_server="([^"]+)"/.exec(header) ?? [];
+    if (answer.status !== 401 || redirectServer === undefined || tokenServer === undefined)
+      throw new Error(`no external authentication: ${answer.status} ${header}`);
+    return { redirectServer, tokenServer };
+  }
+
+  /** Polls for the token, which the server holds back until the user has logged in, and gives it back. */
+  async poll({ tokenServer }: Challenge): Promise<Polled> {
+    const clusters: (string | null)[] = [];
+    let uri = tokenServer;
+    for (;;) {
+      const answer = await this.#ask(uri);
+      clusters.push(clusterOf(answer));
+      const text = await answer.text();
+      const { token, nextUri, error } = JSON.parse(text) as { token?: string; nextUri?: string; error?: string };
+      if (token !== undefined) {
+        const deleted = await this.#ask(tokenServer, { method: 'DELETE' });
+        if (deleted.status !== 200) throw new Error(`the token was not taken back: ${await deleted.text()}`);
+        await deleted.arrayBuffer();
+        return { token, clusters };
+      }
+      if (nextUri === undefined) throw new Error(`no token: ${answer.status} ${error ?? text}`);
+      uri = nextUri;
+    }
+  }
+
+  /** Rows of a query that is run with a token. */
+  async query(sql: string, token: string): Promise<readonly (readonly unknown[])[]> {
+    const headers = { Authorization: `Bearer ${token}` };
+    const rows: (readonly unknown[])[] = [];
+    let answer = await this.#ask(`${this.#url}/v1/statement`, { method: 'POST', body: sql, headers });
+    for (;;) {
+      if (answer.status !== 200) throw new Error(`HTTP ${answer.status}: ${await answer.text()}`);
+      const page = (await answer.json()) as { nextUri?: string; data?: unknown[][]; error?: { message: string } };
+      if (page.error !== undefined) throw new Error(page.error.message);
+      rows.push(...(page.data ?? []));
+      if (page.nextUri === undefined) return rows;
+      answer = await this.#ask(page.nextUri, { headers });
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#dispatcher.close();
+  }
+
+  #ask(url: string, init: { method?: string; body?: string; headers?: Record<string, string> } = {}) {
+    return fetch(url, { ...init, dispatcher: this.#dispatcher, signal: AbortSignal.timeout(60_000) });
+  }
+}
+
+/** Cluster of an answer, by `routing.explainHeader`; null where the gateway answered itself, or it was not asked. */
+export function clusterOf({ headers }: Pick<Response, 'headers'>): string | null {
+  return /cluster=([^;]+)/.exec(headers.get('X-Trino-Routing-Decision') ?? '')?.[1] ?? null;
+}
+
+/**
+ * Runs a query with Trino's own command line, which asks for a login.
+ * @param authorityFile PEM file
+ * @param logIn given the address that the user is asked to open
+ * @returns what it prints besides that address
+ */
+export async function runCommandLine(
+  { java, cli }: Pick<Distribution, 'java' | 'cli'>,
+  url: string,
+  authorityFile: string,
+  sql: string,
+  logIn: (address: string) => Promise<unknown>,
+): Promise<string> {
+  const child: ChildProcess = spawn(
+    java,
+    [
+      ...['-Xmx256M', '-XX:TieredStopAtLevel=1', '--enable-native-access=ALL-UNNAMED', '-jar', cli, '--server', url],
+      ...['--truststore-path', authorityFile, '--user', 'ann', '--external-authentication'],
+      ...['--external-authentication-redirect-handler', 'PRINT', '--output-format', 'TSV', '--execute', sql],
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  let output = '';
+  let login: Promise<unknown> | null = null;
+  const read = (text: string) => {
+    output += text;
+    const address = /(https:\/\/\S+\/oauth2\/\S+)\s/.exec(output)?.[1];
+    if (address !== undefined) login ??= logIn(address);
+  };
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', read);
+  const timer = setTimeout(() => child.kill('SIGKILL'), 60_000);
+  const code = await new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (status, signal) => resolve(status ?? signal));
+  });
+  clearTimeout(timer);
+  await login;
+  if (code !== 0) throw new Error(`the command line ended with ${code}: ${output}`);
+  return output;
+}

@@ -1,0 +1,175 @@
+/**
+ * Logins by OAuth2 at two real Trino servers behind the gateway, with a real OpenID provider. Each server signs the state
+ * of logins with a key of its own and keeps their tokens in its memory, as without further settings: a step that goes to
+ * the other server fails.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { Browser, type Page } from '../support/browser.ts';
+import { certificateFolder, hasOpenssl, type TestAuthority } from '../support/certificates.ts';
+import { requireComponent } from '../support/components.ts';
+import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { fillInForms, type OidcServer, startOidcProvider } from '../support/oidcProvider.ts';
+import { freePort } from '../support/serverProcess.ts';
+import { type Distribution, installDistribution, missingTools } from './distribution.ts';
+import { clusterOf, ExternalAuthentication, runCommandLine } from './externalAuthentication.ts';
+import { startTrino, type TrinoServer } from './trinoServer.ts';
+
+const missing = await missingTools();
+const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
+
+const names = ['trino-a', 'trino-b'] as const;
+const sql = 'SELECT current_user, name FROM tpch.tiny.region WHERE regionkey = 0';
+/** Logins that are tried at least, and at most until each server had one. */
+const [ENOUGH, TOO_MANY] = [6, 40];
+
+describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
+  let distribution: Distribution;
+  let certificates: ReturnType<typeof certificateFolder>;
+  let authority: TestAuthority;
+  let folder: string;
+  let provider: OidcServer;
+  let trinos: readonly TrinoServer[] = [];
+  /** One gateway with `routing.prefixSticky`, one without. */
+  const gateways = new Map<string, { readonly process: GatewayProcess; readonly url: string }>();
+
+  beforeAll(async () => {
+    distribution = await installDistribution();
+    certificates = certificateFolder();
+    authority = certificates.authority('authority');
+    folder = await mkdtemp(join(tmpdir(), 'oauth-'));
+    const ports = [await freePort(), await freePort()] as const;
+    const callback = (port: number) => `https://localhost:${port}/oauth2/callback`;
+    provider = await startOidcProvider([callback(ports[0]), callback(ports[1])], false);
+    const { issuer, clientId, clientSecret } = provider;
+    const oauth2 = {
+      issuer,
+      'client-id': clientId,
+      'client-secret': clientSecret,
+      scopes: 'openid',
+      'oidc.discovery': 'false',
+      'auth-url': `${issuer}/auth`,
+      'token-url': `${issuer}/token`,
+      'jwks-url': `${issuer}/jwks`,
+      'userinfo-url': `${issuer}/me`,
+    };
+    const settings = {
+      'http-server.authentication.type': 'oauth2',
+      'internal-communication.shared-secret': 'shared by the nodes of a cluster',
+      ...Object.fromEntries(
+        Object.entries(oauth2).map(([key, value]) => [`http-server.authentication.oauth2.${key}`, value]),
+      ),
+    };
+    trinos = await Promise.all(names.map((name) => startTrino(name, distribution, {}, settings)));
+    await Promise.all([startOne('cookies', ports[0], {}), startOne('keys', ports[1], { prefixSticky: true })]);
+  }, 540_000);
+
+  afterAll(async () => {
+    await Promise.all([...gateways.values()].map((gateway) => gateway.process.stop()));
+    await Promise.all([...trinos.map((trino) => trino.kill()), provider?.close()]);
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+    certificates?.dispose();
+  });
+
+  async function startOne(name: string, port: number, routing: Readonly<Record<string, unknown>>): Promise<void> {
+    const process = await startGateway({
+      protocol: { productName: 'Trino' },
+      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, `${name}.db`)}` },
+      resources: { source: 'database' },
+      monitor: { taskDelay: '1s', timeout: '10s' },
+      gatewayCookieConfiguration: { enabled: true, cookieSigningSecret: 'the same on all replicas' },
+      routing: { explainHeader: true, ...routing },
+      serverConfig: {
+        'http-server.https.enabled': true,
+        'http-server.https.port': port,
+        'http-server.https.keystore.path': authority.issue(['DNS:localhost', 'IP:127.0.0.1']).file,
+      },
+    });
+    gateways.set(name, { process, url: `https://localhost:${port}` });
+    for (const trino of trinos) {
+      const cluster = { name: trino.name, proxyTo: trino.url, active: true, routingGroup: 'adhoc' };
+      const headers = { 'Content-Type': 'application/json' };
+      const body = JSON.stringify(cluster);
+      const added = await fetch(`${process.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
+      expect([added.status, await added.text()]).toEqual([200, expect.stringContaining(trino.name)]);
+      const isHealthy = async () => {
+        const state = await fetch(`${process.url}/api/public/backends/${trino.name}/state`);
+        expect(await state.text()).toContain('"HEALTHY"');
+      };
+      await vi.waitFor(isHealthy, { timeout: 30_000, interval: 100 });
+    }
+  }
+
+  const urlOf = (gateway: string) => gateways.get(gateway)?.url ?? '';
+  const newBrowser = () => new Browser(authority.cert);
+  /** Opens an address, logs in at the provider where that is asked, and ends where it leads. */
+  const visit = async (browser: Browser, address: string) => fillInForms(browser, await browser.open(address), 'ann');
+  /** The servers that answered, each once. */
+  const serversOf = ({ visits }: Page) => [...new Set(visits.map(clusterOf).filter((name) => name !== null))];
+
+  /** Repeats a login until no server was spared. @param logIn answers the server of all its steps */
+  async function untilBoth(logIn: (count: number) => Promise<string>): Promise<void> {
+    const seen = new Set<string>();
+    for (let count = 0; count < ENOUGH || seen.size < names.length; count++) {
+      expect(count, `logins that all went to ${[...seen]}`).toBeLessThan(TOO_MANY);
+      seen.add(await logIn(count));
+    }
+    expect([...seen].toSorted()).toEqual(names);
+  }
+
+  describe.each(['cookies', 'keys'])('with %s', (gateway) => {
+    test.each([
+      ['anew', newBrowser],
+      [
+        'again and again',
+        (
+          (browser: Browser | null) => () =>
+            (browser ??= newBrowser())
+        )(null),
+      ],
+    ])("a client's login, in a browser that is started %s", async (_, browserFor) => {
+      const client = new ExternalAuthentication(urlOf(gateway), authority.cert);
+      await untilBoth(async (count) => {
+        const browser = browserFor();
+        const challenge = await client.challenge();
+        const polled = client.poll(challenge);
+        const [page, { token, clusters }] = await Promise.all([visit(browser, challenge.redirectServer), polled]);
+        expect([page.status, page.url.pathname], page.text).toEqual([200, '/oauth2/callback']);
+        const [server, ...others] = serversOf(page);
+        expect([others, clusters]).toEqual([[], clusters.map(() => server)]);
+        if (count === 0) expect(await client.query(sql, token)).toEqual([['ann', 'AFRICA']]);
+        return server ?? '';
+      });
+      await client.close();
+    });
+
+    test("a login of Trino's command line, whose cookies are not the browser's", async () => {
+      const logIn = (address: string) => visit(newBrowser(), address);
+      const printed = await runCommandLine(distribution, urlOf(gateway), authority.file, sql, logIn);
+      expect(printed).toContain('ann\tAFRICA\n');
+    });
+
+    test.each([
+      ['new', 1],
+      ['the same', TOO_MANY],
+    ])('logins at the web interface and logouts, with %s browser', async (_, logins) => {
+      let browser = newBrowser();
+      await untilBoth(async (count) => {
+        if (count % logins === 0) browser = newBrowser();
+        const page = await visit(browser, `${urlOf(gateway)}/ui/`);
+        expect([page.status, page.url.pathname], page.text).toEqual([200, '/ui/']);
+        const steps = page.visits.map((step) => [step.url.pathname, clusterOf(step)] as const);
+        const [, server] = steps[0] ?? [];
+        expect(steps.filter(([path]) => path === '/oauth2/callback')).toEqual([['/oauth2/callback', server]]);
+        const stats = await browser.open(`${urlOf(gateway)}/ui/api/stats`);
+        expect([stats.status, stats.text]).toEqual([200, expect.stringContaining('runningQueries')]);
+        const out = await visit(browser, `${urlOf(gateway)}/ui/logout`);
+        expect(out.status, out.text).toBe(200);
+        expect(browser.cookie(`${urlOf(gateway)}/ui/`, '__Secure-Trino-ID-Token')).toBeUndefined();
+        return server ?? '';
+      });
+    });
+  });
+});
