@@ -37,8 +37,8 @@ export function headerUserAnalyzer(names: ProductNames): RequestAnalyzer {
 }
 
 /**
- * The first value of a header, read from the lines as sent: `request.headers` is made at its first use, which costs
- * more than all else on the way of a follow-up.
+ * The first value of a header, read from the lines as sent: of repeated ones `request.headers` has the first, the last or
+ * all joined, by name.
  * @param key name in lower case
  */
 export function headerOf(request: IncomingMessage, key: string): string | undefined {

@@ -243,7 +243,7 @@ function isRewritten(name: string): boolean {
   return forwardedParts.has(name.toLowerCase());
 }
 
-/** Read from the lines as sent: `request.headers` is made at its first use, which costs more than this. */
+/** What the lines of a request say; those of a list in their order. */
 function forwardedOf({ rawHeaders }: IncomingMessage): IncomingForwarded | null {
   let incoming: { -readonly [part in keyof IncomingForwarded]: string } | null = null;
   for (let index = 0; index < rawHeaders.length; index += 2) {
