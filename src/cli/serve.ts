@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import manifest from '../../package.json' with { type: 'json' };
 import { createLogging, type Logging } from '../config/logger.ts';
+import { logOutput } from '../config/logOutput.ts';
 import { type ConfigWatch, watchConfig } from '../config/watchConfig.ts';
 import { GatewayError } from '../model/errors.ts';
 import { type LoadedConfig, readConfigFile } from './configFile.ts';
@@ -22,7 +23,7 @@ export const serveCommand: CommandFactory = (io, finish) =>
 async function serve(configPath: string | undefined, io: CliIo): Promise<number> {
   const loaded = await readConfigFile(configPath, io);
   if (loaded === null) return exitCodes.failure;
-  const logging = createLogging({ level: loaded.config.logging.level });
+  const logging = createLogging({ level: loaded.config.logging.level, destination: logOutput() });
   const { logger } = logging;
   for (const note of loaded.notes) logger.warn({ file: configPath, line: note.line, key: note.field }, note.message);
   // Only now, so that --help and --version need not load the whole program.

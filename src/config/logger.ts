@@ -21,8 +21,8 @@ export interface Logging {
 /** Options of the log. */
 export interface LoggingOptions {
   readonly level: LogLevel;
-  /** Where the lines go; standard output by default. */
-  readonly destination?: DestinationStream;
+  /** Where the lines go. */
+  readonly destination: DestinationStream;
 }
 
 /** Fields whose values are secrets, wherever they are logged; headers among them. */
@@ -53,7 +53,7 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
     // Errors are plain objects by then.
     serializers: { err: (error: unknown) => error },
   };
-  const logger: Logger = destination === undefined ? pino(options) : pino(options, destination);
+  const logger: Logger = pino(options, destination);
   writeWhole(logger);
   watchChildren(logger, (child) => followers.add(child));
   return {

@@ -112,7 +112,7 @@ describe('a plain file', () => {
     const loaded = await loadConfig(path, {});
     write('routing: {defaultRoutingGroup: b}\n');
     if ('problems' in loaded) throw new Error('not loaded');
-    const { logger } = createLogging({ level: 'fatal' });
+    const { logger } = createLogging({ level: 'fatal', destination: { write: () => undefined } });
     const seen = vi.fn();
     opened = watchConfig({ path, environment: {}, running: loaded.config, logger, onChange: seen, settleTime: 5 });
     await until(() => expect(seen).toHaveBeenCalledOnce());

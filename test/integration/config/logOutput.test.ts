@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, test } from 'vitest';
+
+const source = (file: string) => JSON.stringify(pathToFileURL(resolve('src/config', file)).href);
+
+/** What a program prints that logs to standard output; read slowly, and not before the wait is over. */
+async function printed(
+  program: string,
+  { output = 'logOutput()', wait = async (_said: Promise<unknown>): Promise<unknown> => undefined } = {},
+): Promise<string[]> {
+  const head = `
+    import { createLogging } from ${source('logger.ts')};
+    import { logOutput } from ${source('logOutput.ts')};
+    const { logger } = createLogging({ level: 'info', destination: ${output} });
+    const log = (count) => { for (let line = 0; line < count; line += 1) logger.info({ line, text: 'x'.repeat(200) }, 'said'); };
+  `;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', head + program], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  child.stdout.setEncoding('utf8');
+  await wait(once(child.stderr, 'data'));
+  let text = '';
+  for await (const part of child.stdout) {
+    text += part;
+    await new Promise((next) => setImmediate(next));
+  }
+  return text.split('\n');
+}
+
+describe('every line of the log reaches standard output, whole and in order', () => {
+  test.each<[string, string, number]>([
+    ['when the program has nothing more to do', 'log(3);', 3],
+    ['when it ends in the same turn', 'log(1000); process.exit(0);', 1000],
+    ['when it ends turns later', 'log(5); setTimeout(() => { log(2000); process.exit(3); }, 20);', 2005],
+    ['when it fails', 'log(7); setImmediate(() => { log(7); throw new Error("defect"); });', 14],
+    [
+      'when far more is said than a pipe holds',
+      'for (let turn = 0; turn < 20; turn += 1) setTimeout(() => log(1000), turn);',
+      20_000,
+    ],
+  ])('%s', async (_, program, count) => {
+    const lines = await printed(program);
+    expect(lines.pop()).toBe('');
+    expect(lines).toHaveLength(count);
+    expect(lines.every((line) => JSON.parse(line).msg === 'said')).toBe(true);
+  });
+
+  test('a reader that stalls stops nothing: beyond a bound lines are lost, and it is told how many', async () => {
+    const lines = await printed(
+      `let turn = 0;
+       const timer = setInterval(() => { log(1000); if (++turn === 20) { clearInterval(timer); process.stderr.write('said'); } }, 1);`,
+      { output: 'logOutput(1_000_000)', wait: (said) => said },
+    );
+    const parsed = lines.slice(0, -1).map((line) => JSON.parse(line));
+    const [told, ...more] = parsed.filter(({ lost }) => lost !== undefined);
+    expect(more).toEqual([]);
+    expect(told).toMatchObject({ level: 'warn', msg: 'nobody read the log: lines are missing' });
+    expect(told.lost).toBeGreaterThan(10_000);
+    expect(parsed.length - 1 + told.lost).toBe(20_000);
+  });
+
+  test('what is fatal is written at once, with all before it', async () => {
+    const lines = await printed('log(2); logger.fatal("over"); process.kill(process.pid, "SIGKILL");');
+    expect(lines.slice(0, -1).map((line) => JSON.parse(line).msg)).toEqual(['said', 'said', 'over']);
+  });
+});
