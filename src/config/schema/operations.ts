@@ -276,5 +276,5 @@ export const logging = section(
       live: true,
     }),
   },
-  { description: 'The log: JSON lines on standard output.' },
+  { description: 'The log: JSON lines on standard output. A reader that stalls stops nothing: 64 MB of lines wait, later ones are lost, and one says how many.' },
 );
