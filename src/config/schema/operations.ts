@@ -276,5 +276,8 @@ export const logging = section(
       live: true,
     }),
   },
-  { description: 'The log: JSON lines on standard output. A reader that stalls stops nothing: 64 MB of lines wait, later ones are lost, and one says how many.' },
+  {
+    description:
+      'The log: JSON lines on standard output. A reader that stalls stops nothing: 64 MB of lines wait, later ones are lost, and one says how many.',
+  },
 );
