@@ -117,11 +117,9 @@ export class AskExchange extends Exchange {
     }
   }
 
-  protected override extraLines({ location }: IncomingHttpHeaders): readonly string[] {
-    const { handshakes } = this.#context;
-    return this.#winner === null || typeof location !== 'string' || handshakes === null
-      ? []
-      : handshakes.linesOfLogin(location, this.#winner.cluster.name);
+  protected override extraLines(headers: IncomingHttpHeaders): readonly string[] {
+    if (this.#winner === null) return [];
+    return this.#context.handshakes?.linesOfLogin(headers, this.#winner.cluster.name) ?? [];
   }
 
   protected override failed(error: Error): void {

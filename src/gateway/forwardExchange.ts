@@ -190,11 +190,11 @@ export class ForwardExchange extends Exchange {
   }
 
   /** Lines that set or end the cookie of an OAuth2 login. */
-  #cookieLines({ location }: IncomingHttpHeaders, cluster: string): readonly string[] {
+  #cookieLines(headers: IncomingHttpHeaders, cluster: string): readonly string[] {
     const { handshakes } = this.#context;
     if (handshakes === null) return [];
-    const begun = typeof location === 'string' ? handshakes.linesOfLogin(location, cluster) : [];
-    if (begun.length > 0 || this.#reason.queryId !== null) return begun;
+    const lines = handshakes.linesOfLogin(headers, cluster);
+    if (lines.length > 0 || this.#reason.queryId !== null) return lines;
     return this.#reason.handshake?.linesFor(cluster) ?? [];
   }
 

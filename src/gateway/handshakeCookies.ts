@@ -1,4 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { Clock } from '../model/clock.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { ClusterKeys } from './clusterKeys.ts';
@@ -19,15 +20,18 @@ export interface HandshakeCookieOptions {
 
 /** What the path and the cookies of a request on a steered path say. */
 export interface Handshake {
-  /** The cluster that the handshake began on; null where no cookie counts, or the path names a login itself. */
+  /** The cluster that the handshake began on; null where no cookie counts, or `login` decides. */
   readonly cluster: ClusterEntry | null;
-  /** The login that the path names: it decides on the cluster, as all its steps must reach the same one; null for none. */
+  /**
+   * The login that the path names: without a cookie for this very path it decides on the cluster, as all its steps must
+   * reach the same one; null for none.
+   */
   readonly login: string | null;
   /** Lines of the answer: they set the cookie where it is missing or names another cluster, or end it. */
   linesFor(answering: string): readonly string[];
 }
 
-/** Content of a cookie; keys in this order are what is signed. */
+/** Content of a cookie; what is signed has the keys in this order. */
 interface Content {
   /** Key of the cluster, which tells its address to nobody. */
   readonly backend: string;
@@ -44,9 +48,12 @@ interface Content {
 }
 
 const COOKIE = 'OAUTH2';
-/** There is one kind of cookie so far. */
 const PRIORITY = 0;
-/** Ours are about 300 characters; longer ones are not worth a signature. */
+/** Cookies for one path come before those for all of a login's paths. */
+const RENEWAL_PRIORITY = -1;
+/** Milliseconds; the client asks for the renewed token at once. */
+const RENEWAL_LIFETIME = 60_000;
+/** Ours are about 400 characters; longer ones are not worth a signature. */
 const MAX_VALUE = 4096;
 /** Cookies of the prefix that are looked at. */
 const MAX_COOKIES = 16;
@@ -55,6 +62,12 @@ const MAX_COOKIES = 16;
  * the engine shows browsers only the SHA-256 of the client's id (Trino, OAuth2TokenExchange.hashAuthId).
  */
 const TOKEN_PATH = /^\/oauth2\/token\/(?:initiate\/([0-9a-f]{64})|([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))$/;
+/**
+ * The challenge that sends nobody to the provider: the engine renews the token itself, in its memory. Before the path may
+ * be the prefix of a proxy, and the cluster's key (`routing.prefixSticky`), without which the token is asked for.
+ */
+const RENEWAL =
+  /^Bearer x_token_server="https?:\/\/[^/"]+([\w.~%/-]*?)(?:\/k[0-9a-f]{16})?(\/oauth2\/token\/([0-9a-f-]{36}))"$/;
 
 /**
  * Leads the steps of an OAuth2 login to the cluster it began on: engines keep its state in memory, and its requests carry
@@ -90,47 +103,59 @@ export class HandshakeCookies {
       .map((content) => ({ content, cluster: this.#keys.clusterOf(content.backend) }))
       .filter(({ cluster }) => cluster !== null)
       .sort((a, b) => a.content.priority - b.content.priority || a.content.ts - b.content.ts);
-    const known = counting[0]?.cluster ?? null;
+    const [first] = counting;
+    const known = first?.cluster ?? null;
     const login = loginOf(path);
+    const decides = login === null || first?.content.routingPaths.includes(path) === true;
     const ends = this.#options.deletePaths.includes(path);
     const sent = cookies.some(({ name }) => name === this.#name);
     const begins = !ends && isUnder(path, this.#options.routingPaths);
     return {
-      cluster: login === null ? known : null,
+      cluster: decides ? known : null,
       login,
       linesFor: (answering) => {
-        if (ends) return sent ? this.#line('delete', 0) : [];
-        return begins && known?.name !== answering ? this.#line(this.#make(answering), this.#options.lifetime) : [];
+        if (ends) return sent ? this.#line(this.#name, 'delete', 0) : [];
+        return begins && known?.name !== answering ? this.#begin(answering) : [];
       },
     };
   }
 
   /**
-   * Lines of an answer, on whichever path, that sends the browser to a provider: they set the cookie, as the provider
-   * will send the browser back to a steered path. Each login has a whole lifetime.
-   * @param location of a redirect
+   * Lines of an answer, on whichever path, after which the client turns to a steered one: of one that sends the browser
+   * to a provider, so that it comes back to this cluster and each login has a whole lifetime, and of one that tells a
+   * client to fetch a renewed token.
+   * @param headers those of the cluster
    */
-  linesOfLogin(location: string, answering: string): readonly string[] {
-    return isAuthorization(location) ? this.#line(this.#make(answering), this.#options.lifetime) : [];
+  linesOfLogin(headers: IncomingHttpHeaders, answering: string): readonly string[] {
+    const { location, 'www-authenticate': challenge } = headers;
+    if (typeof location === 'string' && isAuthorization(location)) return this.#begin(answering);
+    if (challenge === undefined) return [];
+    for (const one of [challenge].flat()) {
+      const [, prefix, path, id] = RENEWAL.exec(one) ?? [];
+      if (prefix !== undefined && path !== undefined && id !== undefined) {
+        const limits = { routingPaths: [path], deletePaths: [], priority: RENEWAL_PRIORITY, ttl: RENEWAL_LIFETIME };
+        // A client may have several tokens renewed at once: each cookie is sent for its own one alone.
+        return this.#set(answering, { name: `${this.#name}.${id}`, ...limits }, `${prefix}${path}`);
+      }
+    }
+    return [];
   }
 
-  #line(value: string, lifetime: number): readonly string[] {
-    const attributes = `Max-Age=${Math.floor(lifetime / 1000)}; Path=/; Secure; HttpOnly; SameSite=Lax`;
-    return ['Set-Cookie', `${this.#name}=${value}; ${attributes}`];
-  }
-
-  #make(cluster: string): string {
+  /** Sets the cookie of a login. */
+  #begin(cluster: string): readonly string[] {
     const { routingPaths, deletePaths, lifetime } = this.#options;
-    const content: Content = {
-      backend: this.#keys.keyOf(cluster),
-      deletePaths,
-      name: this.#name,
-      priority: PRIORITY,
-      routingPaths,
-      ts: this.#clock.now(),
-      ttl: lifetime,
-    };
-    return Buffer.from(JSON.stringify({ ...content, signature: this.#sign(content) })).toString('base64url');
+    return this.#set(cluster, { name: this.#name, routingPaths, deletePaths, priority: PRIORITY, ttl: lifetime });
+  }
+
+  #set(cluster: string, rest: Omit<Content, 'backend' | 'ts'>, path = '/'): readonly string[] {
+    const content: Content = { backend: this.#keys.keyOf(cluster), ...rest, ts: this.#clock.now() };
+    const text = JSON.stringify({ ...content, signature: this.#sign(content) });
+    return this.#line(content.name, Buffer.from(text).toString('base64url'), content.ttl, path);
+  }
+
+  #line(name: string, value: string, lifetime: number, path = '/'): readonly string[] {
+    const attributes = `Max-Age=${Math.floor(lifetime / 1000)}; Path=${path}; Secure; HttpOnly; SameSite=Lax`;
+    return ['Set-Cookie', `${name}=${value}; ${attributes}`];
   }
 
   #sign({ backend, deletePaths, name, priority, routingPaths, ts, ttl }: Content): string {

@@ -206,10 +206,11 @@ export class SubmissionExchange extends Exchange {
     }
   }
 
-  protected override extraLines(): readonly string[] | null {
-    const { explainHeader, includeClusterHostInResponse } = this.#context.settings();
-    if (!explainHeader && !includeClusterHostInResponse) return null;
-    const lines: string[] = [];
+  protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
+    const { handshakes, settings } = this.#context;
+    const { explainHeader, includeClusterHostInResponse } = settings();
+    if (handshakes === null && !explainHeader && !includeClusterHostInResponse) return null;
+    const lines = [...(handshakes?.linesOfLogin(headers, this.#cluster?.name ?? '') ?? [])];
     if (explainHeader && this.#cluster !== null) {
       lines.push(...explainLine(this.#context.names, this.#submission.decision, this.#cluster.name, this.#fallback));
     }

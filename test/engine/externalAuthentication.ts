@@ -2,10 +2,16 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Agent, fetch, type Response } from 'undici';
 import type { Distribution } from './distribution.ts';
 
-/** What an engine answers to a submission without a token: where the user logs in, and where the token comes from. */
+/** What an engine answers to a submission without a token that is good. */
 export interface Challenge {
-  readonly redirectServer: string;
+  /** Where the user logs in; null where the engine renews the token without him. */
+  readonly redirectServer: string | null;
+  /** Where the token comes from. */
   readonly tokenServer: string;
+  /** Cookies of the answer, for the polls. */
+  readonly cookies: string;
+  /** The cluster of the answer. */
+  readonly cluster: string | null;
 }
 
 /** A token, and who was asked for it. */
@@ -15,7 +21,7 @@ interface Polled {
   readonly clusters: readonly (string | null)[];
 }
 
-/** What Trino's clients do for their external authentication, without a cookie jar. */
+/** What Trino's clients do for their external authentication. */
 export class ExternalAuthentication {
   readonly #url: string;
   readonly #dispatcher: Agent;
@@ -26,28 +32,32 @@ export class ExternalAuthentication {
     this.#dispatcher = new Agent({ connect: { ca: authority } });
   }
 
-  /** Submits without a token. */
-  async challenge(): Promise<Challenge> {
-    const answer = await this.#ask(`${this.#url}/v1/statement`, { method: 'POST', body: 'SELECT 1' });
-    const header = answer.headers.get('www-authenticate') ?? '';
+  /** Submits without a token, or with one that has expired; null where the token is still good. */
+  async challenge(token: string | null = null): Promise<Challenge | null> {
+    const headers: Record<string, string> = token === null ? {} : { Authorization: `Bearer ${token}` };
+    const answer = await this.#ask(`${this.#url}/v1/statement`, { method: 'POST', body: 'SELECT 1', headers });
     await answer.arrayBuffer();
-    const [, redirectServer, tokenServer] = /x_redirect_server="([^"]+)", x_token_server="([^"]+)"/.exec(header) ?? [];
-    if (answer.status !== 401 || redirectServer === undefined || tokenServer === undefined)
+    if (answer.status === 200 && token !== null) return null;
+    const header = answer.headers.get('www-authenticate') ?? '';
+    const [, redirectServer = null, tokenServer] =
+      /^Bearer (?:x_redirect_server="([^"]+)", )?x_token_server="([^"]+)"$/.exec(header) ?? [];
+    if (answer.status !== 401 || tokenServer === undefined)
       throw new Error(`no external authentication: ${answer.status} ${header}`);
-    return { redirectServer, tokenServer };
+    const cookies = answer.headers.getSetCookie().map((line) => line.split(';', 1)[0]);
+    return { redirectServer, tokenServer, cookies: cookies.join('; '), cluster: clusterOf(answer) };
   }
 
   /** Polls for the token, which the server holds back until the user has logged in, and gives it back. */
-  async poll({ tokenServer }: Challenge): Promise<Polled> {
+  async poll({ tokenServer, cookies }: Challenge): Promise<Polled> {
     const clusters: (string | null)[] = [];
     let uri = tokenServer;
     for (;;) {
-      const answer = await this.#ask(uri);
+      const answer = await this.#ask(uri, { headers: { Cookie: cookies } });
       clusters.push(clusterOf(answer));
       const text = await answer.text();
       const { token, nextUri, error } = JSON.parse(text) as { token?: string; nextUri?: string; error?: string };
       if (token !== undefined) {
-        const deleted = await this.#ask(tokenServer, { method: 'DELETE' });
+        const deleted = await this.#ask(tokenServer, { method: 'DELETE', headers: { Cookie: cookies } });
         if (deleted.status !== 200) throw new Error(`the token was not taken back: ${await deleted.text()}`);
         await deleted.arrayBuffer();
         return { token, clusters };

@@ -6,7 +6,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Browser, type Page } from '../support/browser.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority } from '../support/certificates.ts';
 import { requireComponent } from '../support/components.ts';
@@ -20,8 +20,11 @@ import { startTrino, type TrinoServer } from './trinoServer.ts';
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
 
+/** Seconds that the provider's access tokens live. */
+const LIFETIME = 3600;
 const names = ['trino-a', 'trino-b'] as const;
-const sql = 'SELECT current_user, name FROM tpch.tiny.region WHERE regionkey = 0';
+/** Of no catalog: a server that has just started may not know yet that it serves them itself. */
+const sql = 'SELECT current_user, 6 * 7';
 /** Logins that are tried at least, and at most until each server had one. */
 const [ENOUGH, TOO_MANY] = [6, 40];
 
@@ -35,6 +38,8 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
   /** One gateway with `routing.prefixSticky`, one without. */
   const gateways = new Map<string, { readonly process: GatewayProcess; readonly url: string }>();
 
+  let clients: (Browser | ExternalAuthentication)[] = [];
+
   beforeAll(async () => {
     distribution = await installDistribution();
     certificates = certificateFolder();
@@ -42,7 +47,7 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
     folder = await mkdtemp(join(tmpdir(), 'oauth-'));
     const ports = [await freePort(), await freePort()] as const;
     const callback = (port: number) => `https://localhost:${port}/oauth2/callback`;
-    provider = await startOidcProvider([callback(ports[0]), callback(ports[1])], false);
+    provider = await startOidcProvider([callback(ports[0]), callback(ports[1])], 'engine');
     const { issuer, clientId, clientSecret } = provider;
     const oauth2 = {
       issuer,
@@ -54,6 +59,8 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
       'token-url': `${issuer}/token`,
       'jwks-url': `${issuer}/jwks`,
       'userinfo-url': `${issuer}/me`,
+      'refresh-tokens': 'true',
+      'refresh-tokens.secret-key': Buffer.alloc(32, 'common to both').toString('base64'),
     };
     const settings = {
       'http-server.authentication.type': 'oauth2',
@@ -65,6 +72,12 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
     trinos = await Promise.all(names.map((name) => startTrino(name, distribution, {}, settings)));
     await Promise.all([startOne('cookies', ports[0], {}), startOne('keys', ports[1], { prefixSticky: true })]);
   }, 540_000);
+
+  afterEach(async () => {
+    provider.accessTokenLifetime = LIFETIME;
+    await Promise.all(clients.map((client) => client.close()));
+    clients = [];
+  });
 
   afterAll(async () => {
     await Promise.all([...gateways.values()].map((gateway) => gateway.process.stop()));
@@ -103,52 +116,83 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
   }
 
   const urlOf = (gateway: string) => gateways.get(gateway)?.url ?? '';
-  const newBrowser = () => new Browser(authority.cert);
+  const newBrowser = () => opened(new Browser(authority.cert));
+  const newClient = (gateway: string) => opened(new ExternalAuthentication(urlOf(gateway), authority.cert));
+  function opened<T extends Browser | ExternalAuthentication>(one: T): T {
+    clients.push(one);
+    return one;
+  }
   /** Opens an address, logs in at the provider where that is asked, and ends where it leads. */
   const visit = async (browser: Browser, address: string) => fillInForms(browser, await browser.open(address), 'ann');
   /** The servers that answered, each once. */
   const serversOf = ({ visits }: Page) => [...new Set(visits.map(clusterOf).filter((name) => name !== null))];
 
-  /** Repeats a login until no server was spared. @param logIn answers the server of all its steps */
-  async function untilBoth(logIn: (count: number) => Promise<string>): Promise<void> {
+  /** Logs a client in: the user opens the address that he is shown. */
+  async function logIn(client: ExternalAuthentication, browser: Browser) {
+    const challenge = await client.challenge();
+    if (challenge?.redirectServer == null) throw new Error('the engine does not ask for a login');
+    // The poll is there first, as with Trino's clients.
+    const polled = client.poll(challenge);
+    const page = await visit(browser, challenge.redirectServer);
+    return { page, ...(await polled) };
+  }
+
+  /** Repeats a login until no server was spared. @param attempt answers the server of all its steps */
+  async function untilBoth(attempt: (count: number) => Promise<string>): Promise<void> {
     const seen = new Set<string>();
     for (let count = 0; count < ENOUGH || seen.size < names.length; count++) {
       expect(count, `logins that all went to ${[...seen]}`).toBeLessThan(TOO_MANY);
-      seen.add(await logIn(count));
+      seen.add(await attempt(count));
     }
     expect([...seen].toSorted()).toEqual(names);
   }
 
   describe.each(['cookies', 'keys'])('with %s', (gateway) => {
     test.each([
-      ['anew', newBrowser],
-      [
-        'again and again',
-        (
-          (browser: Browser | null) => () =>
-            (browser ??= newBrowser())
-        )(null),
-      ],
-    ])("a client's login, in a browser that is started %s", async (_, browserFor) => {
-      const client = new ExternalAuthentication(urlOf(gateway), authority.cert);
+      ['anew', 1],
+      ['once', TOO_MANY],
+    ])("a client's login, in a browser that is started %s", async (_, logins) => {
+      const client = newClient(gateway);
+      let browser = newBrowser();
       await untilBoth(async (count) => {
-        const browser = browserFor();
-        const challenge = await client.challenge();
-        const polled = client.poll(challenge);
-        const [page, { token, clusters }] = await Promise.all([visit(browser, challenge.redirectServer), polled]);
+        if (count % logins === 0) browser = newBrowser();
+        const { page, token, clusters } = await logIn(client, browser);
         expect([page.status, page.url.pathname], page.text).toEqual([200, '/oauth2/callback']);
         const [server, ...others] = serversOf(page);
         expect([others, clusters]).toEqual([[], clusters.map(() => server)]);
-        if (count === 0) expect(await client.query(sql, token)).toEqual([['ann', 'AFRICA']]);
+        if (count === 0) expect(await client.query(sql, token)).toEqual([['ann', 42]]);
         return server ?? '';
       });
-      await client.close();
     });
 
-    test("a login of Trino's command line, whose cookies are not the browser's", async () => {
-      const logIn = (address: string) => visit(newBrowser(), address);
-      const printed = await runCommandLine(distribution, urlOf(gateway), authority.file, sql, logIn);
-      expect(printed).toContain('ann\tAFRICA\n');
+    test('a token that a server renews', async () => {
+      const client = newClient(gateway);
+      provider.accessTokenLifetime = 1;
+      const { token } = await logIn(client, newBrowser());
+      provider.accessTokenLifetime = LIFETIME;
+      await vi.waitFor(async () => expect(await client.challenge(token)).not.toBeNull(), {
+        timeout: 20_000,
+        interval: 100,
+      });
+      await untilBoth(async (count) => {
+        const challenge = await client.challenge(token);
+        if (challenge?.redirectServer !== null) throw new Error('the engine does not renew the token');
+        const { token: renewed, clusters } = await client.poll(challenge);
+        expect(clusters).toEqual(clusters.map(() => challenge.cluster));
+        if (count === 0) expect(await client.query(sql, renewed)).toEqual([['ann', 42]]);
+        return challenge.cluster ?? '';
+      });
+    });
+
+    test("a login and renewals of Trino's command line, whose cookies are not the browser's", async () => {
+      provider.accessTokenLifetime = 1;
+      const before = provider.calls.get('/token') ?? 0;
+      const open = (address: string) => visit(newBrowser(), address);
+      const statements = Array.from({ length: 30 }, () => sql);
+      const printed = await runCommandLine(distribution, urlOf(gateway), authority.file, statements.join(';'), open);
+      expect(printed.match(/ann\t42\n/g)).toHaveLength(statements.length);
+      // The first one is that of the login.
+      expect((provider.calls.get('/token') ?? 0) - before).toBeGreaterThan(1);
     });
 
     test.each([

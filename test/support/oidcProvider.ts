@@ -16,6 +16,8 @@ export interface OidcServer {
   sign(claims: Record<string, unknown>, header?: { alg?: string; kid?: string }): Promise<string>;
   /** Calls of its endpoints by path. */
   readonly calls: Map<string, number>;
+  /** Seconds that access tokens live from now on. */
+  accessTokenLifetime: number;
   close(): Promise<void>;
 }
 
@@ -25,11 +27,11 @@ const groups: Record<string, readonly string[] | undefined> = { grace: ['ADMIN',
 /**
  * Starts a provider on a free port, with a key of its own.
  * @param redirectUris where it may send browsers; `login` ends at the first
- * @param requirePkce whether logins must be bound to their beginning by PKCE, as those of the gateway itself are
+ * @param client `gateway` binds its logins to their beginning by PKCE; `engine` does not, and gets refresh tokens
  */
 export async function startOidcProvider(
   redirectUris: string | readonly [string, ...string[]],
-  requirePkce = true,
+  client: 'gateway' | 'engine' = 'gateway',
 ): Promise<OidcServer> {
   const allowed = typeof redirectUris === 'string' ? ([redirectUris] as const) : redirectUris;
   const http = createServer();
@@ -40,12 +42,21 @@ export async function startOidcProvider(
   const clientId = 'gateway';
   const clientSecret = 'a-client-secret-that-is-long-enough-for-anything';
   const configuration: Configuration = {
-    clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: [...allowed] }],
+    clients: [
+      {
+        client_id: clientId,
+        client_secret: clientSecret,
+        redirect_uris: [...allowed],
+        grant_types: client === 'engine' ? ['authorization_code', 'refresh_token'] : ['authorization_code'],
+      },
+    ],
+    issueRefreshToken: async () => client === 'engine',
+    ttl: { AccessToken: () => server.accessTokenLifetime },
     jwks: { keys: [jwk as never] },
     cookies: { keys: ['cookie-key'] },
     claims: { openid: ['sub', 'groups', 'email'] },
     conformIdTokenClaims: false,
-    pkce: { required: () => requirePkce },
+    pkce: { required: () => client === 'gateway' },
     findAccount: (_context, sub) => ({
       accountId: sub,
       claims: () => ({ sub, email: `${sub}@example.com`, ...(groups[sub] ? { groups: groups[sub] } : {}) }),
@@ -60,11 +71,12 @@ export async function startOidcProvider(
     calls.set(path, (calls.get(path) ?? 0) + 1);
     void callback(request, response);
   });
-  return {
+  const server: OidcServer = {
     issuer,
     clientId,
     clientSecret,
     calls,
+    accessTokenLifetime: 3600,
     login: (url, user) => browse(url, user, allowed[0]),
     sign: (claims, header = {}) =>
       new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'provider-key', ...header }).sign(privateKey),
@@ -74,6 +86,7 @@ export async function startOidcProvider(
         http.close(() => resolve());
       }),
   };
+  return server;
 }
 
 /** What a browser and a user do at the provider, until it sends the browser back. */

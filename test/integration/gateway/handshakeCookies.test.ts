@@ -260,6 +260,84 @@ describe('an answer that sends the browser to a provider', () => {
   });
 });
 
+describe('an answer that has a client fetch a renewed token, which waits in the memory of its cluster', () => {
+  /** Clusters that renew the tokens of all requests but those for tokens. */
+  const renewing = (challenge: (id: string) => string, ...names: string[]) =>
+    Promise.all(
+      names.map(async (name) => {
+        const { url } = await startServer((request, response) => {
+          request.resume();
+          const [, , asked] = /^(\/k[0-9a-f]+)?\/oauth2\/token\/(.*)$/.exec(request.url ?? '') ?? [];
+          response.setHeader('x-name', name);
+          if (asked !== undefined) response.end(asked);
+          else response.writeHead(401, { 'www-authenticate': ['Basic realm="x"', challenge(randomUUID())] }).end();
+        });
+        return clusterAt(name, url);
+      }),
+    );
+  const cookies = (answer: RawResponse) =>
+    [answer.headers['set-cookie'] ?? []].flat().filter((line) => line.startsWith('EG.'));
+  const idOf = (answer: RawResponse) => /token\/([0-9a-f-]+)/.exec(String(answer.headers['www-authenticate']))?.[1];
+
+  test.each([
+    ['POST', '/v1/statement'],
+    ['GET', '/v1/query/20261121_101112_00001_abcde'],
+    ['GET', '/v1/info'],
+  ])('%s %s: leads it back there, also beside other logins', async (method, path) => {
+    const challenge = (id: string) => `Bearer x_token_server="https://g.example.com/oauth2/token/${id}"`;
+    const clusters = await renewing(challenge, 'a', 'b', 'c');
+    const [one, other] = [await replica({ clusters }), await replica({ clusters })];
+    const jar = [cookie({ ts: Date.now() - 9000 })];
+    const renewals: RawResponse[] = [];
+    for (let count = 0; count < 8; count++) {
+      const answer = await ask(one.url, path, undefined, method);
+      const [line, ...more] = cookies(answer);
+      expect([answer.status, more]).toEqual([401, []]);
+      expect(line).toMatch(
+        /^EG\.OAUTH2\.[0-9a-f-]{36}=[\w-]+; Max-Age=60; Path=\/oauth2\/token\/[0-9a-f-]{36}; Secure;/,
+      );
+      jar.push(pairOf(line!));
+      renewals.push(answer);
+    }
+    for (const renewal of renewals) {
+      for (const [url, how] of [
+        [other.url, 'GET'],
+        [one.url, 'GET'],
+        [one.url, 'DELETE'],
+      ] as const) {
+        const answer = await ask(url, `/oauth2/token/${idOf(renewal)}`, jar.join('; '), how);
+        expect([answer.text, answer.headers['x-name'], cookies(answer)]).toEqual([
+          idOf(renewal),
+          renewal.headers['x-name'],
+          [],
+        ]);
+      }
+    }
+  });
+
+  test.each([
+    ['/k0123456789abcdef', ''],
+    ['/engine', '/engine'],
+    ['/engine/k0123456789abcdef', '/engine'],
+  ])('with %s before the path', async (before, kept) => {
+    const challenge = (id: string) => `Bearer x_token_server="https://g.example.com${before}/oauth2/token/${id}"`;
+    const one = await replica({ clusters: await renewing(challenge, 'a') });
+    const answer = await ask(one.url, '/v1/statement', undefined, 'POST');
+    expect(cookies(answer)).toEqual([expect.stringContaining(`; Path=${kept}/oauth2/token/${idOf(answer)}; `)]);
+  });
+
+  test.each([
+    () => `Bearer x_token_server="https://g.example.com/;a=b/oauth2/token/${randomUUID()}"`,
+    (id: string) =>
+      `Bearer x_redirect_server="https://g/oauth2/token/initiate/1", x_token_server="https://g/oauth2/token/${id}"`,
+    () => 'Bearer x_token_server="https://g/oauth2/token/1"; a=b',
+    () => 'Bearer x_token_server="',
+  ])('is not the one that begins a login, or another (%#)', async (challenge) => {
+    const one = await replica({ clusters: await renewing(challenge, 'a') });
+    expect(cookies(await ask(one.url, '/v1/statement', undefined, 'POST'))).toEqual([]);
+  });
+});
+
 describe('a cookie that does not count is no error: the request goes the usual way, a new cookie is set', () => {
   test.each([
     ['forged with another secret', cookie({}, 'guessed')],
