@@ -11,7 +11,6 @@ import {
   type ResourceKey,
   type ResourceStatus,
 } from '../../model/resource.ts';
-import { isEmptyChange } from '../resourceChange.ts';
 import {
   type ApplyOptions,
   type NewResource,
@@ -23,17 +22,15 @@ import {
   VersionConflict,
 } from '../source.ts';
 import { WatchedSource } from '../watchedSource.ts';
-import { specOwnership } from './fieldOwnership.ts';
+import { applyChange } from './applyChange.ts';
 import { Informer, type InformerOptions } from './informer.ts';
 import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
-import { fieldConflicts, fieldOwned, isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
+import { isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
+import { onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
 import { Slots } from './slots.ts';
 
 /** Field manager of statuses. */
 const STATUS_FIELD_MANAGER = 'engine-gateway';
-
-/** An annotation of kubectl that repeats the whole manifest. */
-const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
 const kinds: readonly Kind[] = ['EngineCluster', 'RoutingRule'];
 
@@ -171,13 +168,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
     try {
       const live = await this.#live(key, options.expectedVersion);
-      let result = live;
-      if (!isEmptyChange({ ...change, annotations: {} }))
-        result = await this.#applySpec(key, live, change, options.force);
-      if (Object.keys(change.annotations).length > 0) {
-        result = await this.#mergeAnnotations(key, change.annotations, result.metadata.resourceVersion);
-      }
-      return this.#remember(key.kind, result);
+      return this.#remember(key.kind, await applyChange(this.#api, live, key, change, options.force));
     } catch (error) {
       throw writeError(error, key);
     }
@@ -246,50 +237,6 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     );
   }
 
-  /**
-   * Server-side apply of what changes and of what REST owns already, so that it stays ours. Conflicts with what REST
-   * itself wrote otherwise (the creation, which is no apply) are none.
-   */
-  async #applySpec(key: ResourceKey, live: KubeObject, change: ResourceChange, force: boolean): Promise<KubeObject> {
-    const { own, others } = specOwnership(live.metadata.managedFields ?? []);
-    if (change.remove.length > 0) {
-      const conflicts = [...change.remove, ...Object.keys(change.set)].flatMap((field) =>
-        (others.get(field) ?? []).map((manager) => ({ manager, field: `spec.${field}` })),
-      );
-      if (conflicts.length > 0 && !force) throw fieldOwned(conflicts);
-      // Apply only takes out what nobody else has; a merge patch takes out, and sets, whosever it is.
-      const nulls = Object.fromEntries(change.remove.map((field) => [field, null]));
-      const { resourceVersion } = live.metadata;
-      const body = { metadata: { resourceVersion }, spec: { ...change.set, ...nulls } };
-      return await this.#api.merge(key, body, API_FIELD_MANAGER);
-    }
-    const owned = Object.entries(live.spec ?? {}).filter(([field]) => own.has(field));
-    const body = {
-      apiVersion: API_GROUP_VERSION,
-      kind: key.kind,
-      // The uid keeps a resource that was deleted meanwhile from being created by the apply.
-      metadata: { name: key.name, namespace: key.namespace, uid: live.metadata.uid },
-      spec: { ...Object.fromEntries(owned), ...change.set },
-    };
-    try {
-      return await this.#api.apply(key, body, API_FIELD_MANAGER, force);
-    } catch (error) {
-      const conflicts = fieldConflicts(error);
-      if (conflicts.length === 0) throw error;
-      const foreign = conflicts.filter((conflict) => conflict.manager !== API_FIELD_MANAGER);
-      if (foreign.length > 0) throw fieldOwned(foreign);
-      return await this.#api.apply(key, body, API_FIELD_MANAGER, true);
-    }
-  }
-
-  async #mergeAnnotations(
-    key: ResourceKey,
-    annotations: Readonly<Record<string, string | null>>,
-    resourceVersion: string,
-  ): Promise<KubeObject> {
-    return await this.#api.merge(key, { metadata: { resourceVersion, annotations } }, API_FIELD_MANAGER);
-  }
-
   #informer(kind: Kind): Informer {
     const informer = this.#informers.get(kind);
     if (informer === undefined) throw new GatewayError('EG_INTERNAL', `kind ${kind} is not followed`);
@@ -339,37 +286,4 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
 
 function significantKey(kind: Kind, name: string): string {
   return `${kind}/${name}`;
-}
-
-function onlyStatusDiffers(a: Resource, b: Resource): boolean {
-  return (
-    a.metadata.uid === b.metadata.uid &&
-    a.metadata.generation === b.metadata.generation &&
-    a.metadata.deletionTimestamp === b.metadata.deletionTimestamp &&
-    isDeepStrictEqual(a.metadata.annotations, b.metadata.annotations) &&
-    isDeepStrictEqual(a.metadata.labels, b.metadata.labels)
-  );
-}
-
-/** What the gateway uses of an object. */
-function resourceOfObject(kind: Kind, object: KubeObject): Resource {
-  const { metadata } = object;
-  const { [lastApplied]: _, ...annotations } = metadata.annotations ?? {};
-  return {
-    apiVersion: API_GROUP_VERSION,
-    kind,
-    metadata: {
-      name: metadata.name,
-      namespace: metadata.namespace ?? '',
-      uid: metadata.uid,
-      resourceVersion: metadata.resourceVersion,
-      generation: metadata.generation ?? 0,
-      creationTimestamp: String(metadata.creationTimestamp ?? ''),
-      ...(metadata.deletionTimestamp === undefined ? {} : { deletionTimestamp: String(metadata.deletionTimestamp) }),
-      labels: metadata.labels ?? {},
-      annotations,
-    },
-    spec: object.spec ?? {},
-    ...(object.status === undefined ? {} : { status: object.status as ResourceStatus }),
-  };
 }
