@@ -1,4 +1,4 @@
-import { type FSWatcher, watch } from 'node:fs';
+import type { FSWatcher } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -6,6 +6,7 @@ import { type ConfigChange, compareConfigs } from './change.ts';
 import type { Environment } from './environment.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
 import { parseConfig, readText } from './loadConfig.ts';
+import { watchFolder } from './watchFolder.ts';
 
 /** What a watch of the configuration file needs. */
 export interface ConfigWatchOptions {
@@ -60,7 +61,7 @@ class Watch implements ConfigWatch {
   constructor(options: ConfigWatchOptions) {
     this.#options = options;
     this.#running = options.running;
-    this.#watcher = this.#watchFolder();
+    this.#watcher = watchFolder(dirname(options.path), () => this.#check(), options.logger);
     this.#poll = setInterval(() => this.#check(), options.pollInterval ?? 5000).unref();
     this.#check();
   }
@@ -77,23 +78,6 @@ class Watch implements ConfigWatch {
     this.#stop.abort();
     clearInterval(this.#poll);
     this.#watcher?.close();
-  }
-
-  #watchFolder(): FSWatcher | null {
-    const { path, logger } = this.#options;
-    try {
-      const watcher = watch(dirname(path), { persistent: false }, () => this.#check());
-      watcher.on('error', (error) =>
-        logger.debug({ err: error, file: path }, 'folder of the configuration not watched'),
-      );
-      return watcher;
-    } catch (error) {
-      logger.debug(
-        { err: error, file: path },
-        'folder of the configuration cannot be watched, it is looked at instead',
-      );
-      return null;
-    }
   }
 
   /** Looks at the file; events that come meanwhile lead to one more look. */

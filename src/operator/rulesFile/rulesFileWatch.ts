@@ -1,7 +1,8 @@
-import { type FSWatcher, watch } from 'node:fs';
+import type { FSWatcher } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from 'pino';
+import { watchFolder } from '../../config/watchFolder.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { RulesFile, RulesFileProblem } from '../../rules/ruleCompiler.ts';
 
@@ -55,7 +56,8 @@ export class RulesFileWatch {
 
   /** Reads the file for the first time and begins to follow it. Resolves when `current` is what there is. */
   async start(): Promise<void> {
-    this.#watchFolder();
+    const { path, logger } = this.#options;
+    this.#watcher = watchFolder(dirname(path), () => this.#lookInBackground(), logger);
     do {
       await this.look();
       if (this.#doubtedSince === null) break;
@@ -160,16 +162,6 @@ export class RulesFileWatch {
     this.look().catch((error: unknown) => {
       this.#options.logger.error({ err: error, file: this.#options.path }, 'rules file not looked at');
     });
-  }
-
-  #watchFolder(): void {
-    const { path, logger } = this.#options;
-    try {
-      this.#watcher = watch(dirname(path), { persistent: false }, () => this.#lookInBackground());
-      this.#watcher.on('error', (error) => logger.debug({ err: error, file: path }, 'folder of the rules not watched'));
-    } catch (error) {
-      logger.debug({ err: error, file: path }, 'folder of the rules cannot be watched; the file is read periodically');
-    }
   }
 }
 

@@ -1,0 +1,19 @@
+import { type FSWatcher, watch } from 'node:fs';
+import type { Logger } from 'pino';
+
+/**
+ * Watches a folder where the file system tells of changes. Not all do (network file systems, limits that are used up):
+ * whoever has to know looks from time to time as well.
+ * @param onEvent called when something in the folder may have changed. Must not throw.
+ * @returns null when the folder cannot be watched
+ */
+export function watchFolder(folder: string, onEvent: () => void, logger: Logger): FSWatcher | null {
+  try {
+    const watcher = watch(folder, { persistent: false }, onEvent);
+    watcher.on('error', (error) => logger.debug({ err: error, folder }, 'folder not watched any more; it is polled'));
+    return watcher;
+  } catch (error) {
+    logger.debug({ err: error, folder }, 'folder cannot be watched; it is polled');
+    return null;
+  }
+}
