@@ -1,4 +1,3 @@
-import { type FSWatcher, watch as watchDirectory } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
@@ -15,10 +14,12 @@ import {
   VersionConflict,
 } from '../source.ts';
 import { PolledSource } from '../watchedSource.ts';
+import { DirectoryWatchers } from './directoryWatchers.ts';
+import { changeDocument } from './documentChange.ts';
 import { type ManifestDocument, readManifests } from './manifestDocuments.ts';
 import { editDocument, newDocument } from './manifestEdit.ts';
 import { type FileStamp, fileStamp, listManifestFiles, readManifestFile } from './manifestFiles.ts';
-import { type AcceptedFile, ManifestIndex, sameContent } from './manifestIndex.ts';
+import { type AcceptedFile, ManifestIndex } from './manifestIndex.ts';
 import { changeManifestFile, manifestFormat, newManifestPath } from './manifestWriter.ts';
 
 /** Options of a directory source. Times in milliseconds. */
@@ -51,7 +52,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   readonly #index: ManifestIndex;
   /** Files that look changed and wait until they are quiet. */
   readonly #unsettled = new Map<string, { readonly signature: string; readonly since: number }>();
-  readonly #watchers = new Map<string, FSWatcher>();
+  readonly #watchers: DirectoryWatchers;
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
   /** Looks and writes follow each other, never overlap. */
@@ -64,6 +65,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     this.writeNamespace = options.namespace;
     this.#settleMs = options.settleMs ?? 60;
     this.#pollMs = options.pollMs ?? 1_000;
+    this.#watchers = new DirectoryWatchers(() => this.#lookIn(5), options.logger);
     this.#index = new ManifestIndex({
       confirmDeletionMs: options.confirmDeletionMs ?? 1_000,
       confirmEmptyMs: options.confirmEmptyMs ?? 5_000,
@@ -83,8 +85,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   async stop(): Promise<void> {
     this.#running = false;
     clearTimeout(this.#timer);
-    for (const watcher of this.#watchers.values()) watcher.close();
-    this.#watchers.clear();
+    this.#watchers.stop();
     await this.#turn;
   }
 
@@ -157,25 +158,13 @@ export class DirectorySource extends PolledSource implements ResourceSource {
 
   /** Changes the document of a resource, provided that it still says what we hold. */
   async #changeDocument(path: string, held: Resource, edit: (text: string) => string): Promise<void> {
-    const key = { kind: held.kind, namespace: held.metadata.namespace, name: held.metadata.name };
-    await changeManifestFile(this.#options.directory, path, (present) => {
-      const documents = readManifests(present ?? '', this.#options.namespace);
-      const document = documents.find(
-        (candidate) => candidate.kind === 'resource' && keyText(candidate.manifest.key) === keyText(key),
-      );
-      const broken = documents.find((candidate) => candidate.kind === 'broken');
-      if (document === undefined && broken !== undefined && isDeepStrictEqual(broken.key ?? key, key)) {
-        throw new GatewayError(
-          'EG_CONFLICT',
-          `the document of ${key.name} in ${path} (document ${broken.number}, line ${broken.kind === 'broken' ? broken.problemLine : broken.line}) cannot be read; mend the file first`,
-        );
-      }
-      if (present === null || document?.kind !== 'resource' || !sameContent(held, document.manifest)) {
-        this.#lookIn(0);
-        throw new VersionConflict(key);
-      }
-      return exchangeDocument(present, documents, document, edit(present.slice(document.start, document.end)));
-    });
+    const { directory, namespace } = this.#options;
+    try {
+      await changeManifestFile(directory, path, (present) => changeDocument(path, present, held, namespace, edit));
+    } catch (error) {
+      if (error instanceof VersionConflict) this.#lookIn(0);
+      throw error;
+    }
   }
 
   #mustHave(key: ResourceKey, expectedVersion: string): Resource {
@@ -246,7 +235,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
         }
         return;
       }
-      this.#watchAll(listing.directories);
+      if (this.#running) this.#watchers.follow(listing.directories);
       const problemsBefore = this.#index.problems;
       const updates = new Map<string, AcceptedFile | null>();
       for (const path of this.#index.files.keys()) if (!listing.files.has(path)) updates.set(path, null);
@@ -308,30 +297,6 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     }, delayMs);
   }
 
-  #watchAll(directories: readonly string[]): void {
-    if (!this.#running) return;
-    for (const [path, watcher] of this.#watchers) {
-      if (directories.includes(path)) continue;
-      watcher.close();
-      this.#watchers.delete(path);
-    }
-    for (const path of directories) {
-      if (this.#watchers.has(path)) continue;
-      try {
-        const watcher = watchDirectory(path, { persistent: false }, () => this.#lookIn(5));
-        const drop = (): void => {
-          watcher.close();
-          this.#watchers.delete(path);
-        };
-        // Polling goes on whatever becomes of the watcher.
-        watcher.on('error', drop);
-        this.#watchers.set(path, watcher);
-      } catch (error) {
-        this.#options.logger.debug({ path, err: error }, 'directory cannot be watched; it is polled');
-      }
-    }
-  }
-
   #reportProblems(): void {
     for (const problem of this.#index.problems) this.#options.logger.warn(problem, 'manifest problem');
     this.tellState();
@@ -349,19 +314,4 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     );
     return await result;
   }
-}
-
-/** The file's text with one document exchanged; null when nothing of any document is left. */
-function exchangeDocument(
-  text: string,
-  documents: readonly ManifestDocument[],
-  { start, end }: ManifestDocument,
-  replacement: string,
-): string | null {
-  const rest = documents.some(
-    (document) =>
-      document.start !== start && text.slice(document.start, document.end).replaceAll(/^---|^\.\.\.|\s/gm, '') !== '',
-  );
-  if (replacement === '' && !rest) return null;
-  return text.slice(0, start) + replacement + text.slice(end);
 }
