@@ -1,3 +1,4 @@
+import { GatewayError } from '../model/errors.ts';
 import type { Kind, Resource, ResourceKey, ResourceStatus } from '../model/resource.ts';
 import type { Fence, SourceName, StoredResource } from '../store/store.ts';
 
@@ -65,6 +66,16 @@ export class VersionConflict extends Error {
   constructor(key: ResourceKey) {
     super(`${key.kind} ${key.namespace}/${key.name} was changed at the same time`);
   }
+}
+
+/** Refusal of a change of what is not there. */
+export function noSuchResource({ kind, namespace, name }: ResourceKey): GatewayError {
+  return new GatewayError('EG_NOT_FOUND', `there is no ${kind} ${namespace}/${name}`);
+}
+
+/** Refusal of a creation of what exists. */
+export function resourceExists({ kind, namespace, name }: ResourceKey): GatewayError {
+  return new GatewayError('EG_CONFLICT', `${kind} ${namespace}/${name} already exists`);
 }
 
 /**

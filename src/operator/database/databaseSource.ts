@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import { GatewayError } from '../../model/errors.ts';
 import {
   API_GROUP_VERSION,
   type Kind,
@@ -18,9 +17,11 @@ import { changedResource } from '../resourceChange.ts';
 import {
   type ApplyOptions,
   type NewResource,
+  noSuchResource,
   type Provenance,
   type ResourceChange,
   type ResourceSource,
+  resourceExists,
   type SourceProblem,
   VersionConflict,
 } from '../source.ts';
@@ -115,12 +116,12 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     const written = await this.#write(resource, null);
     if (written !== null) return written;
     await this.#read();
-    throw new GatewayError('EG_CONFLICT', `${fresh.kind} ${fresh.namespace}/${fresh.name} already exists`);
+    throw resourceExists(fresh);
   }
 
   async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
     const held = this.get(key);
-    if (held === null) throw new GatewayError('EG_NOT_FOUND', `there is no ${key.kind} ${key.namespace}/${key.name}`);
+    if (held === null) throw noSuchResource(key);
     if (held.metadata.resourceVersion !== options.expectedVersion) throw new VersionConflict(key);
     const written = await this.#write(changedResource(held, change), options.expectedVersion);
     if (written !== null) return written;

@@ -7,9 +7,11 @@ import type { StoredResource } from '../../store/store.ts';
 import {
   type ApplyOptions,
   type NewResource,
+  noSuchResource,
   type Provenance,
   type ResourceChange,
   type ResourceSource,
+  resourceExists,
   type SourceProblem,
   VersionConflict,
 } from '../source.ts';
@@ -111,11 +113,11 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   async create(resource: NewResource): Promise<Resource> {
     return await this.#inTurn(async () => {
       this.#mustBeAvailable();
-      if (this.#index.get(resource) !== null) throw this.#exists(resource);
+      if (this.#index.get(resource) !== null) throw resourceExists(resource);
       const path = await newManifestPath(this.#options.directory, resource.kind, resource.name);
       const text = newDocument(resource, new Date(this.#options.clock.now()).toISOString());
       await changeManifestFile(this.#options.directory, path, (present) => {
-        if (present !== null) throw this.#exists(resource);
+        if (present !== null) throw resourceExists(resource);
         return text;
       });
       return await this.#readBack(path, resource);
@@ -169,9 +171,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
 
   #mustHave(key: ResourceKey, expectedVersion: string): Resource {
     const held = this.#index.get(key);
-    if (held === null) {
-      throw new GatewayError('EG_NOT_FOUND', `there is no ${key.kind} ${key.namespace}/${key.name}`);
-    }
+    if (held === null) throw noSuchResource(key);
     if (held.metadata.resourceVersion !== expectedVersion) throw new VersionConflict(key);
     return held;
   }
@@ -187,12 +187,8 @@ export class DirectorySource extends PolledSource implements ResourceSource {
 
   #pathOf(key: ResourceKey): string {
     const path = this.#index.pathOf(key);
-    if (path === null) throw new GatewayError('EG_NOT_FOUND', `there is no ${key.kind} ${key.namespace}/${key.name}`);
+    if (path === null) throw noSuchResource(key);
     return path;
-  }
-
-  #exists(key: ResourceKey): GatewayError {
-    return new GatewayError('EG_CONFLICT', `${key.kind} ${key.namespace}/${key.name} already exists`);
   }
 
   async #readBack(path: string, key: ResourceKey): Promise<Resource> {

@@ -1,7 +1,7 @@
 import { ApiException } from '@kubernetes/client-node';
 import { type FieldOwner, GatewayError } from '../../model/errors.ts';
 import type { ResourceKey } from '../../model/resource.ts';
-import { VersionConflict } from '../source.ts';
+import { noSuchResource, resourceExists, VersionConflict } from '../source.ts';
 
 /** metav1.Status, as far as it is read. */
 export interface KubeStatus {
@@ -85,9 +85,9 @@ export function writeError(error: unknown, key: ResourceKey): Error {
   const what = `${key.kind} ${key.namespace}/${key.name}`;
   switch (kubeCode(error)) {
     case 404:
-      return new GatewayError('EG_NOT_FOUND', `there is no ${what}`);
+      return noSuchResource(key);
     case 409:
-      if (status.reason === 'AlreadyExists') return new GatewayError('EG_CONFLICT', `${what} already exists`);
+      if (status.reason === 'AlreadyExists') return resourceExists(key);
       return new VersionConflict(key);
     case 400:
     case 422: {
