@@ -126,3 +126,8 @@ export function storeError(error: unknown): Error {
   }
   return new DatabaseFailure(failure.kind, failure.code, failure.driverMessage);
 }
+
+/** Whether an error of a repository says that the database is away. */
+export function isDatabaseAway(error: unknown): boolean {
+  return error instanceof GatewayError && error.code === 'EG_DATABASE_UNAVAILABLE';
+}

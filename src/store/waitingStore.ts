@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../model/errors.ts';
+import { isDatabaseAway } from './failures.ts';
 import { parseJdbcUrl } from './jdbcUrl.ts';
 import { type KnexStore, openStore, type StoreOptions } from './openStore.ts';
 
@@ -26,7 +27,7 @@ export async function openStoreWaiting(options: WaitingStoreOptions): Promise<Ga
   const late = Symbol('late');
   const waited = await Promise.race([
     first.catch((error: unknown) => {
-      if (isAway(error)) return late;
+      if (isDatabaseAway(error)) return late;
       throw error;
     }),
     sleep(waitMs, late, { signal: stop.signal, ref: false }).catch(() => late),
@@ -36,8 +37,6 @@ export async function openStoreWaiting(options: WaitingStoreOptions): Promise<Ga
   logger.warn('the database is away: the gateway starts without it and goes on trying');
   return new StoreToCome(options, first, retryMs).store;
 }
-
-const isAway = (error: unknown): boolean => error instanceof GatewayError && error.code === 'EG_DATABASE_UNAVAILABLE';
 
 /** Stands for a store that is not open yet, and hands everything on to it once it is. */
 class StoreToCome {
@@ -115,7 +114,7 @@ class StoreToCome {
         logger.info('the database is reached now');
         return;
       } catch (error) {
-        if (!isAway(error)) {
+        if (!isDatabaseAway(error)) {
           const reason = error instanceof Error ? error.message : String(error);
           logger.error({ reason }, 'the database cannot be used; trying again');
         }

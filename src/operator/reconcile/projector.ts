@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOfText, keyText, type ResourceKey } from '../../model/resource.ts';
+import { isDatabaseAway } from '../../store/failures.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership.ts';
 import { type Outcome, resourceOfOutcome } from '../routingState.ts';
@@ -128,9 +129,4 @@ export class Projector {
 function versionOf(outcome: Outcome): string {
   const { uid, generation } = resourceOfOutcome(outcome).metadata;
   return `${uid}/${generation}`;
-}
-
-/** Whether an error says that the database is away. */
-function isDatabaseAway(error: unknown): boolean {
-  return error instanceof GatewayError && error.code === 'EG_DATABASE_UNAVAILABLE';
 }
