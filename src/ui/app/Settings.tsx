@@ -1,9 +1,10 @@
-import { Button, Group, Popover, SegmentedControl, Select, Stack, Text, useMantineColorScheme } from '@mantine/core';
+import { Button, Group, SegmentedControl, Select, Stack, Text, useMantineColorScheme } from '@mantine/core';
 import { IconAdjustments, IconLogout, IconUser } from '@tabler/icons-react';
 import { call } from '../client/call.ts';
 import { notifyFailed } from '../components/notify.ts';
 import { timeZones, useTimeZone } from '../components/time.tsx';
 import { useSession, useSessionChange } from '../session/session.ts';
+import { HeadMenu } from './HeadMenu.tsx';
 import classes from './Settings.module.css';
 
 /** What opens in the head: how things are shown, and who is logged in. */
@@ -20,49 +21,34 @@ function Display() {
   const { colorScheme, setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   const { timeZone, choose } = useTimeZone();
   return (
-    <Popover width={280} position="bottom-end" trapFocus returnFocus>
-      <Popover.Target>
-        <Button
-          variant="default"
-          size="xs"
-          classNames={{ section: classes.icon ?? '' }}
-          leftSection={<IconAdjustments size={16} aria-hidden />}
-          aria-label={`Display: ${timeZone}`}
-        >
-          <span className={classes.wide}>{timeZone}</span>
-        </Button>
-      </Popover.Target>
-      <Popover.Dropdown>
-        <Stack gap="sm">
-          <Select
-            label="Time zone"
-            data={timeZones}
-            value={timeZone}
-            onChange={choose}
-            searchable
-            limit={100}
-            allowDeselect={false}
-            openOnFocus={false}
-            comboboxProps={{ withinPortal: false }}
-          />
-          <Stack gap={4}>
-            <Text size="sm" fw={500} id="theme-label">
-              Theme
-            </Text>
-            <SegmentedControl
-              aria-labelledby="theme-label"
-              value={colorScheme}
-              onChange={(value) => setColorScheme(value as typeof colorScheme)}
-              data={[
-                { value: 'auto', label: 'System' },
-                { value: 'light', label: 'Light' },
-                { value: 'dark', label: 'Dark' },
-              ]}
-            />
-          </Stack>
-        </Stack>
-      </Popover.Dropdown>
-    </Popover>
+    <HeadMenu value={timeZone} about="Display:" icon={<IconAdjustments size={16} aria-hidden />} width={280}>
+      <Select
+        label="Time zone"
+        data={timeZones}
+        value={timeZone}
+        onChange={choose}
+        searchable
+        limit={100}
+        allowDeselect={false}
+        openOnFocus={false}
+        comboboxProps={{ withinPortal: false }}
+      />
+      <Stack gap={4}>
+        <Text size="sm" fw={500} id="theme-label">
+          Theme
+        </Text>
+        <SegmentedControl
+          aria-labelledby="theme-label"
+          value={colorScheme}
+          onChange={(value) => setColorScheme(value as typeof colorScheme)}
+          data={[
+            { value: 'auto', label: 'System' },
+            { value: 'light', label: 'Light' },
+            { value: 'dark', label: 'Dark' },
+          ]}
+        />
+      </Stack>
+    </HeadMenu>
   );
 }
 
@@ -79,42 +65,27 @@ function User() {
     await changed();
   };
   return (
-    <Popover width={260} position="bottom-end" trapFocus returnFocus>
-      <Popover.Target>
+    <HeadMenu value={user.userName} about="User" icon={<IconUser size={16} aria-hidden />} width={260}>
+      <div>
+        <Text size="sm" className={classes.name}>
+          {user.userName}
+        </Text>
+        <Text size="xs" c="dimmed">
+          {loginType === 'none'
+            ? 'No authentication is configured: everybody has all roles.'
+            : `Roles: ${user.roles.length === 0 ? 'none' : user.roles.join(', ')}`}
+        </Text>
+      </div>
+      {loginType !== 'none' && (
         <Button
           variant="default"
           size="xs"
-          classNames={{ section: classes.icon ?? '' }}
-          leftSection={<IconUser size={16} aria-hidden />}
-          aria-label={`User ${user.userName}`}
+          leftSection={<IconLogout size={16} aria-hidden />}
+          onClick={() => void logOut()}
         >
-          <span className={classes.wide}>{user.userName}</span>
+          Log out
         </Button>
-      </Popover.Target>
-      <Popover.Dropdown>
-        <Stack gap="sm">
-          <div>
-            <Text size="sm" className={classes.name}>
-              {user.userName}
-            </Text>
-            <Text size="xs" c="dimmed">
-              {loginType === 'none'
-                ? 'No authentication is configured: everybody has all roles.'
-                : `Roles: ${user.roles.length === 0 ? 'none' : user.roles.join(', ')}`}
-            </Text>
-          </div>
-          {loginType !== 'none' && (
-            <Button
-              variant="default"
-              size="xs"
-              leftSection={<IconLogout size={16} aria-hidden />}
-              onClick={() => void logOut()}
-            >
-              Log out
-            </Button>
-          )}
-        </Stack>
-      </Popover.Dropdown>
-    </Popover>
+      )}
+    </HeadMenu>
   );
 }

@@ -1,8 +1,9 @@
-import { Autocomplete, Button, Group, Modal, Stack, Switch, TextInput } from '@mantine/core';
+import { Autocomplete, Modal, Stack, Switch, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useState } from 'react';
 import { mistakesOf } from '../../client/mistakes.ts';
 import type { ClusterState } from '../../client/types.ts';
+import { FormButtons } from '../../components/FormButtons.tsx';
 import { WriteFailure } from '../../components/WriteFailure.tsx';
 import { useSave } from './changes.ts';
 
@@ -91,14 +92,7 @@ export function ClusterForm({ cluster, groups, onClose }: ClusterFormProps) {
             key={form.key('active')}
             {...form.getInputProps('active', { type: 'checkbox' })}
           />
-          <Group justify="flex-end">
-            <Button variant="default" onClick={onClose}>
-              Cancel
-            </Button>
-            <Button type="submit" loading={save.isPending}>
-              {isNew ? 'Add' : 'Save'}
-            </Button>
-          </Group>
+          <FormButtons action={isNew ? 'Add' : 'Save'} busy={save.isPending} onCancel={onClose} />
         </Stack>
       </form>
     </Modal>

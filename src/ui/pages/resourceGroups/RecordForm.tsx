@@ -1,6 +1,7 @@
-import { Button, Group, Modal, NumberInput, Select, Stack, TextInput } from '@mantine/core';
+import { Modal, NumberInput, Select, Stack, TextInput } from '@mantine/core';
 import { type FormEvent, useState } from 'react';
 import { mistakesOf } from '../../client/mistakes.ts';
+import { FormButtons } from '../../components/FormButtons.tsx';
 import { ErrorState } from '../../components/states.tsx';
 import classes from './resourceGroups.module.css';
 
@@ -64,14 +65,7 @@ export function RecordForm({ title, fields, values: initial, onSave, onClose }: 
               />
             ))}
           </div>
-          <Group justify="flex-end">
-            <Button variant="default" onClick={onClose}>
-              Cancel
-            </Button>
-            <Button type="submit" loading={busy}>
-              Save
-            </Button>
-          </Group>
+          <FormButtons action="Save" busy={busy} onCancel={onClose} />
         </Stack>
       </form>
     </Modal>

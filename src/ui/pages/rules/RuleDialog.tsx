@@ -21,6 +21,7 @@ import { callWhole } from '../../client/call.ts';
 import { mistakesOf, offsetOf } from '../../client/mistakes.ts';
 import { NO_PRIORITY, RULES, type RuleText } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
+import { FormButtons } from '../../components/FormButtons.tsx';
 import { notifyWritten } from '../../components/notify.ts';
 import { WriteFailure } from '../../components/WriteFailure.tsx';
 import classes from './rules.module.css';
@@ -163,14 +164,7 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
                 />
               </>
             )}
-            <Group justify="flex-end">
-              <Button variant="default" onClick={onClose}>
-                Cancel
-              </Button>
-              <Button type="submit" loading={save.isPending}>
-                Save
-              </Button>
-            </Group>
+            <FormButtons action="Save" busy={save.isPending} onCancel={onClose} />
           </Stack>
         </form>
         <TryPanel draft={draft} />
