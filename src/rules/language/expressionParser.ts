@@ -1,136 +1,14 @@
-import { MAX_DEPTH } from '../limits.ts';
 import type { BinaryOperator, Expression } from './ast.ts';
 import type { Token } from './lexer.ts';
 import { CompileError } from './source.ts';
+import { TokenReader } from './tokenReader.ts';
+import { bindingOf, castHint, isReservedWord, isTypeName } from './vocabulary.ts';
 
 /** Height of an expression's tree that is accepted: long sums and chains of calls grow to the left. */
 const MAX_HEIGHT = 500;
 
-/**
- * How tightly two-sided operators bind. `contains` takes everything up to a whole comparison on its left, but only
- * one operand on its right; `~=` takes one operand on both sides (docs/rules.md: Precedence).
- */
-const BINDING: Readonly<
-  Record<string, { readonly operator: BinaryOperator | '&&' | '||'; readonly left: number; readonly right: number }>
-> = {
-  '||': { operator: '||', left: 1, right: 2 },
-  or: { operator: 'or', left: 1, right: 2 },
-  '&&': { operator: '&&', left: 2, right: 3 },
-  and: { operator: '&&', left: 2, right: 3 },
-  contains: { operator: 'contains', left: 3, right: 20 },
-  '==': { operator: '==', left: 4, right: 5 },
-  '!=': { operator: '!=', left: 4, right: 5 },
-  '<': { operator: '<', left: 5, right: 6 },
-  '<=': { operator: '<=', left: 5, right: 6 },
-  '>': { operator: '>', left: 5, right: 6 },
-  '>=': { operator: '>=', left: 5, right: 6 },
-  is: { operator: 'is', left: 5, right: 20 },
-  instanceof: { operator: 'is', left: 5, right: 20 },
-  '+': { operator: '+', left: 7, right: 8 },
-  '-': { operator: '-', left: 7, right: 8 },
-  '*': { operator: '*', left: 8, right: 9 },
-  '/': { operator: '/', left: 8, right: 9 },
-  '%': { operator: '%', left: 8, right: 9 },
-  '~=': { operator: '~=', left: 10, right: 20 },
-};
-
-/** Operators and words of MVEL that this language leaves out, with what to write instead. */
-const REFUSED: Readonly<Record<string, string>> = {
-  '===': 'write ==',
-  '!==': 'write !=',
-  '&': 'bit operators do not exist; write && for a logical and',
-  '|': 'bit operators do not exist; write || for a logical or',
-  '^': 'bit operators do not exist',
-  '~': 'bit operators do not exist',
-  '<<': 'bit operators do not exist',
-  '>>': 'bit operators do not exist',
-  '>>>': 'bit operators do not exist',
-  '**': 'there is no power operator; use Math.pow',
-  '#': 'write + to concatenate strings',
-  '->': 'functions cannot be written; use foreach',
-  '::': 'functions cannot be written; use foreach',
-  '++': 'only a variable of its own statement can be incremented, as in i++',
-  '--': 'only a variable of its own statement can be decremented, as in i--',
-  in: 'in is not available; write list contains value',
-  soundslike: 'soundslike is not available',
-  strsim: 'strsim is not available',
-  convertable_to: 'convertable_to is not available',
-  not: 'write !(a contains b)',
-};
-
-/** Words that are no names of variables. */
-const WORDS = new Set([
-  'if', 'else', 'for', 'foreach', 'while', 'do', 'until', 'return', 'new', 'var', 'def', 'function', 'proto', 'import',
-  'import_static', 'package', 'with', 'assert', 'switch', 'case', 'try', 'catch', 'finally', 'throw', 'break', 'continue',
-  'class', 'this', 'is', 'instanceof', 'contains', 'and', 'or', 'in', 'isdef', 'soundslike', 'strsim', 'convertable_to',
-]); // biome-ignore format: a table
-
-/** True for words that cannot name a variable. */
-export function isReservedWord(name: string): boolean {
-  return WORDS.has(name);
-}
-
 /** Reads expressions from tokens; statements are read by the parser that extends it. */
-export class ExpressionParser {
-  readonly #tokens: readonly Token[];
-  #index = 0;
-  #depth = 0;
-
-  constructor(tokens: readonly Token[]) {
-    this.#tokens = tokens;
-  }
-
-  /** The token `ahead` places from here. */
-  protected peek(ahead = 0): Token {
-    const last = this.#tokens.length - 1;
-    return this.#tokens[Math.min(this.#index + ahead, last)] as Token;
-  }
-
-  protected advance(): Token {
-    const token = this.peek();
-    this.#index += 1;
-    return token;
-  }
-
-  protected at(text: string): boolean {
-    const token = this.peek();
-    return token.text === text && token.type !== 'literal';
-  }
-
-  protected accept(text: string): boolean {
-    if (!this.at(text)) return false;
-    this.#index += 1;
-    return true;
-  }
-
-  protected expect(text: string, where: string): Token {
-    if (!this.at(text)) throw this.unexpected(`${text} is missing ${where}`);
-    return this.advance();
-  }
-
-  /** The error for the current token. */
-  protected unexpected(expected: string): CompileError {
-    const token = this.peek();
-    const refused = token.type === 'literal' ? undefined : REFUSED[token.text];
-    const found =
-      token.type === 'end' ? 'the end' : token.type === 'literal' ? 'a literal' : JSON.stringify(token.text);
-    return new CompileError(
-      refused === undefined ? `${expected}; found ${found}` : `${token.text} cannot be used here: ${refused}`,
-      token.offset,
-    );
-  }
-
-  /** Runs a step one level deeper, within the depth budget. */
-  protected nested<T>(read: () => T): T {
-    this.#depth += 1;
-    if (this.#depth > MAX_DEPTH) {
-      throw new CompileError(`nested deeper than ${MAX_DEPTH} levels`, this.peek().offset);
-    }
-    const result = read();
-    this.#depth -= 1;
-    return result;
-  }
-
+export class ExpressionParser extends TokenReader {
   protected expression(): Expression {
     return this.nested(() => {
       const test = this.#binary(0);
@@ -148,8 +26,8 @@ export class ExpressionParser {
     let left = this.#unary();
     for (;;) {
       const token = this.peek();
-      const binding = token.type === 'literal' || !Object.hasOwn(BINDING, token.text) ? undefined : BINDING[token.text];
-      if (binding === undefined || binding.left < minimum) return left;
+      const binding = token.type === 'literal' ? null : bindingOf(token.text);
+      if (binding === null || binding.left < minimum) return left;
       this.advance();
       if (binding.operator === 'is') left = this.#instanceOf(left, token.offset);
       else
@@ -290,9 +168,7 @@ export class ExpressionParser {
 
   #startsOperand(): boolean {
     const token = this.peek();
-    return (
-      token.type === 'literal' || token.text === '(' || (token.type === 'name' && !Object.hasOwn(BINDING, token.text))
-    );
+    return token.type === 'literal' || token.text === '(' || (token.type === 'name' && bindingOf(token.text) === null);
   }
 
   #word(token: Token): Expression {
@@ -311,7 +187,7 @@ export class ExpressionParser {
         return this.#construct(offset);
       default:
     }
-    if (WORDS.has(text)) throw new CompileError(`${text} cannot be used here`, offset);
+    if (isReservedWord(text)) throw new CompileError(`${text} cannot be used here`, offset);
     return { type: 'name', name: text, offset, depth: 1 };
   }
 
@@ -329,7 +205,7 @@ export class ExpressionParser {
   /** `a.b.C` as one name. */
   protected qualifiedName(what: string): string {
     const first = this.advance();
-    if (first.type !== 'name' || WORDS.has(first.text)) throw new CompileError(`${what} is missing`, first.offset);
+    if (first.type !== 'name' || isReservedWord(first.text)) throw new CompileError(`${what} is missing`, first.offset);
     let name = first.text;
     while (this.at('.') && this.peek(1).type === 'name' && this.peek(2).text !== '(') {
       this.advance();
@@ -344,7 +220,7 @@ export class ExpressionParser {
 
   protected variableName(where: string): string {
     const token = this.advance();
-    if (token.type !== 'name' || WORDS.has(token.text)) {
+    if (token.type !== 'name' || isReservedWord(token.text)) {
       throw new CompileError(`the name of a variable is missing ${where}`, token.offset);
     }
     return token.text;
@@ -400,36 +276,4 @@ function startsWithLiteral(expression: Expression): boolean {
     return startsWithLiteral(expression.target);
   }
   return expression.type === 'literal' && typeof expression.value !== 'boolean';
-}
-
-const TYPE_NAMES = new Set([
-  'int',
-  'long',
-  'double',
-  'float',
-  'boolean',
-  'char',
-  'short',
-  'byte',
-  'String',
-  'Integer',
-  'Long',
-  'Double',
-  'Float',
-  'Boolean',
-  'Character',
-  'Short',
-  'Byte',
-  'Object',
-]);
-
-/** True for names of types that a variable can be declared with, beside classes of the library. */
-function isTypeName(name: string): boolean {
-  return TYPE_NAMES.has(name);
-}
-
-function castHint(name: string): string {
-  if (name === 'int' || name === 'Integer') return '(x).intValue() or Integer.parseInt(x)';
-  if (name === 'String') return 'String.valueOf(x)';
-  return 'a method such as (x).longValue() or Double.parseDouble(x)';
 }

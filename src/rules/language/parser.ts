@@ -1,8 +1,9 @@
 import { MAX_SOURCE_LENGTH } from '../limits.ts';
 import type { AssignmentOperator, Block, Expression, Statement } from './ast.ts';
-import { ExpressionParser, isReservedWord } from './expressionParser.ts';
+import { ExpressionParser } from './expressionParser.ts';
 import { tokenize } from './lexer.ts';
 import { CompileError } from './source.ts';
+import { isReservedWord } from './vocabulary.ts';
 
 const ASSIGNMENTS = new Set(['=', '+=', '-=', '*=', '/=', '%=']);
 

@@ -1,0 +1,66 @@
+import { MAX_DEPTH } from '../limits.ts';
+import type { Token } from './lexer.ts';
+import { CompileError } from './source.ts';
+import { refusalOf } from './vocabulary.ts';
+
+/** A place in a text's tokens, for parsers to go on from. */
+export class TokenReader {
+  readonly #tokens: readonly Token[];
+  #index = 0;
+  #depth = 0;
+
+  constructor(tokens: readonly Token[]) {
+    this.#tokens = tokens;
+  }
+
+  /** The token `ahead` places from here. */
+  protected peek(ahead = 0): Token {
+    const last = this.#tokens.length - 1;
+    return this.#tokens[Math.min(this.#index + ahead, last)] as Token;
+  }
+
+  protected advance(): Token {
+    const token = this.peek();
+    this.#index += 1;
+    return token;
+  }
+
+  protected at(text: string): boolean {
+    const token = this.peek();
+    return token.text === text && token.type !== 'literal';
+  }
+
+  protected accept(text: string): boolean {
+    if (!this.at(text)) return false;
+    this.#index += 1;
+    return true;
+  }
+
+  protected expect(text: string, where: string): Token {
+    if (!this.at(text)) throw this.unexpected(`${text} is missing ${where}`);
+    return this.advance();
+  }
+
+  /** The error for the current token. */
+  protected unexpected(expected: string): CompileError {
+    const token = this.peek();
+    const refused = token.type === 'literal' ? undefined : refusalOf(token.text);
+    const found =
+      token.type === 'end' ? 'the end' : token.type === 'literal' ? 'a literal' : JSON.stringify(token.text);
+    return new CompileError(
+      refused === undefined ? `${expected}; found ${found}` : `${token.text} cannot be used here: ${refused}`,
+      token.offset,
+    );
+  }
+
+  /** Runs a step one level deeper, within the depth budget. */
+  protected nested<T>(read: () => T): T {
+    this.#depth += 1;
+    if (this.#depth > MAX_DEPTH) {
+      throw new CompileError(`nested deeper than ${MAX_DEPTH} levels`, this.peek().offset);
+    }
+    const result = read();
+    this.#depth -= 1;
+    return result;
+  }
+}

@@ -1,0 +1,113 @@
+import type { BinaryOperator } from './ast.ts';
+
+/** A two-sided operator: what it does, and how tightly it binds what is on its sides. */
+export interface Binding {
+  readonly operator: BinaryOperator | '&&' | '||';
+  readonly left: number;
+  readonly right: number;
+}
+
+/**
+ * How tightly two-sided operators bind. `contains` takes everything up to a whole comparison on its left, but only
+ * one operand on its right; `~=` takes one operand on both sides (docs/rules.md: Precedence).
+ */
+const BINDING: Readonly<Record<string, Binding>> = {
+  '||': { operator: '||', left: 1, right: 2 },
+  or: { operator: 'or', left: 1, right: 2 },
+  '&&': { operator: '&&', left: 2, right: 3 },
+  and: { operator: '&&', left: 2, right: 3 },
+  contains: { operator: 'contains', left: 3, right: 20 },
+  '==': { operator: '==', left: 4, right: 5 },
+  '!=': { operator: '!=', left: 4, right: 5 },
+  '<': { operator: '<', left: 5, right: 6 },
+  '<=': { operator: '<=', left: 5, right: 6 },
+  '>': { operator: '>', left: 5, right: 6 },
+  '>=': { operator: '>=', left: 5, right: 6 },
+  is: { operator: 'is', left: 5, right: 20 },
+  instanceof: { operator: 'is', left: 5, right: 20 },
+  '+': { operator: '+', left: 7, right: 8 },
+  '-': { operator: '-', left: 7, right: 8 },
+  '*': { operator: '*', left: 8, right: 9 },
+  '/': { operator: '/', left: 8, right: 9 },
+  '%': { operator: '%', left: 8, right: 9 },
+  '~=': { operator: '~=', left: 10, right: 20 },
+};
+
+/** The two-sided operator that is written so; null for what is none. */
+export function bindingOf(text: string): Binding | null {
+  return Object.hasOwn(BINDING, text) ? (BINDING[text] as Binding) : null;
+}
+
+/** Operators and words of MVEL that this language leaves out, with what to write instead. */
+const REFUSED: Readonly<Record<string, string>> = {
+  '===': 'write ==',
+  '!==': 'write !=',
+  '&': 'bit operators do not exist; write && for a logical and',
+  '|': 'bit operators do not exist; write || for a logical or',
+  '^': 'bit operators do not exist',
+  '~': 'bit operators do not exist',
+  '<<': 'bit operators do not exist',
+  '>>': 'bit operators do not exist',
+  '>>>': 'bit operators do not exist',
+  '**': 'there is no power operator; use Math.pow',
+  '#': 'write + to concatenate strings',
+  '->': 'functions cannot be written; use foreach',
+  '::': 'functions cannot be written; use foreach',
+  '++': 'only a variable of its own statement can be incremented, as in i++',
+  '--': 'only a variable of its own statement can be decremented, as in i--',
+  in: 'in is not available; write list contains value',
+  soundslike: 'soundslike is not available',
+  strsim: 'strsim is not available',
+  convertable_to: 'convertable_to is not available',
+  not: 'write !(a contains b)',
+};
+
+/** What to write instead of something that this language leaves out; undefined for all else. */
+export function refusalOf(text: string): string | undefined {
+  return REFUSED[text];
+}
+
+/** Words that are no names of variables. */
+const WORDS = new Set([
+  'if', 'else', 'for', 'foreach', 'while', 'do', 'until', 'return', 'new', 'var', 'def', 'function', 'proto', 'import',
+  'import_static', 'package', 'with', 'assert', 'switch', 'case', 'try', 'catch', 'finally', 'throw', 'break', 'continue',
+  'class', 'this', 'is', 'instanceof', 'contains', 'and', 'or', 'in', 'isdef', 'soundslike', 'strsim', 'convertable_to',
+]); // biome-ignore format: a table
+
+/** True for words that cannot name a variable. */
+export function isReservedWord(name: string): boolean {
+  return WORDS.has(name);
+}
+
+const TYPE_NAMES = new Set([
+  'int',
+  'long',
+  'double',
+  'float',
+  'boolean',
+  'char',
+  'short',
+  'byte',
+  'String',
+  'Integer',
+  'Long',
+  'Double',
+  'Float',
+  'Boolean',
+  'Character',
+  'Short',
+  'Byte',
+  'Object',
+]);
+
+/** True for names of types that a variable can be declared with, beside classes of the library. */
+export function isTypeName(name: string): boolean {
+  return TYPE_NAMES.has(name);
+}
+
+/** What to write instead of a cast to a type. */
+export function castHint(name: string): string {
+  if (name === 'int' || name === 'Integer') return '(x).intValue() or Integer.parseInt(x)';
+  if (name === 'String') return 'String.valueOf(x)';
+  return 'a method such as (x).longValue() or Double.parseDouble(x)';
+}
