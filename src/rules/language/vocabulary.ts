@@ -64,7 +64,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 
 /** What to write instead of something that this language leaves out; undefined for all else. */
 export function refusalOf(text: string): string | undefined {
-  return REFUSED[text];
+  return Object.hasOwn(REFUSED, text) ? REFUSED[text] : undefined;
 }
 
 /** Words that are no names of variables. */

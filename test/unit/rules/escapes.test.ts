@@ -14,6 +14,11 @@ describe('attempts to get out of the language', () => {
     expect(evaluation.memoryUsed).toBeLessThanOrEqual(defaultRuleLimits.memory);
   });
 
+  test('a word is never looked up beyond the language', () => {
+    expect(attempt('1 == 2 toString').message).toMatch(/^[^[]*found "toString"/);
+    expect(attempt('1 == 2 constructor').message).toMatch(/^[^[]*found "constructor"/);
+  });
+
   test('budgets are what stops loops and growth, not chance', () => {
     expect(attempt('while (true) { }').message).toMatch(/budget of 100000 steps/);
     expect(attempt('s = "a"; while (true) { s = s + s }').message).toMatch(/longer than the 4194304 allowed/);
