@@ -4,6 +4,7 @@ import type { Clock } from '../model/clock.ts';
 import { growingTo } from '../model/growingCache.ts';
 import { coordinatorSuffix, isPlausible } from '../routing/queryId.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
+import { KnownCoordinators } from './knownCoordinators.ts';
 
 /** The cluster that a query runs on. */
 export interface QueryOwner {
@@ -55,22 +56,8 @@ export const defaultStickinessOptions: StickinessOptions = {
   touchInterval: 600_000,
 };
 
-interface Coordinator {
-  readonly suffix: string;
-  readonly owner: QueryOwner;
-  /** Order of learning, to tell a restarted coordinator from its predecessor. */
-  readonly order: number;
-  /** Settles when the row is stored (or cannot be now); null when it is. */
-  stored: Promise<void> | null;
-  /** Another cluster's ids end in the same characters: full ids decide. */
-  clashing: boolean;
-  seen: boolean;
-}
-
 const MAX_FULL_IDS = 100_000;
 const MAX_MISSES = 10_000;
-/** Suffixes are one a coordinator's life; far beyond what 7 days bring. */
-const MAX_COORDINATORS = 50_000;
 
 /** Knows which cluster a query runs on: in memory, in the database, on every replica (design.md, fixed point 7). */
 export class Stickiness {
@@ -80,14 +67,12 @@ export class Stickiness {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #options: StickinessOptions;
-  readonly #coordinators = new Map<string, Coordinator>();
-  readonly #newestAt = new Map<string, Coordinator>();
+  readonly #coordinators = new KnownCoordinators();
   readonly #fullIds = new LRUCache<string, QueryOwner>(growingTo(MAX_FULL_IDS));
   readonly #misses: LRUCache<string, true>;
   readonly #lookups = new Map<string, Promise<Lookup>>();
   /** Writes that the database could not take yet, by key. */
   readonly #unwritten = new Map<string, () => Promise<unknown>>();
-  #order = 0;
   #timer: NodeJS.Timeout | null = null;
   #nextMaintenance = 0;
   /** Until then the database may lack what other replicas know. */
@@ -124,7 +109,7 @@ export class Stickiness {
     try {
       const rows = await this.#store.coordinators.all();
       for (const row of [...rows].sort((a, b) => a.lastSeen - b.lastSeen)) {
-        if (!this.#coordinators.has(row.suffix)) this.#remember(row.suffix, row, null);
+        if (!this.#coordinators.has(row.suffix)) this.#coordinators.remember(row.suffix, row);
       }
     } catch (error) {
       this.#noteAway();
@@ -152,11 +137,7 @@ export class Stickiness {
 
   /** The owner that was learned last among those that fulfil a condition. */
   newestOwner(condition: (owner: QueryOwner) => boolean): QueryOwner | null {
-    let newest: Coordinator | null = null;
-    for (const known of this.#coordinators.values()) {
-      if ((newest === null || known.order > newest.order) && condition(known.owner)) newest = known;
-    }
-    return newest === null ? null : newest.owner;
+    return this.#coordinators.newestOwner(condition);
   }
 
   /** Whether the id was unknown everywhere a moment ago. */
@@ -203,10 +184,7 @@ export class Stickiness {
   /** Whether the cluster of the id's coordinator is back under a new suffix: the query died with its coordinator. */
   isSuperseded(id: string): boolean {
     const suffix = coordinatorSuffix(id);
-    const known = suffix === null ? undefined : this.#coordinators.get(suffix);
-    if (known === undefined) return false;
-    const newest = this.#newestAt.get(known.owner.baseUrl);
-    return newest !== undefined && newest !== known && newest.order > known.order;
+    return suffix !== null && this.#coordinators.isSuperseded(suffix);
   }
 
   /**
@@ -223,7 +201,7 @@ export class Stickiness {
     if (known.owner.baseUrl === owner.baseUrl) return known.stored;
     if (known.owner.cluster === owner.cluster && owner.cluster !== '') {
       // The same coordinator at a new address. The stored row keeps the old one: full ids tell other replicas.
-      this.#remember(suffix, owner, null);
+      this.#coordinators.remember(suffix, owner);
     } else {
       known.clashing = true;
       this.#logger.warn({ suffix, clusters: [known.owner.cluster, owner.cluster] }, 'two coordinators use one suffix');
@@ -232,7 +210,7 @@ export class Stickiness {
   }
 
   #learnCoordinator(suffix: string, id: string, owner: QueryOwner): Promise<void> {
-    const known = this.#remember(suffix, owner, null);
+    const known = this.#coordinators.remember(suffix, owner);
     const row = { suffix, cluster: owner.cluster, baseUrl: owner.baseUrl, lastSeen: this.#clock.now() };
     const learn = async () => {
       const stored = await this.#store.coordinators.learn(row);
@@ -267,24 +245,6 @@ export class Stickiness {
     return within(writing, this.#options.learnTimeout, undefined);
   }
 
-  #remember(suffix: string, owner: QueryOwner, stored: Promise<void> | null): Coordinator {
-    const coordinator: Coordinator = {
-      suffix,
-      owner: { cluster: owner.cluster, baseUrl: owner.baseUrl },
-      order: ++this.#order,
-      stored,
-      clashing: false,
-      seen: true,
-    };
-    if (this.#coordinators.size >= MAX_COORDINATORS) {
-      const oldest = this.#coordinators.keys().next();
-      if (oldest.done !== true) this.#coordinators.delete(oldest.value);
-    }
-    this.#coordinators.set(suffix, coordinator);
-    this.#newestAt.set(owner.baseUrl, coordinator);
-    return coordinator;
-  }
-
   /** The database cannot be read or written right now. */
   #noteAway(): void {
     this.#undecidedUntil = this.#clock.monotonic() + this.#options.catchUpTime;
@@ -315,7 +275,7 @@ export class Stickiness {
       return { owner, source: 'query' };
     }
     if (coordinator !== null && suffix !== null) {
-      return { owner: this.#remember(suffix, coordinator, null).owner, source: 'coordinator' };
+      return { owner: this.#coordinators.remember(suffix, coordinator).owner, source: 'coordinator' };
     }
     const record = this.#history.buffered(id) ?? (await this.#store.history.get(id));
     if (record !== null && record.backendUrl !== '') {
@@ -342,12 +302,7 @@ export class Stickiness {
   }
 
   async #maintain(): Promise<void> {
-    const seen: string[] = [];
-    for (const coordinator of this.#coordinators.values()) {
-      if (!coordinator.seen) continue;
-      coordinator.seen = false;
-      seen.push(coordinator.suffix);
-    }
+    const seen = this.#coordinators.takeSeen();
     if (seen.length > 0) await this.#store.coordinators.touch(seen, this.#clock.now());
   }
 }
