@@ -1,4 +1,3 @@
-import { CompileError } from '../language/source.ts';
 import {
   type CharSet,
   charSet,
@@ -7,9 +6,9 @@ import {
   escapeSets,
   intersection,
   lineTerminators,
-  posixSets,
   withBothCases,
 } from './charSet.ts';
+import { type ClassContent, ClassReader, classText } from './classReader.ts';
 
 /** A look-ahead at the start of a pattern: a condition of its own on the text. */
 export interface LookAhead {
@@ -34,22 +33,6 @@ interface Piece {
   readonly possessive: { readonly set: CharSet | null; readonly offset: number } | null;
 }
 
-interface Flags {
-  readonly ignoreCase: boolean;
-  readonly dotAll: boolean;
-  readonly comments: boolean;
-  readonly unixLines: boolean;
-}
-
-/** A class such as `[a-z\p{L}]`: ranges, and Unicode properties that only RE2 knows. */
-interface ClassContent {
-  readonly set: CharSet;
-  readonly properties: readonly string[];
-}
-
-const MAX_DEPTH = 50;
-const UNICODE_PROPERTY = /^(?:L|Lu|Ll|Lt|Lm|Lo|M|Mn|Mc|Me|N|Nd|Nl|No|P|Pc|Pd|Ps|Pe|Pi|Pf|Po|S|Sm|Sc|Sk|So|Z|Zs|Zl|Zp)$/;
-
 /**
  * Translates `java.util.regex` syntax to RE2's. Meaning is kept or the pattern refused: back references, look-behind,
  * look-ahead other than at the start, atomic groups, and possessive quantifiers where giving back would matter.
@@ -59,62 +42,32 @@ export function translate(pattern: string): Translation {
   return new Translator(pattern).translate();
 }
 
-class Translator {
-  readonly #pattern: string;
-  #offset = 0;
-  #depth = 0;
-  #flags: Flags = { ignoreCase: false, dotAll: false, comments: false, unixLines: false };
+class Translator extends ClassReader {
   readonly #lookAheads: LookAhead[] = [];
   /** Inline flags that RE2 handles itself, as they stand before a look-ahead. */
   #leadingFlags = '';
 
-  constructor(pattern: string) {
-    this.#pattern = pattern;
-  }
-
   translate(): Translation {
     const prefix = this.#leading();
     const piece = this.#alternation(true);
-    if (this.#offset < this.#pattern.length) throw this.#error('an unmatched )');
+    if (this.offset < this.pattern.length) throw this.error('an unmatched )');
     return { pattern: prefix + piece.text, lookAheads: this.#lookAheads };
-  }
-
-  #error(message: string, offset = this.#offset): CompileError {
-    return new CompileError(`regular expression: ${message} at ${offset + 1}`, offset);
-  }
-
-  #startsWith(text: string): boolean {
-    return this.#pattern.startsWith(text, this.#offset);
-  }
-
-  #accept(text: string): boolean {
-    if (!this.#startsWith(text)) return false;
-    this.#offset += text.length;
-    return true;
-  }
-
-  #next(): string {
-    const code = this.#pattern.codePointAt(this.#offset);
-    if (code === undefined) throw this.#error('it ends too early');
-    const char = String.fromCodePoint(code);
-    this.#offset += char.length;
-    return char;
   }
 
   /** Flags, `^` and look-aheads at the very start. */
   #leading(): string {
     let text = '';
     for (;;) {
-      const flags = /^\(\?[idmsuxU-]+\)/.exec(this.#pattern.slice(this.#offset, this.#offset + 16))?.[0];
+      const flags = /^\(\?[idmsuxU-]+\)/.exec(this.pattern.slice(this.offset, this.offset + 16))?.[0];
       if (flags !== undefined) {
-        this.#offset += 2;
+        this.offset += 2;
         const inline = this.#inlineFlags();
         this.#leadingFlags += inline;
         text += inline;
-      } else if (this.#startsWith('(?=') || this.#startsWith('(?!')) {
+      } else if (this.startsWith('(?=') || this.startsWith('(?!')) {
         this.#lookAhead();
-      } else if (this.#startsWith('^(?=') || this.#startsWith('^(?!')) {
-        this.#offset += 1;
+      } else if (this.startsWith('^(?=') || this.startsWith('^(?!')) {
+        this.offset += 1;
       } else {
         return text;
       }
@@ -122,18 +75,18 @@ class Translator {
   }
 
   #lookAhead(): void {
-    const isPositive = this.#startsWith('(?=');
-    this.#offset += 3;
+    const isPositive = this.startsWith('(?=');
+    this.offset += 3;
     const piece = this.#group();
     this.#lookAheads.push({ pattern: `${this.#leadingFlags}(?:${piece.text})(?s:.*)`, isPositive });
   }
 
   #alternation(isTop: boolean): Piece {
-    this.#depth += 1;
-    if (this.#depth > MAX_DEPTH) throw this.#error(`nested deeper than ${MAX_DEPTH}`);
-    const branches = [this.#sequence(isTop)];
-    while (this.#accept('|')) branches.push(this.#sequence(isTop));
-    this.#depth -= 1;
+    const branches = this.nested(() => {
+      const read = [this.#sequence(isTop)];
+      while (this.accept('|')) read.push(this.#sequence(isTop));
+      return read;
+    });
     return {
       text: branches.map((branch) => branch.text).join('|'),
       first: branches.reduce<CharSet | null>((first, branch) => union(first, branch.first), []),
@@ -144,8 +97,8 @@ class Translator {
 
   #sequence(isTop: boolean): Piece {
     const pieces: Piece[] = [];
-    while (this.#offset < this.#pattern.length && !this.#startsWith('|') && !this.#startsWith(')')) {
-      if (this.#flags.comments && this.#skipComment()) continue;
+    while (this.offset < this.pattern.length && !this.startsWith('|') && !this.startsWith(')')) {
+      if (this.flags.comments && this.skipComment()) continue;
       pieces.push(this.#quantified());
     }
     this.#checkPossessive(pieces, isTop);
@@ -157,17 +110,6 @@ class Translator {
     };
   }
 
-  #skipComment(): boolean {
-    if (/^\s/.test(this.#pattern.charAt(this.#offset))) {
-      this.#offset += 1;
-      return true;
-    }
-    if (!this.#startsWith('#')) return false;
-    const end = this.#pattern.indexOf('\n', this.#offset);
-    this.#offset = end < 0 ? this.#pattern.length : end;
-    return true;
-  }
-
   /** A possessive repetition means the same as a greedy one where what follows cannot start with what it repeats. */
   #checkPossessive(pieces: readonly Piece[], isTop: boolean): void {
     pieces.forEach((piece, index) => {
@@ -177,7 +119,7 @@ class Translator {
       const isClosed = isTop || !rest.every((other) => other.canBeEmpty);
       const { set, offset } = piece.possessive;
       if (set !== null && follows !== null && isClosed && intersection(set, follows).length === 0) return;
-      throw this.#error(
+      throw this.error(
         'a possessive quantifier is allowed only where what follows cannot start with what it repeats',
         offset,
       );
@@ -185,34 +127,32 @@ class Translator {
   }
 
   #quantified(): Piece {
-    const start = this.#offset;
+    const start = this.offset;
     const atom = this.#atom();
-    const quantifier = /^(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})/.exec(
-      this.#pattern.slice(this.#offset, this.#offset + 24),
-    )?.[0];
+    const quantifier = /^(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})/.exec(this.pattern.slice(this.offset, this.offset + 24))?.[0];
     if (quantifier === undefined) {
-      if (this.#startsWith('{')) throw this.#error('{ must be a repetition such as {2,5}; write \\{ for the character');
+      if (this.startsWith('{')) throw this.error('{ must be a repetition such as {2,5}; write \\{ for the character');
       return atom;
     }
-    this.#offset += quantifier.length;
-    const isPossessive = this.#accept('+');
-    const lazy = !isPossessive && this.#accept('?') ? '?' : '';
-    if (/^[*+?]/.test(this.#pattern.charAt(this.#offset))) throw this.#error('a quantifier after a quantifier');
+    this.offset += quantifier.length;
+    const isPossessive = this.accept('+');
+    const lazy = !isPossessive && this.accept('?') ? '?' : '';
+    if (/^[*+?]/.test(this.pattern.charAt(this.offset))) throw this.error('a quantifier after a quantifier');
     const canBeEmpty = atom.canBeEmpty || quantifier === '*' || quantifier === '?' || /^\{0+[,}]/.test(quantifier);
     const possessive = isPossessive
-      ? { set: /^(?:\(|\\Q)/.test(this.#pattern.slice(start)) ? null : atom.first, offset: this.#offset - 1 }
+      ? { set: /^(?:\(|\\Q)/.test(this.pattern.slice(start)) ? null : atom.first, offset: this.offset - 1 }
       : null;
     return { text: atom.text + quantifier + lazy, first: atom.first, canBeEmpty, possessive };
   }
 
   #atom(): Piece {
-    const offset = this.#offset;
-    const char = this.#next();
+    const offset = this.offset;
+    const char = this.next();
     switch (char) {
       case '(':
         return this.#open();
       case '[':
-        return this.#classPiece(this.#class());
+        return this.#classPiece(this.characterClass());
       case '.':
         return this.#dot();
       case '^':
@@ -224,21 +164,21 @@ class Translator {
       case '+':
       case '?':
       case '{':
-        throw this.#error(`${char} repeats nothing`, offset);
+        throw this.error(`${char} repeats nothing`, offset);
       default:
         return this.#literal(char);
     }
   }
 
   #dot(): Piece {
-    if (this.#flags.dotAll) return { text: '(?s:.)', first: [[0, 0x10ffff]], canBeEmpty: false, possessive: null };
-    return this.#setPiece(complement(this.#flags.unixLines ? charsOf('\n') : lineTerminators));
+    if (this.flags.dotAll) return { text: '(?s:.)', first: [[0, 0x10ffff]], canBeEmpty: false, possessive: null };
+    return this.#setPiece(complement(this.flags.unixLines ? charsOf('\n') : lineTerminators));
   }
 
   #literal(char: string): Piece {
     const set = charsOf(char);
     const text = /[\\.+*?()|[\]{}^$]/.test(char) ? `\\${char}` : char;
-    return { text, first: this.#flags.ignoreCase ? withBothCases(set) : set, canBeEmpty: false, possessive: null };
+    return { text, first: this.flags.ignoreCase ? withBothCases(set) : set, canBeEmpty: false, possessive: null };
   }
 
   #setPiece(set: CharSet): Piece {
@@ -247,57 +187,57 @@ class Translator {
 
   #classPiece({ content, isNegated }: { content: ClassContent; isNegated: boolean }): Piece {
     const set = content.properties.length > 0 ? null : isNegated ? complement(content.set) : content.set;
-    const first = set !== null && this.#flags.ignoreCase ? withBothCases(set) : set;
+    const first = set !== null && this.flags.ignoreCase ? withBothCases(set) : set;
     return { text: classText(content, isNegated), first, canBeEmpty: false, possessive: null };
   }
 
   #open(): Piece {
-    if (!this.#accept('?')) return wrap('(', this.#group());
-    if (this.#accept(':')) return wrap('(?:', this.#group());
-    if (this.#startsWith('=') || this.#startsWith('!')) {
-      throw this.#error('a look-ahead is allowed only at the start of the pattern');
+    if (!this.accept('?')) return wrap('(', this.#group());
+    if (this.accept(':')) return wrap('(?:', this.#group());
+    if (this.startsWith('=') || this.startsWith('!')) {
+      throw this.error('a look-ahead is allowed only at the start of the pattern');
     }
-    if (this.#startsWith('<=') || this.#startsWith('<!')) throw this.#error('look-behind is not available');
-    if (this.#startsWith('>')) throw this.#error('atomic groups are not available');
-    if (this.#accept('<')) return this.#namedGroup();
-    const before = this.#flags;
+    if (this.startsWith('<=') || this.startsWith('<!')) throw this.error('look-behind is not available');
+    if (this.startsWith('>')) throw this.error('atomic groups are not available');
+    if (this.accept('<')) return this.#namedGroup();
+    const before = this.flags;
     const inline = this.#inlineFlags();
     if (inline.endsWith(')') || inline === '') return { text: inline, first: [], canBeEmpty: true, possessive: null };
     const piece = this.#group();
-    this.#flags = before;
+    this.flags = before;
     return wrap(inline, piece);
   }
 
   #namedGroup(): Piece {
-    const name = /^[a-zA-Z][a-zA-Z0-9]*>/.exec(this.#pattern.slice(this.#offset))?.[0];
-    if (name === undefined) throw this.#error('a group name must be letters and digits');
-    this.#offset += name.length;
+    const name = /^[a-zA-Z][a-zA-Z0-9]*>/.exec(this.pattern.slice(this.offset))?.[0];
+    if (name === undefined) throw this.error('a group name must be letters and digits');
+    this.offset += name.length;
     return wrap(`(?<${name}`, this.#group());
   }
 
   /** After `(` or its prefix: the inside and the closing parenthesis. Flags set inside end with it. */
   #group(): Piece {
-    const before = this.#flags;
+    const before = this.flags;
     const piece = this.#alternation(false);
-    if (!this.#accept(')')) throw this.#error('a ) is missing');
-    this.#flags = before;
+    if (!this.accept(')')) throw this.error('a ) is missing');
+    this.flags = before;
     return piece;
   }
 
   /** After `(?`: sets the flags; gives RE2's text for those that it handles itself. */
   #inlineFlags(): string {
-    const match = /^([idmsuxU]*)(?:-([idmsuxU]*))?([):])/.exec(this.#pattern.slice(this.#offset, this.#offset + 24));
-    if (match === null) throw this.#error('an unknown kind of group');
+    const match = /^([idmsuxU]*)(?:-([idmsuxU]*))?([):])/.exec(this.pattern.slice(this.offset, this.offset + 24));
+    if (match === null) throw this.error('an unknown kind of group');
     const [all, on = '', off = '', end = ''] = match;
-    if (on.includes('U')) throw this.#error('the flag U is not available');
-    this.#offset += all.length;
+    if (on.includes('U')) throw this.error('the flag U is not available');
+    this.offset += all.length;
     const has = (flag: string, before: boolean): boolean =>
       on.includes(flag) ? true : off.includes(flag) ? false : before;
-    this.#flags = {
-      ignoreCase: has('i', this.#flags.ignoreCase),
-      dotAll: has('s', this.#flags.dotAll),
-      comments: has('x', this.#flags.comments),
-      unixLines: has('d', this.#flags.unixLines),
+    this.flags = {
+      ignoreCase: has('i', this.flags.ignoreCase),
+      dotAll: has('s', this.flags.dotAll),
+      comments: has('x', this.flags.comments),
+      unixLines: has('d', this.flags.unixLines),
     };
     const own = (flags: string): string => flags.replace(/[^im]/g, '');
     const text = own(on) + (own(off) === '' ? '' : `-${own(off)}`);
@@ -306,8 +246,8 @@ class Translator {
   }
 
   #escape(): Piece {
-    const offset = this.#offset;
-    const char = this.#next();
+    const offset = this.offset;
+    const char = this.next();
     const set = Object.hasOwn(escapeSets, char) ? escapeSets[char] : undefined;
     if (set !== undefined) return this.#setPiece(set);
     switch (char) {
@@ -315,7 +255,7 @@ class Translator {
         return this.#quoted();
       case 'p':
       case 'P':
-        return this.#classPiece({ content: this.#property(char === 'P'), isNegated: false });
+        return this.#classPiece({ content: this.property(char === 'P'), isNegated: false });
       case 'b':
       case 'B':
       case 'A':
@@ -330,32 +270,12 @@ class Translator {
         };
       default:
     }
-    if (/[1-9k]/.test(char)) throw this.#error('back references are not available', offset);
-    return this.#literal(this.#escapedChar(char, offset));
-  }
-
-  /** The character of an escape that stands for one. */
-  #escapedChar(char: string, offset: number): string {
-    const simple: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', f: '\f', a: '\u0007', e: '\u001b' };
-    if (Object.hasOwn(simple, char)) return simple[char] ?? char;
-    if (char === 'x' || char === 'u') return this.#hexChar(char, offset);
-    if (/[a-zA-Z0-9]/.test(char)) throw this.#error(`\\${char} is not available`, offset);
-    return char;
-  }
-
-  #hexChar(kind: string, offset: number): string {
-    const rest = this.#pattern.slice(this.#offset, this.#offset + 12);
-    const digits = (kind === 'u' ? /^[0-9a-fA-F]{4}/ : /^(?:[0-9a-fA-F]{2}|\{[0-9a-fA-F]{1,6}\})/).exec(rest)?.[0];
-    const code = digits === undefined ? Number.NaN : Number.parseInt(digits.replace(/[{}]/g, ''), 16);
-    if (digits === undefined || !(code <= 0x10ffff)) throw this.#error(`\\${kind} needs a hexadecimal number`, offset);
-    this.#offset += digits.length;
-    return String.fromCodePoint(code);
+    if (/[1-9k]/.test(char)) throw this.error('back references are not available', offset);
+    return this.#literal(this.escapedChar(char, offset));
   }
 
   #quoted(): Piece {
-    const end = this.#pattern.indexOf('\\E', this.#offset);
-    const text = this.#pattern.slice(this.#offset, end < 0 ? undefined : end);
-    this.#offset = end < 0 ? this.#pattern.length : end + 2;
+    const text = this.quotedText();
     const pieces = [...text].map((char) => this.#literal(char));
     return {
       // Java repeats the last character only.
@@ -364,102 +284,6 @@ class Translator {
       canBeEmpty: text === '',
       possessive: null,
     };
-  }
-
-  #property(isNegated: boolean): ClassContent {
-    const match = /^(?:\{\^?([A-Za-z_=]+)\}|([A-Z]))/.exec(this.#pattern.slice(this.#offset, this.#offset + 40));
-    const name = match?.[1] ?? match?.[2];
-    if (match === null || name === undefined) throw this.#error('\\p needs a name in braces');
-    const offset = this.#offset;
-    this.#offset += match[0].length;
-    const negated = isNegated !== match[0].startsWith('{^');
-    const java = name === 'javaLowerCase' ? 'Ll' : name === 'javaUpperCase' ? 'Lu' : name;
-    const posix = Object.hasOwn(posixSets, java) ? posixSets[java] : undefined;
-    if (posix !== undefined) return { set: negated ? complement(posix) : posix, properties: [] };
-    const short = java === 'IsAlphabetic' ? 'L' : java === 'IsDigit' ? 'Nd' : java.replace(/^Is/, '');
-    const script =
-      java.startsWith('Is') &&
-      /^Is(?:Latin|Greek|Cyrillic|Han|Arabic|Hebrew|Hiragana|Katakana|Thai|Hangul)$/.test(java);
-    if (!UNICODE_PROPERTY.test(short) && !script) throw this.#error(`\\p{${name}} is not available`, offset);
-    return { set: [], properties: [`\\${negated ? 'P' : 'p'}{${short}}`] };
-  }
-
-  /** After `[`. */
-  #class(): { content: ClassContent; isNegated: boolean } {
-    this.#depth += 1;
-    if (this.#depth > MAX_DEPTH) throw this.#error(`nested deeper than ${MAX_DEPTH}`);
-    const isNegated = this.#accept('^');
-    let content = this.#classOperand(true);
-    while (this.#accept('&&')) content = this.#intersect(content, this.#classOperand(false));
-    if (!this.#accept(']')) throw this.#error('a ] is missing');
-    this.#depth -= 1;
-    return { content, isNegated };
-  }
-
-  #intersect(a: ClassContent, b: ClassContent): ClassContent {
-    if (a.properties.length > 0 || b.properties.length > 0)
-      throw this.#error('&& cannot be combined with \\p of Unicode here');
-    return { set: intersection(a.set, b.set), properties: [] };
-  }
-
-  #classOperand(isFirst: boolean): ClassContent {
-    let set: CharSet = [];
-    const properties: string[] = [];
-    let isStart = isFirst;
-    while (!this.#startsWith(']') || isStart) {
-      if (this.#startsWith('&&')) break;
-      if (this.#offset >= this.#pattern.length) throw this.#error('a ] is missing');
-      if (isStart && this.#startsWith(']')) throw this.#error('an empty class; write \\] for the character');
-      isStart = false;
-      if (this.#flags.comments && this.#skipComment()) continue;
-      const part = this.#classPart();
-      set = charSet([...set, ...part.set]);
-      properties.push(...part.properties);
-    }
-    return { set, properties };
-  }
-
-  #classPart(): ClassContent {
-    if (this.#accept('[')) {
-      const { content, isNegated } = this.#class();
-      if (!isNegated) return content;
-      if (content.properties.length > 0) throw this.#error('a negated class with \\p of Unicode cannot be nested');
-      return { set: complement(content.set), properties: [] };
-    }
-    const from = this.#classChar();
-    if (typeof from !== 'string') return from;
-    if (!this.#startsWith('-') || this.#startsWith('-]') || this.#startsWith('-[') || this.#startsWith('-&&')) {
-      return { set: charsOf(from), properties: [] };
-    }
-    this.#offset += 1;
-    const to = this.#classChar();
-    const low = from.codePointAt(0) ?? 0;
-    const high = typeof to === 'string' ? (to.codePointAt(0) ?? 0) : -1;
-    if (high < low) throw this.#error('a range that ends before it starts');
-    return { set: [[low, high]], properties: [] };
-  }
-
-  #classChar(): string | ClassContent {
-    const offset = this.#offset;
-    const char = this.#next();
-    if (char !== '\\') return char;
-    const escaped = this.#next();
-    const set = Object.hasOwn(escapeSets, escaped) ? escapeSets[escaped] : undefined;
-    if (set !== undefined) return { set, properties: [] };
-    if (escaped === 'p' || escaped === 'P') return this.#property(escaped === 'P');
-    if (escaped === 'Q') {
-      const { text } = { text: this.#quotedText() };
-      return { set: charsOf(text), properties: [] };
-    }
-    if (/[bBAzZGRXk1-9]/.test(escaped)) throw this.#error(`\\${escaped} is not available in a class`, offset);
-    return this.#escapedChar(escaped, offset);
-  }
-
-  #quotedText(): string {
-    const end = this.#pattern.indexOf('\\E', this.#offset);
-    const text = this.#pattern.slice(this.#offset, end < 0 ? undefined : end);
-    this.#offset = end < 0 ? this.#pattern.length : end + 2;
-    return text;
   }
 }
 
@@ -479,12 +303,4 @@ function firstOf(pieces: readonly Piece[]): CharSet | null {
     if (!piece.canBeEmpty) break;
   }
   return first;
-}
-
-function classText({ set, properties }: ClassContent, isNegated: boolean): string {
-  const hex = (code: number): string => `\\x{${code.toString(16)}}`;
-  const ranges = set.map(([from, to]) => (from === to ? hex(from) : `${hex(from)}-${hex(to)}`));
-  const inner = [...ranges, ...properties].join('');
-  if (inner === '') return isNegated ? '(?s:.)' : '[^\\x{0}-\\x{10ffff}]';
-  return `[${isNegated ? '^' : ''}${inner}]`;
 }
