@@ -16,6 +16,9 @@ export type Asked = QueryOwner | 'unknown' | 'undecided';
  * 401, 403, 404 or 410 wins and is the client's answer; the others are cancelled (design.md, fixed point 7). Where nobody
  * wins, an answer that asks for credentials, or leads to a login, is the client's: with them somebody may know the query.
  *
+ * A winner is remembered as the query's owner where the path names the query. A page such as `/ui/query.html?ID` is the
+ * same on every cluster: it tells nothing of the query in its query string.
+ *
  * While the database cannot tell, nobody's knowing the query proves nothing: its cluster may have been added to another
  * replica's table, or deleted from this one's. The client is then asked to come again.
  */
@@ -24,6 +27,7 @@ export class AskExchange extends Exchange {
   readonly #proxied: ProxiedRequest;
   readonly #queryId: string;
   readonly #conclusive: boolean;
+  readonly #proof: boolean;
   readonly #told: (asked: Asked) => void;
   #questions: Question[] = [];
   #winner: Question | null = null;
@@ -33,6 +37,7 @@ export class AskExchange extends Exchange {
 
   /**
    * @param conclusive whether the database does not know the query; false: it could not tell
+   * @param proof whether an answer shows that the cluster knows the query
    * @param told called once
    */
   constructor(
@@ -40,6 +45,7 @@ export class AskExchange extends Exchange {
     proxied: ProxiedRequest,
     queryId: string,
     conclusive: boolean,
+    proof: boolean,
     told: (asked: Asked) => void,
   ) {
     // All clusters are asked: their answers tell nothing of one's health.
@@ -51,6 +57,7 @@ export class AskExchange extends Exchange {
     this.#proxied = proxied;
     this.#queryId = queryId;
     this.#conclusive = conclusive;
+    this.#proof = proof;
     this.#told = told;
   }
 
@@ -89,7 +96,7 @@ export class AskExchange extends Exchange {
     if (this.#winner !== null || this.clientGone) return false;
     this.#take(question);
     const owner = { cluster: question.cluster.name, baseUrl: question.cluster.proxyTo };
-    void this.#context.stickiness.learn(this.#queryId, owner);
+    if (this.#proof) void this.#context.stickiness.learn(this.#queryId, owner);
     this.#tell(owner);
     return true;
   }
@@ -152,7 +159,7 @@ export class AskExchange extends Exchange {
       return;
     }
     this.#tell('unknown');
-    this.#context.stickiness.noteMiss(this.#queryId);
+    if (this.#proof) this.#context.stickiness.noteMiss(this.#queryId);
     this.#context.refuse(this.#proxied, unknownQuery(this.#queryId));
   }
 

@@ -1,4 +1,4 @@
-import { isAskable, isPlausible } from '../../routing/queryId.ts';
+import { isAskable, isPlausible, recognizeQueryId } from '../../routing/queryId.ts';
 import { AskExchange, type Asked, undecidedQuery, unknownQuery } from '../askExchange.ts';
 import { hasBody } from '../body.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
@@ -55,8 +55,10 @@ export class FollowUps {
    */
   #ask(proxied: ProxiedRequest, id: string, stored: 'unknown' | 'undecided'): void {
     const { metrics, table } = this.#context;
-    const { method } = proxied;
-    const running = this.#askings.get(id);
+    const { method, pathKind, target } = proxied;
+    const proof = recognizeQueryId(this.#context.paths, pathKind, target.path, null) === id;
+    const asking = proof ? id : `?${id}`;
+    const running = this.#askings.get(asking);
     if (running !== undefined) {
       // One question an id: whoever comes meanwhile waits for its answer.
       this.#steps.settle(proxied, running, (asked) => {
@@ -76,9 +78,9 @@ export class FollowUps {
       return;
     }
     const { promise, resolve } = Promise.withResolvers<Asked>();
-    this.#askings.set(id, promise);
-    const exchange = new AskExchange(this.#context, proxied, id, stored === 'unknown', (asked) => {
-      this.#askings.delete(id);
+    this.#askings.set(asking, promise);
+    const exchange = new AskExchange(this.#context, proxied, id, stored === 'unknown', proof, (asked) => {
+      this.#askings.delete(asking);
       metrics.lookup(typeof asked === 'string' ? asked : 'asked');
       resolve(asked);
     });

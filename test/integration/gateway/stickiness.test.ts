@@ -233,6 +233,26 @@ describe('unknown ids', () => {
     expect((await send(one.url, path, { method })).status).toBe(204);
   });
 
+  test('a page that every cluster has tells nothing of the query in its query string', async () => {
+    const clusters = await Promise.all(
+      ['a', 'b'].map(async (name) => {
+        const knows = name === 'b';
+        const { url } = await startServer((request, response) => {
+          const isPage = request.url?.startsWith('/ui/query.html') === true;
+          // The page of the wrong cluster comes first.
+          setTimeout(() => response.writeHead(isPage || knows ? 200 : 404).end(name), isPage && knows ? 200 : 0);
+        });
+        return clusterAt(name, url);
+      }),
+    );
+    const one = await gateway({ clusters });
+    const page = await send(one.url, `/ui/query.html?${id}`);
+    expect([page.status, page.text]).toEqual([200, 'a']);
+    for (const path of [`/ui/api/query/${id}`, `/v1/statement/executing/${id}/y/1`, `/ui/query.html?${id}`]) {
+      expect((await send(one.url, path)).text).toBe('b');
+    }
+  });
+
   test('an answer that asks for credentials is given on where nobody knows the query without', async () => {
     const one = await gateway({ clusters: await clustersOf([404], [401], [404]) });
     const answer = await send(one.url, `/v1/query/${id}`);
