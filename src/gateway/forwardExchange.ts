@@ -11,7 +11,7 @@ import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
-import type { Handshake } from './handshakeCookies.ts';
+import type { Handshake, HandshakeCookies } from './handshakeCookies.ts';
 import type { QueryOwner } from './stickiness.ts';
 import type { Upstream } from './upstreams.ts';
 
@@ -178,11 +178,13 @@ export class ForwardExchange extends Exchange {
     });
   }
 
-  protected override extraLines(headers: IncomingHttpHeaders): readonly string[] {
+  protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
+    const { names, handshakes, settings } = this.#context;
+    const { explainHeader } = settings();
+    if (handshakes === null && !explainHeader) return null;
     const cluster = this.#clusterName();
-    const lines = this.#cookieLines(headers, cluster);
-    if (!this.#context.settings().explainHeader) return lines;
-    const { names } = this.#context;
+    const lines = handshakes === null ? [] : this.#cookieLines(handshakes, headers, cluster);
+    if (!explainHeader) return lines;
     const reason = this.#reason;
     return reason.queryId === null
       ? [...lines, ...explainLine(names, reason.decision, cluster, reason.fallback)]
@@ -190,9 +192,7 @@ export class ForwardExchange extends Exchange {
   }
 
   /** Lines that set or end the cookie of an OAuth2 login. */
-  #cookieLines(headers: IncomingHttpHeaders, cluster: string): readonly string[] {
-    const { handshakes } = this.#context;
-    if (handshakes === null) return [];
+  #cookieLines(handshakes: HandshakeCookies, headers: IncomingHttpHeaders, cluster: string): readonly string[] {
     const lines = handshakes.linesOfLogin(headers, cluster);
     if (lines.length > 0 || this.#reason.queryId !== null) return lines;
     return this.#reason.handshake?.linesFor(cluster) ?? [];

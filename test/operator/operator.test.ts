@@ -46,10 +46,8 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
 
   test('what is applied is routed, stored and said in status, columns and events; what is deleted goes', async () => {
     const { table, store } = await rig.startOperator();
-    const started = performance.now();
     await rig.apply('kubectl', clusterManifest('a'), clusterManifest('b', { active: false }), ruleManifest('r'));
     await until(() => expect([...table.current.clusters.keys()]).toEqual(['a', 'b']));
-    expect(performance.now() - started).toBeLessThan(3_000);
     await rig.kubectl(['wait', '--for=condition=Ready', 'ec/a', 'ec/b', 'rr/r', '--timeout=20s']);
     expect((await store.backends.all()).map((row) => [row.name, row.active, row.managed])).toEqual([
       ['a', true, true],
