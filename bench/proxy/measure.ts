@@ -1,3 +1,4 @@
+import { measureOn } from './processors.ts';
 import { cpuMicroseconds, residentMegabytes } from './processTimes.ts';
 import { wrk } from './wrk.ts';
 
@@ -23,6 +24,9 @@ export interface Target {
   readonly settle?: () => Promise<void>;
 }
 
+/** Before a program is measured it learns addresses, and the compiler its hot paths: some 50,000 requests. */
+export const WARM_UP_SECONDS = 10;
+
 /** Puts a load on a proxy. @param script of wrk; null for plain GETs */
 export async function measure(
   target: Target,
@@ -30,6 +34,7 @@ export async function measure(
   seconds: number,
   script: string | null,
 ): Promise<Measured> {
+  measureOn(target.workerPid);
   const before = cpuMicroseconds(target.workerPid);
   const result = await wrk(target.url + requestPath, seconds, script);
   await target.settle?.();

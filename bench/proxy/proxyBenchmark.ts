@@ -8,8 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { hasPostgresql, startPostgresql } from '../../test/support/postgresql.ts';
 import { folderOf } from '../../test/support/serverProcess.ts';
-import { type Measured, measure, print, printHead, type Target } from './measure.ts';
+import { type Measured, measure, print, printHead, type Target, WARM_UP_SECONDS } from './measure.ts';
 import { type Nginx, startNginxProxy, startRulesService, startStubCluster } from './nginx.ts';
+import { divideProcessors } from './processors.ts';
 import { measureTls } from './tls.ts';
 import { measureVariants } from './variants.ts';
 
@@ -61,6 +62,10 @@ export async function runProxyBenchmark(args: readonly string[]): Promise<number
     return 1;
   }
   if (!hasPostgresql()) return 1;
+  const divided = divideProcessors();
+  console.log(
+    divided ? 'each proxy alone on a processor, load and database on another\n' : 'all share the processors\n',
+  );
   const directory = mkdtempSync(path.join(tmpdir(), 'eg-bench-'));
   const stops: (() => Promise<unknown>)[] = [async () => rmSync(directory, { recursive: true, force: true })];
   try {
@@ -116,8 +121,7 @@ async function measureAll(
       duration,
       kind === 'submission' ? script : null,
     );
-  // The gateway learns the coordinator, and the compiler its hot paths.
-  for (const kind of ['submission', 'follow-up'] as const) await load(gateway, kind, Math.min(seconds, 5));
+  for (const kind of ['submission', 'follow-up'] as const) await load(gateway, kind, WARM_UP_SECONDS);
   let reached = true;
   printHead();
   for (const kind of ['follow-up', 'submission'] as const) {

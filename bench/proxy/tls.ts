@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { certificateFolder, type TestCertificate } from '../../test/support/certificates.ts';
-import { type Measured, measure, print, printHead, type Target } from './measure.ts';
+import { type Measured, measure, print, printHead, type Target, WARM_UP_SECONDS } from './measure.ts';
 import { startNginxProxy } from './nginx.ts';
 import { startServe } from './serveProcess.ts';
 
@@ -49,7 +49,7 @@ export async function measureTls(options: TlsOptions): Promise<number> {
         failed += measured.failed;
         return measured;
       };
-      for (const isTls of [false, true]) await load('gateway', isTls, Math.min(seconds, 5));
+      for (const isTls of [false, true]) await load('gateway', isTls, WARM_UP_SECONDS);
       printHead();
       for (const name of ['nginx', 'gateway'] as const) {
         const measured: { clear: Measured; tls: Measured }[] = [];

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { rulesFileOf, typicalRules } from '../rules.ts';
-import { type Measured, measure, print, printHead } from './measure.ts';
+import { type Measured, measure, print, printHead, WARM_UP_SECONDS } from './measure.ts';
 import { type ServeProcess, startServe } from './serveProcess.ts';
 
 /** What the gateways are measured with. */
@@ -84,7 +84,7 @@ async function compare(
     if (gateway === undefined) throw new Error(`no gateway ${name}`);
     return measure(gateway, '/v1/statement', duration, script);
   };
-  for (const { name } of variants) await load(name, Math.min(seconds, 5));
+  for (const { name } of variants) await load(name, WARM_UP_SECONDS);
   const measured: Map<string, Measured>[] = [];
   for (let round = 0; round < rounds; round++) {
     const figures = new Map<string, Measured>();
