@@ -48,7 +48,7 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
     timestamp: timestamps(),
     formatters: {
       level: (label: string) => ({ level: label }),
-      log: (fields: Record<string, unknown>) => masked(fields),
+      log: masked,
     },
     // Errors are plain objects by then.
     serializers: { err: (error: unknown) => error },

@@ -1,6 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { Clock } from '../model/clock.ts';
+import { CLUSTER_KEY_FORM } from '../routing/clusterKey.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { ClusterKeys } from './clusterKeys.ts';
 
@@ -66,12 +67,14 @@ const TOKEN_PATH = /^\/oauth2\/token\/(?:initiate\/([0-9a-f]{64})|([0-9a-f]{8}(?
  * The challenge that sends nobody to the provider: the engine renews the token itself, in its memory. Before the path may
  * be the prefix of a proxy, and the cluster's key (`routing.prefixSticky`), without which the token is asked for.
  */
-const RENEWAL =
-  /^Bearer x_token_server="https?:\/\/[^/"]+([\w.~%/-]*?)(?:\/k[0-9a-f]{16})?(\/oauth2\/token\/([0-9a-f-]{36}))"$/;
+const RENEWAL = new RegExp(
+  String.raw`^Bearer x_token_server="https?://[^/"]+([\w.~%/-]*?)(?:/${CLUSTER_KEY_FORM})?(/oauth2/token/([0-9a-f-]{36}))"$`,
+);
 
 /**
  * Leads the steps of an OAuth2 login to the cluster it began on: engines keep its state in memory, and its requests carry
- * no query id. A login for a client is known by its id, all others by a cookie. Signed: what a client makes up, and what is expired, does not count, but is no error.
+ * no query id. A login for a client is known by its id, all others by a cookie. Signed: what a client makes up, and what
+ * is expired, does not count, but is no error.
  */
 export class HandshakeCookies {
   readonly #options: HandshakeCookieOptions;

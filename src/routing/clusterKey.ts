@@ -4,7 +4,9 @@ import type { RequestTarget } from './proxiedPaths.ts';
 /** `k` and this many hexadecimal digits. */
 const DIGITS = 16;
 const SEGMENT_END = DIGITS + 2;
-const keyForm = new RegExp(`^k[0-9a-f]{${DIGITS}}$`);
+/** The form of a key, for regular expressions. */
+export const CLUSTER_KEY_FORM = `k[0-9a-f]{${DIGITS}}`;
+const keyForm = new RegExp(`^${CLUSTER_KEY_FORM}$`);
 
 /**
  * Opaque key of a cluster: in the URLs of `routing.prefixSticky` and in cookies of the OAuth2 handshake. It follows from

@@ -1,4 +1,5 @@
 import { productNames } from '../../src/model/names.ts';
+import type { RoutingRule, RoutingRuleSpec } from '../../src/model/routingRule.ts';
 import type { RuleCompiler } from '../../src/rules/ruleCompiler.ts';
 import { createRuleCompiler } from '../../src/rules/set/compiler.ts';
 
@@ -13,4 +14,25 @@ export function defaultRuleCompiler(): RuleCompiler {
     onFileError: 'header',
     monotonic: () => performance.now(),
   });
+}
+
+/** A RoutingRule resource that matches everything where the spec does not say otherwise; `uid` follows the name. */
+export function resourceRule(
+  name: string,
+  spec: Partial<RoutingRuleSpec>,
+  createdAt = '2026-01-01T00:00:00Z',
+): RoutingRule {
+  return {
+    apiVersion: 'enginegateway.dev/v1',
+    kind: 'RoutingRule',
+    metadata: {
+      name,
+      namespace: 'default',
+      uid: `uid-${name}`,
+      resourceVersion: '1',
+      generation: 1,
+      creationTimestamp: createdAt,
+    },
+    spec: { condition: 'true', ...spec },
+  };
 }

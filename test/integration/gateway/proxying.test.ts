@@ -6,7 +6,15 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'nod
 import { RE2JS } from 're2js';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startFloodingServer } from '../../support/floodingServer.ts';
-import { closeAll, clusterAt, freePort, startGateway, startServer, until } from '../../support/gateway.ts';
+import {
+  closeAll,
+  clusterAt,
+  freePort,
+  startGateway,
+  startServer,
+  type TestGatewayOptions,
+  until,
+} from '../../support/gateway.ts';
 import { send, sendBytes, valuesOf } from '../../support/rawHttp.ts';
 
 afterEach(closeAll);
@@ -146,16 +154,20 @@ describe('headers', () => {
     expect(answer.headers['proxy-connection']).toBeUndefined();
   });
 
-  test('forwarded headers of strangers are replaced, -Prefix dropped', async () => {
+  const trusted: Partial<TestGatewayOptions> = { dataPlane: { trustPeer: () => true } };
+  /** Header lines that a cluster gets of a request. */
+  const forwarded = async (headers: string[], more: Partial<TestGatewayOptions> = {}) => {
     const engine = await echo();
-    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
-    await send(gateway.url, '/v1/info', {
-      headers: [
-        ...['Host', 'gw.example:8443', 'X-Forwarded-For', '6.6.6.6', 'X-Forwarded-Proto', 'https'],
-        ...['X-Forwarded-Prefix', '/evil', 'Forwarded', 'for=6.6.6.6'],
-      ],
-    });
-    const lines = engine.seen[0]!.rawHeaders;
+    const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)], ...more });
+    await send(gateway.url, '/v1/info', { headers });
+    return engine.seen[0]!.rawHeaders;
+  };
+
+  test('forwarded headers of strangers are replaced, -Prefix dropped', async () => {
+    const lines = await forwarded([
+      ...['Host', 'gw.example:8443', 'X-Forwarded-For', '6.6.6.6', 'X-Forwarded-Proto', 'https'],
+      ...['X-Forwarded-Prefix', '/evil', 'Forwarded', 'for=6.6.6.6'],
+    ]);
     expect(valuesOf(lines, 'x-forwarded-for')).toEqual(['127.0.0.1']);
     expect(valuesOf(lines, 'x-forwarded-proto')).toEqual(['http']);
     expect(valuesOf(lines, 'x-forwarded-host')).toEqual(['gw.example']);
@@ -165,18 +177,13 @@ describe('headers', () => {
   });
 
   test('those of a trusted proxy are believed, extended and rewritten together', async () => {
-    const engine = await echo();
-    const gateway = await startGateway({
-      clusters: [clusterAt('a', engine.url)],
-      dataPlane: { trustPeer: () => true },
-    });
-    await send(gateway.url, '/v1/info', {
-      headers: [
+    const lines = await forwarded(
+      [
         ...['X-Forwarded-For', '10.0.0.7', 'X-Forwarded-Proto', 'https', 'X-Forwarded-Host', 'gw.example'],
         ...['X-Forwarded-Prefix', '/sql', 'Forwarded', 'for=10.0.0.7;proto=https;host=gw.example'],
       ],
-    });
-    const lines = engine.seen[0]!.rawHeaders;
+      trusted,
+    );
     expect(valuesOf(lines, 'x-forwarded-for')).toEqual(['10.0.0.7, 127.0.0.1']);
     expect(valuesOf(lines, 'x-forwarded-proto')).toEqual(['https']);
     expect(valuesOf(lines, 'x-forwarded-host')).toEqual(['gw.example']);
@@ -186,18 +193,13 @@ describe('headers', () => {
   });
 
   test('several lines of a trusted chain are one list, in any letter case', async () => {
-    const engine = await echo();
-    const gateway = await startGateway({
-      clusters: [clusterAt('a', engine.url)],
-      dataPlane: { trustPeer: () => true },
-    });
-    await send(gateway.url, '/v1/info', {
-      headers: [
+    const lines = await forwarded(
+      [
         ...['Host', 'inner:80', 'x-forwarded-for', '10.0.0.7', 'X-FORWARDED-FOR', '10.0.0.8'],
         ...['X-Forwarded-Host', 'outer.example', 'x-forwarded-port', '8443'],
       ],
-    });
-    const lines = engine.seen[0]!.rawHeaders;
+      trusted,
+    );
     expect(valuesOf(lines, 'x-forwarded-for')).toEqual(['10.0.0.7, 10.0.0.8, 127.0.0.1']);
     expect(valuesOf(lines, 'x-forwarded-host')).toEqual(['outer.example']);
     expect(valuesOf(lines, 'x-forwarded-port')).toEqual(['8443']);
@@ -205,14 +207,11 @@ describe('headers', () => {
   });
 
   test('none are sent with forwardedHeadersEnabled: false', async () => {
-    const engine = await echo();
-    const gateway = await startGateway({
-      clusters: [clusterAt('a', engine.url)],
+    const lines = await forwarded(['X-Forwarded-For', '1.1.1.1', 'Forwarded', 'for=1.1.1.1'], {
+      ...trusted,
       settings: { forwardedHeadersEnabled: false },
-      dataPlane: { trustPeer: () => true },
     });
-    await send(gateway.url, '/v1/info', { headers: ['X-Forwarded-For', '1.1.1.1', 'Forwarded', 'for=1.1.1.1'] });
-    expect(engine.seen[0]!.rawHeaders.filter((line) => /forwarded/i.test(line))).toEqual([]);
+    expect(lines.filter((line) => /forwarded/i.test(line))).toEqual([]);
   });
 });
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { productNames } from '../../../src/model/names.ts';
-import type { RoutingRule, RoutingRuleSpec } from '../../../src/model/routingRule.ts';
 import type { RuleDecision, RuleRequest } from '../../../src/rules/decision.ts';
 import type { CompiledRules, RuleCompilerOptions, RuleFailure } from '../../../src/rules/ruleCompiler.ts';
 import { createRuleCompiler } from '../../../src/rules/set/compiler.ts';
+import { resourceRule as rule } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
 
 const options: RuleCompilerOptions = {
@@ -15,23 +15,6 @@ const options: RuleCompilerOptions = {
   onFileError: 'header',
   monotonic: () => 0,
 };
-
-/** A resource; `uid` follows the name. */
-function rule(name: string, spec: Partial<RoutingRuleSpec>, createdAt = '2026-01-01T00:00:00Z'): RoutingRule {
-  return {
-    apiVersion: 'enginegateway.dev/v1',
-    kind: 'RoutingRule',
-    metadata: {
-      name,
-      namespace: 'default',
-      uid: `uid-${name}`,
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: createdAt,
-    },
-    spec: { condition: 'true', ...spec },
-  };
-}
 
 const routes = (group: string): readonly string[] => [`result.put("routingGroup", "${group}")`];
 

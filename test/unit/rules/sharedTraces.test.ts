@@ -1,13 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { productNames } from '../../../src/model/names.ts';
-import type { RoutingRule, RoutingRuleSpec } from '../../../src/model/routingRule.ts';
+import type { RoutingRuleSpec } from '../../../src/model/routingRule.ts';
 import type { RuleRequest, RuleSet, RuleTrace } from '../../../src/rules/decision.ts';
-import { createRuleCompiler } from '../../../src/rules/set/compiler.ts';
 import { readTrace, type StoredTrace } from '../../../src/rules/storedTrace.ts';
+import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
-
-const names = productNames('Engine');
 
 /** Rules whose traces differ by request: what they put, that they fail, deny, stop, or are skipped. */
 const specs: readonly Partial<RoutingRuleSpec>[] = [
@@ -38,31 +35,8 @@ const requests = fc.array(
 );
 
 function compile(chosen: readonly Partial<RoutingRuleSpec>[]): RuleSet {
-  const resources = chosen.map(
-    (spec, index): RoutingRule => ({
-      apiVersion: 'enginegateway.dev/v1',
-      kind: 'RoutingRule',
-      metadata: {
-        name: `r${String(index).padStart(2, '0')}`,
-        namespace: 'default',
-        uid: `uid-${index}`,
-        resourceVersion: '1',
-        generation: 1,
-        creationTimestamp: '2026-01-01T00:00:00Z',
-      },
-      spec: { condition: 'true', ...spec },
-    }),
-  );
-  const compiler = createRuleCompiler({
-    names,
-    rulesEngineEnabled: true,
-    rulesType: 'FILE',
-    analyzeRequest: true,
-    onRuleError: 'skip',
-    onFileError: 'header',
-    monotonic: () => 0,
-  });
-  const { ruleSet } = compiler.compile(resources, null);
+  const resources = chosen.map((spec, index) => resourceRule(`r${String(index).padStart(2, '0')}`, spec));
+  const { ruleSet } = defaultRuleCompiler().compile(resources, null);
   if (ruleSet === null) throw new Error('there is no rule set');
   return ruleSet;
 }
