@@ -1,0 +1,128 @@
+/**
+ * `.ci/run` ends with this: what each suite took, every failure by name, and the line "N passed, N failed, N skipped",
+ * which is the last.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import process from 'node:process';
+import { stripVTControlCharacters } from 'node:util';
+
+/** What is read of a suite's JSON report, as Vitest writes it. */
+interface Report {
+  readonly numPassedTests: number;
+  readonly numPendingTests: number;
+  readonly numTodoTests: number;
+  readonly testResults: readonly {
+    /** The file's absolute path. */
+    readonly name: string;
+    readonly status: string;
+    /** Why the file failed as a whole; empty else. */
+    readonly message: string;
+    readonly assertionResults: readonly {
+      readonly ancestorTitles: readonly string[];
+      readonly title: string;
+      readonly status: string;
+      readonly failureMessages: readonly string[] | null;
+    }[];
+  }[];
+}
+
+/** A step of the run: its command's exit code and duration; a suite when it leaves a report. */
+interface Step {
+  readonly name: string;
+  readonly isSuite: boolean;
+  readonly exitCode: number;
+  readonly seconds: number;
+}
+
+interface Result extends Step {
+  readonly passed: number;
+  readonly skipped: number;
+  readonly failures: readonly Failure[];
+}
+
+interface Failure {
+  readonly what: string;
+  readonly message: string;
+}
+
+const MESSAGE_LINES = 15;
+/** A line of a stack that leads through a package or Node itself. */
+const FOREIGN_FRAME = /^\s+at .*(?:node_modules|node:)/;
+
+/** `steps.tsv`: a line a step, of name, kind, exit code and seconds. */
+function readSteps(folder: string): Step[] {
+  const lines = readFileSync(join(folder, 'steps.tsv'), 'utf8').trim().split('\n');
+  return lines.map((line) => {
+    const [name = '', kind, exitCode, seconds] = line.split('\t');
+    return { name, isSuite: kind === 'suite', exitCode: Number(exitCode), seconds: Number(seconds) };
+  });
+}
+
+function failuresOf(report: Report): Failure[] {
+  return report.testResults.flatMap(({ name, status, message, assertionResults }) => {
+    const file = relative(process.cwd(), name);
+    const failed = assertionResults
+      .filter((test) => test.status === 'failed')
+      .map(({ ancestorTitles, title, failureMessages }) => ({
+        what: [file, ...ancestorTitles, title].join(' > '),
+        message: (failureMessages ?? []).join('\n'),
+      }));
+    return status === 'failed' && failed.length === 0 ? [{ what: `${file} as a whole`, message }] : failed;
+  });
+}
+
+/** Only the exit code tells of a suite that ended before its report, and of errors outside of tests. */
+function readResult(folder: string, step: Step): Result {
+  const ended = { what: `exit code ${step.exitCode}`, message: step.exitCode === 124 ? 'its time was up' : '' };
+  const none = { ...step, passed: 0, skipped: 0 };
+  if (!step.isSuite) return { ...none, failures: step.exitCode === 0 ? [] : [ended] };
+  const path = join(folder, `${step.name}.json`);
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  if (text === '') return { ...none, failures: [{ ...ended, what: `no report, ${ended.what}` }] };
+  const report = JSON.parse(text) as Report;
+  const failures = failuresOf(report);
+  return {
+    ...step,
+    passed: report.numPassedTests,
+    skipped: report.numPendingTests + report.numTodoTests,
+    failures:
+      step.exitCode !== 0 && failures.length === 0
+        ? [{ ...ended, what: `${ended.what} though no test failed (see its output)` }]
+        : failures,
+  };
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
+
+function printTable(results: readonly Result[]): void {
+  const rows = [['step', 'passed', 'failed', 'skipped', 'seconds']];
+  for (const { name, passed, failures, skipped, seconds } of results) {
+    rows.push([name, ...[passed, failures.length, skipped, seconds].map(String)]);
+  }
+  for (const [name = '', ...figures] of rows) {
+    console.log(`${name.padEnd(12)}${figures.map((figure) => figure.padStart(9)).join('')}`);
+  }
+}
+
+const folder = process.argv[2];
+if (folder === undefined) {
+  console.error('usage: scripts/totals.ts FOLDER   with steps.tsv and the reports of the suites');
+  process.exit(2);
+}
+const results = readSteps(folder).map((step) => readResult(folder, step));
+printTable(results);
+for (const { name, failures } of results) {
+  for (const { what, message } of failures) {
+    console.log(`\nFAILED ${name}: ${what}`);
+    const lines = stripVTControlCharacters(message).split('\n');
+    const told = lines.filter(
+      (line) => line.trim() !== '' && !FOREIGN_FRAME.test(line) && !line.endsWith('(<anonymous>)'),
+    );
+    for (const line of told.slice(0, MESSAGE_LINES)) console.log(`    ${line}`);
+  }
+}
+const failed = sum(results.map(({ failures }) => failures.length));
+const [passed, skipped] = [sum(results.map((each) => each.passed)), sum(results.map((each) => each.skipped))];
+console.log(`\n${passed} passed, ${failed} failed, ${skipped} skipped`);
+if (failed > 0) process.exitCode = 1;
