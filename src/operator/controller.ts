@@ -214,6 +214,13 @@ export class Controller {
     this.#refresh();
   }
 
+  /** Has the table follow a deletion by REST now, also of a row that the deleted resource had adopted. */
+  clusterDeleted(name: string): void {
+    this.#rows.ignore(name);
+    this.#state.dropRow(name);
+    this.#refresh();
+  }
+
   /**
    * Projects a resource, or its absence, for a REST write: without a fence, on leader and follower alike. `pending`
    * when the database is away or too slow; the leader catches up then.

@@ -20,7 +20,7 @@ export type ApiWrites = 'enabled' | 'activation-only' | 'off';
 /** Options of a registry. */
 export interface ResourceClusterRegistryOptions {
   readonly source: ResourceSource;
-  readonly controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'projectNow'>;
+  readonly controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted'>;
   readonly table: RoutingTableHolder;
   readonly apiWrites: () => ApiWrites;
   readonly clock: Clock;
@@ -144,7 +144,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   async #deleteResource(resource: Resource): Promise<RegistryDeletion> {
     const key = keyOf(resource);
     await this.#options.source.delete(key, null);
-    this.#options.controller.refreshNow();
+    this.#options.controller.clusterDeleted(registryNameOf(resource));
     const outcome = await this.#options.controller.projectNow(key, this.#timeoutMs);
     return { pending: outcome === 'pending', resource: referenceTo(resource) };
   }

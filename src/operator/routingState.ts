@@ -70,6 +70,11 @@ export class RoutingState {
     this.#rows = rows;
   }
 
+  /** Forgets the row of a cluster that was deleted. Takes effect with the next refresh. */
+  dropRow(name: string): void {
+    this.#rows = this.#rows.filter((row) => row.name !== name);
+  }
+
   /**
    * Takes from the database's projection what was routed before a restart, for resources that are not valid or are
    * paused now.

@@ -71,6 +71,8 @@ export class RowWatch {
   /** Change mark at the last reading of everything, and when that was. */
   #complete: { readonly mark: string; readonly at: number } | null = null;
   #warned = false;
+  /** Clusters deleted since the look in flight began. */
+  readonly #deleted = new Set<string>();
 
   constructor(options: RowWatchOptions) {
     this.#options = options;
@@ -80,6 +82,11 @@ export class RowWatch {
   /** Why the database is away; null while it answers. */
   get away(): boolean {
     return this.#away;
+  }
+
+  /** To be called when a cluster was deleted: a look in flight may have read its row before. */
+  ignore(name: string): void {
+    this.#deleted.add(name);
   }
 
   /** Begins looking; resolves after the first look or after the time. */
@@ -111,8 +118,10 @@ export class RowWatch {
   }
 
   async #look(): Promise<void> {
+    this.#deleted.clear();
     try {
-      const view = await this.#read();
+      const read = await this.#read();
+      const view = { ...read, unmanaged: read.unmanaged.filter((row) => !this.#deleted.has(row.name)) };
       const returned = this.#away;
       this.#away = false;
       this.#warn(view.unmanaged);

@@ -41,9 +41,10 @@ export class KnexBackendRepository implements BackendRepository {
   }
 
   all(): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
-    return this.database.run(async (knex) => {
-      const rows: Row[] = await knex('gateway_backend').orderBy('name');
-      const managed: { registry_name: string }[] = await knex('eg_resources')
+    // A row whose resource is deleted between two statements would look like one that no resource ever stood for.
+    return this.database.snapshot(async (trx) => {
+      const rows: Row[] = await trx('gateway_backend').orderBy('name');
+      const managed: { registry_name: string }[] = await trx('eg_resources')
         .where('kind', 'EngineCluster')
         .whereNull('deleted_at')
         .select('registry_name');

@@ -60,6 +60,11 @@ export class Database {
     return repeatConflicts(() => this.knex.transaction(work));
   }
 
+  /** Runs reading statements that see the database as it was at one time, whatever is written meanwhile. Errors as `run`. */
+  snapshot<T>(work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
+    return repeatConflicts(() => this.knex.transaction(work, this.dialect.snapshot));
+  }
+
   /** Runs `work` alone among all processes that migrate this database. */
   migrateAlone<T>(work: (connection: Knex) => Promise<T>): Promise<T> {
     return repeatConflicts(() => this.dialect.migrateAlone(this.knex, work), MIGRATION_PATIENCE_MS);

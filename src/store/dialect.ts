@@ -8,6 +8,8 @@ export interface SqlDialect {
   readonly clockMs: string;
   /** Appended to a select to lock its rows; empty where a transaction locks the database. */
   readonly forUpdate: string;
+  /** Makes a transaction one whose statements all see the database as it was at the first of them. */
+  readonly snapshot: Knex.TransactionConfig;
   /** Column types of the tables of contract.md §7 and of ours. */
   readonly types: {
     readonly identity: string;

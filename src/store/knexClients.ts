@@ -39,7 +39,7 @@ const MysqlBase = require('knex/lib/dialects/mysql2/index.js') as ClientClass;
 const SqliteBase = require('knex/lib/dialects/better-sqlite3/index.js') as ClientClass;
 const SqliteTransaction = require('knex/lib/dialects/sqlite3/execution/sqlite-transaction.js') as new (
   ...args: unknown[]
-) => { query(connection: unknown, sql: string): unknown };
+) => { readonly readOnly?: boolean; query(connection: unknown, sql: string): unknown };
 
 /** Closes a connection at once, without the protocol's good-bye. */
 function cut(connection: RawConnection): void {
@@ -126,7 +126,7 @@ export class MysqlClient extends MysqlBase {
 /** A read-write transaction takes SQLite's lock at once: a later upgrade would fail without waiting. */
 class ImmediateTransaction extends SqliteTransaction {
   begin(connection: unknown): unknown {
-    return this.query(connection, 'BEGIN IMMEDIATE;');
+    return this.query(connection, this.readOnly ? 'BEGIN;' : 'BEGIN IMMEDIATE;');
   }
 }
 

@@ -53,6 +53,8 @@ export const mysqlDialect: SqlDialect = {
   name: 'mysql',
   clockMs: 'cast(unix_timestamp(sysdate(3)) * 1000 as signed)',
   forUpdate: ' for update',
+  // knex writes it together with READ ONLY in a form that MySQL refuses.
+  snapshot: { isolationLevel: 'repeatable read' },
   types: {
     identity: 'bigint not null auto_increment',
     longText: 'longtext',

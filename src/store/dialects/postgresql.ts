@@ -24,6 +24,7 @@ export const postgresqlDialect: SqlDialect = {
   name: 'postgresql',
   clockMs: 'cast(extract(epoch from clock_timestamp()) * 1000 as bigint)',
   forUpdate: ' for update',
+  snapshot: { isolationLevel: 'repeatable read', readOnly: true },
   types: {
     identity: 'serial',
     longText: 'text',

@@ -14,6 +14,7 @@ export const sqliteDialect: SqlDialect = {
   name: 'sqlite',
   clockMs: "cast(unixepoch('now', 'subsec') * 1000 as integer)",
   forUpdate: '',
+  snapshot: { readOnly: true },
   types: {
     identity: 'integer',
     longText: 'text',

@@ -101,6 +101,28 @@ for (const database of databases) {
       expect(await store.resources.project(resource('gone', '4'), backend('gone'), null)).toBe('stale');
     });
 
+    it('never reads a row without the resource that it was removed with', async () => {
+      let done = false;
+      const change = async () => {
+        for (let round = 0; round < 60; round++) {
+          const uid = `brief-${round}`;
+          const creationTimestamp = new Date(1_800_000_000_000 + round * 1000).toISOString();
+          const brief = resource('brief', String(round + 1), { uid, creationTimestamp });
+          expect(await store.resources.project(brief, backend('brief'), null)).toBe('applied');
+          expect(await store.resources.remove(key('brief'), uid, null)).toBe('applied');
+        }
+      };
+      const look = async () => {
+        while (!done) {
+          expect((await store.backends.all()).filter((row) => row.name === 'brief' && !row.managed)).toEqual([]);
+        }
+      };
+      const ended = change().finally(() => {
+        done = true;
+      });
+      await Promise.all([ended, look(), look()]);
+    });
+
     it('keeps out a projection of a resource removed before it was ever stored', async () => {
       await store.resources.remove(key('never'), 'uid-never', null);
       expect(await store.resources.project(resource('never', '1'), backend('never'), null)).toBe('stale');
