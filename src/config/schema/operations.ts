@@ -278,6 +278,6 @@ export const logging = section(
   },
   {
     description:
-      'The log: JSON lines on standard output. A reader that stalls stops nothing: 64 MB of lines wait, later ones are lost, and one says how many.',
+      'The log: JSON lines on standard output, up to 15 ms after what they tell (fatal ones at once). A reader that stalls stops nothing: 64 MB of lines wait, later ones are lost, and one says how many.',
   },
 );

@@ -6,11 +6,8 @@ import { describe, expect, test } from 'vitest';
 
 const source = (file: string) => JSON.stringify(pathToFileURL(resolve('src/config', file)).href);
 
-/** What a program prints that logs to standard output; read slowly, and not before the wait is over. */
-async function printed(
-  program: string,
-  { output = 'logOutput()', wait = async (_said: Promise<unknown>): Promise<unknown> => undefined } = {},
-): Promise<string[]> {
+/** Runs a program that logs to standard output. */
+function run(program: string, output = 'logOutput()') {
   const head = `
     import { createLogging } from ${source('logger.ts')};
     import { logOutput } from ${source('logOutput.ts')};
@@ -21,6 +18,15 @@ async function printed(
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   child.stdout.setEncoding('utf8');
+  return child;
+}
+
+/** What a program prints that logs to standard output; read slowly, and not before the wait is over. */
+async function printed(
+  program: string,
+  { output = 'logOutput()', wait = async (_said: Promise<unknown>): Promise<unknown> => undefined } = {},
+): Promise<string[]> {
+  const child = run(program, output);
   await wait(once(child.stderr, 'data'));
   let text = '';
   for await (const part of child.stdout) {
@@ -35,6 +41,12 @@ describe('every line of the log reaches standard output, whole and in order', ()
     ['when the program has nothing more to do', 'log(3);', 3],
     ['when it ends in the same turn', 'log(1000); process.exit(0);', 1000],
     ['when it ends turns later', 'log(5); setTimeout(() => { log(2000); process.exit(3); }, 20);', 2005],
+    [
+      'when it says more while it ends',
+      "process.on('exit', () => log(3)); log(5); process.on('exit', () => log(4));",
+      12,
+    ],
+    ['when it says something each time it runs dry', "process.on('beforeExit', () => log(1)); log(5);", 6],
     ['when it fails', 'log(7); setImmediate(() => { log(7); throw new Error("defect"); });', 14],
     [
       'when far more is said than a pipe holds',
@@ -46,6 +58,39 @@ describe('every line of the log reaches standard output, whole and in order', ()
     expect(lines.pop()).toBe('');
     expect(lines).toHaveLength(count);
     expect(lines.every((line) => JSON.parse(line).msg === 'said')).toBe(true);
+  });
+
+  test('a line appears also when nothing else is said and the program goes on', async () => {
+    const child = run('log(1); setInterval(() => {}, 1_000_000);');
+    const [text] = await once(child.stdout, 'data');
+    expect(JSON.parse(text)).toMatchObject({ line: 0, msg: 'said' });
+    child.kill();
+    await once(child, 'close');
+  });
+
+  test('lines of many turns come in few portions', async () => {
+    const child = run(
+      `const start = performance.now();
+       const wait = new Int32Array(new SharedArrayBuffer(4));
+       let turn = 0;
+       const said = () => {
+         log(1);
+         // Time for a reader to take what was written, so that it counts each write.
+         Atomics.wait(wait, 0, 0, 1);
+         if (++turn < 300) setImmediate(said);
+         else process.stderr.write(String(performance.now() - start));
+       };
+       said();`,
+    );
+    const elapsed = once(child.stderr, 'data');
+    let text = '';
+    let portions = 0;
+    for await (const part of child.stdout) {
+      portions += 1;
+      text += part;
+    }
+    expect(text.split('\n')).toHaveLength(301);
+    expect(portions).toBeLessThan(20 + Number(String(await elapsed)) / 15);
   });
 
   test('a reader that stalls stops nothing: beyond a bound lines are lost, and it is told how many', async () => {
