@@ -125,6 +125,7 @@ test('statuses are written on change only', async () => {
   const rig = await start();
   await until(() => expect(condition(rig, 'a', 'Ready')?.status).toBe('True'));
   const before = rig.source.get(clusterKey('a'))?.status;
+  await until(async () => expect((await store.resources.get(clusterKey('a')))?.status).toEqual(before));
   const mark = await store.resources.changeMark();
   rig.controller.rulesFileChanged();
   await write('a.yaml', manifest('a'));
@@ -195,10 +196,14 @@ test('a directory found empty at the start is believed only after a while', asyn
   await until(async () => expect(await rowNames()).toEqual(['a']));
   await rigs.pop()?.stop();
   await unlink(join(directory, 'a.yaml'));
-  const rig = await start({ controller: { confirmEmptyMs: 2_000 } });
+  let ahead = 0;
+  const clock = { now: () => Date.now(), monotonic: () => performance.now() + ahead };
+  const rig = await start({ controller: { clock, confirmEmptyMs: 600_000 } });
   expect(rig.table.current.clusters.has('a')).toBe(true);
   await new Promise((resolve) => setTimeout(resolve, 200));
   expect(await rowNames()).toEqual(['a']);
+  ahead = 600_000;
+  rig.controller.scheduleRefresh();
   await until(async () => expect(await rowNames()).toEqual([]));
 });
 
@@ -220,8 +225,9 @@ test('what was deleted while no gateway ran is removed; rows of another source a
 
 test('one replica leads; when it goes, the other takes over and does what was left', async () => {
   await write('a.yaml', manifest('a'));
-  const one = await start({ leaderTtlMs: 400 });
-  const two = await start({ leaderTtlMs: 400 });
+  // So long that the lead changes because it is given back, not because it ends.
+  const one = await start({ leaderTtlMs: 600_000 });
+  const two = await start({ leaderTtlMs: 600_000 });
   expect([one.leadership.isLeader, two.leadership.isLeader]).toEqual([true, false]);
   await until(async () => expect(await rowNames()).toEqual(['a']));
   await one.stop();
