@@ -68,7 +68,7 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     await using window = await open('ada', scheme);
     const { page } = window;
     const row = (name: string) => page.getByRole('row').filter({ hasText: name });
-    await expect.poll(() => page.getByRole('row').count(), { timeout: 15_000 }).toBe(5);
+    await expect.poll(() => page.getByRole('row').count()).toBe(5);
     const names = await page.getByRole('row').evaluateAll((rows) => rows.map((each) => each.textContent ?? ''));
     expect(names.findIndex((text) => text.includes('etl'))).toBeLessThan(
       names.findIndex((text) => text.includes('no-root')),
@@ -103,7 +103,7 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.waitFor({ state: 'detached' });
     expect(await readFile(rig.rulesFile, 'utf8')).toContain('"load"');
-    await other.page.getByText('== "load"').waitFor({ timeout: 5_000 });
+    await other.page.getByText('== "load"').waitFor();
     await page.getByLabel('Headers').fill('X-Engine-User: root');
     await page.getByRole('button', { name: 'Where would it go?' }).click();
     await page.getByText('no-root: not as root').waitFor();

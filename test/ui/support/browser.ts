@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type BrowserContext, chromium, type Page } from 'playwright-core';
+import { type BrowserContext, chromium, type Page, type Request } from 'playwright-core';
 import { requireComponent } from '../../support/components.ts';
 import { folderOf } from '../../support/serverProcess.ts';
 
@@ -19,12 +19,16 @@ export interface WindowOptions {
   readonly width?: number;
   readonly height?: number;
   readonly timezoneId?: string;
+  /** Whether the test can stop the page's clock (pageTime.ts): false. */
+  readonly hasOwnClock?: boolean;
 }
 
 /** A page in a browser of its own, that remembers what went wrong in it. */
 export interface Window extends AsyncDisposable {
   readonly page: Page;
   readonly context: BrowserContext;
+  /** How many requests of the page have no answer yet. */
+  readonly waiting: () => number;
   /** Defects so far: exceptions, errors of the console, refusals by the content security policy. */
   readonly defects: readonly string[];
 }
@@ -35,7 +39,7 @@ export interface Window extends AsyncDisposable {
  */
 export async function openWindow(url: string, options: WindowOptions = {}): Promise<Window> {
   if (program?.folder == null) throw new Error('there is no browser');
-  const { colorScheme = 'light', width = 1280, height = 900, timezoneId = 'UTC' } = options;
+  const { colorScheme = 'light', width = 1280, height = 900, timezoneId = 'UTC', hasOwnClock = false } = options;
   const profile = await mkdtemp(join(tmpdir(), 'browser-'));
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: join(program.folder, program.name),
@@ -57,10 +61,16 @@ export async function openWindow(url: string, options: WindowOptions = {}): Prom
     if (/^Failed to load resource/.test(message.text())) return;
     defects.push(`${message.type()}: ${message.text()}`);
   });
+  const requests = new Set<Request>();
+  page.on('request', (request) => requests.add(request));
+  page.on('requestfinished', (request) => requests.delete(request));
+  page.on('requestfailed', (request) => requests.delete(request));
+  if (hasOwnClock) await page.clock.install();
   await page.goto(url);
   return {
     page,
     context,
+    waiting: () => requests.size,
     defects,
     async [Symbol.asyncDispose]() {
       await context.close();
