@@ -3,7 +3,7 @@ import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlan
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
 
 const by = { by: 'alice', force: false };
-const until = (check: () => void | Promise<void>, timeout = 20_000): Promise<void> =>
+const until = (check: () => void | Promise<void>, timeout = 40_000): Promise<void> =>
   vi.waitFor(check, { timeout, interval: 50 });
 
 describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and the ClusterRole of the overlay', () => {
@@ -51,8 +51,8 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     await applyIn(south, clusterManifest('b', { routingGroup: 'etl' }));
     await applyIn(south, ruleManifest('r', { routeTo: { routingGroup: 'etl' } }));
     await until(() => expect([...table.current.clusters.keys()].sort()).toEqual(['a', 'b']));
-    await rig.kubectl(['-n', north, 'wait', '--for=condition=Ready', 'ec/a', '--timeout=20s']);
-    await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', 'ec/b', 'rr/r', '--timeout=20s']);
+    await rig.kubectl(['-n', north, 'wait', '--for=condition=Ready', 'ec/a', '--timeout=60s']);
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', 'ec/b', 'rr/r', '--timeout=60s']);
     const stored = await store.resources.all();
     expect(stored.map((row) => `${row.kind} ${row.namespace}/${row.name}`).sort()).toEqual([
       `EngineCluster ${north}/a`,
@@ -111,7 +111,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
       code: 'EG_FIELD_OWNED',
     });
     expect((await registry.setActive('b', false, by)).resource).toMatchObject({ namespace: south });
-    await rig.kubectl(['-n', south, 'wait', '--for=condition=Active=False', 'ec/b', '--timeout=20s']);
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Active=False', 'ec/b', '--timeout=60s']);
     await registry.delete('b', by);
     expect(await rig.kubectl(['-n', south, 'get', 'ec', '-o', 'name'])).toBe('');
   });
@@ -150,7 +150,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     await applyIn(north, referring('theirs', { name: 'engine', namespace: south, port: 8080 }));
     await until(() => expect(table.current.clusters.get('own')?.proxyTo).toBe(`http://engine.${north}.svc:8080`));
     await until(async () => expect(await acceptance(north, 'theirs')).toBe('RefNotPermitted'));
-    await rig.kubectl(['-n', north, 'wait', '--for=condition=Stalled', 'ec/theirs', '--timeout=20s']);
+    await rig.kubectl(['-n', north, 'wait', '--for=condition=Stalled', 'ec/theirs', '--timeout=60s']);
     expect(table.current.clusters.has('theirs')).toBe(false);
     allowed = [south];
     controller.rulesFileChanged();

@@ -71,7 +71,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
 
   test('they install with server-side apply and become established', async () => {
     await kubectl(['apply', '--server-side', '-f', 'crds/']);
-    await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=20s']);
+    await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
     const names = await kubectl(['api-resources', '--api-group=enginegateway.dev', '--no-headers']);
     expect(names).toMatch(/^engineclusters +ec +enginegateway.dev\/v1 +true +EngineCluster$/m);
     expect(names).toMatch(/^routingrules +rr +enginegateway.dev\/v1 +true +RoutingRule$/m);

@@ -10,7 +10,7 @@ import { type KubeProxy, startKubeProxy } from '../support/kubeProxy.ts';
 import { clusterManifest, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.ts';
 
-const until = (check: () => void | Promise<void>, timeout = 15_000): Promise<void> =>
+const until = (check: () => void | Promise<void>, timeout = 40_000): Promise<void> =>
   vi.waitFor(check, { timeout, interval: 20 });
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -45,7 +45,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     await writeFile(path, server.startsWith('http:') ? clear : changed);
     const config = loadKubeConfig(path);
     configs.push(config);
-    const api = new KubeApi(config, 3_000);
+    const api = new KubeApi(config, 15_000);
     const lists: number[] = [];
     const changes: string[] = [];
     const informer = new Informer({
@@ -138,7 +138,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     proxy.stall();
     const config = loadKubeConfig(rig.kubeconfig);
     configs.push(config);
-    const direct = new KubeApi(config, 3_000);
+    const direct = new KubeApi(config, 15_000);
     const written = await direct.create('EngineCluster', rig.namespace, clusterManifest('a'), 'test');
     informer.remember(written);
     expect(names(informer)).toEqual(['a']);
@@ -200,7 +200,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     expect(names(informer)).toEqual(['a']);
     const other = await start({
       list: (limit, token) =>
-        new KubeApi(configs[0]!, 3_000).list('EngineCluster', `${rig.namespace}/none`, limit, token),
+        new KubeApi(configs[0]!, 15_000).list('EngineCluster', `${rig.namespace}/none`, limit, token),
     });
     await pause(300);
     expect(other.informer.state.synced).toBe(false);

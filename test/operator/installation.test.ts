@@ -13,7 +13,7 @@ const run = promisify(execFile);
 /** What the Secret of sessions holds. */
 const sessionSecret = 'a secret that all replicas have in common';
 const until = (check: () => void | Promise<void>): Promise<void> =>
-  vi.waitFor(check, { timeout: 30_000, interval: 100 });
+  vi.waitFor(check, { timeout: 40_000, interval: 100 });
 const cluster = (name: string) => ({ name, proxyTo: `http://${name}:8080`, active: true, routingGroup: 'adhoc' });
 
 // A pod runs the image; what is shown here is what kustomize makes of configuration, rights and callers.

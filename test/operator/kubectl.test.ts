@@ -76,8 +76,8 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     ['get-category', 'get engine-gateway'],
     ['get-by-field', 'get ec --field-selector=spec.routingGroup=etl,spec.active=true'],
     ['get-rules-by-field', 'get rr --field-selector=spec.suspended=true'],
-    ['wait-ready', 'wait --for=condition=Ready --timeout=20s ec/etl-1 ec/etl-2 ec/adhoc-1 rr/airflow rr/resting'],
-    ['wait-not-ready', 'wait --for=condition=Ready=False --timeout=20s ec/elsewhere ec/twin rr/broken'],
+    ['wait-ready', 'wait --for=condition=Ready --timeout=60s ec/etl-1 ec/etl-2 ec/adhoc-1 rr/airflow rr/resting'],
+    ['wait-not-ready', 'wait --for=condition=Ready=False --timeout=60s ec/elsewhere ec/twin rr/broken'],
     ['explain-cluster', 'explain ec.spec'],
     ['explain-rule', 'explain rr.spec'],
   ])('%s: kubectl %s', async (name, command) => {

@@ -103,7 +103,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   beforeAll(async () => {
     plane = await startControlPlane();
     await kubectl(['apply', '--server-side', '-f', '-'], JSON.stringify(serviceMonitorCrd));
-    await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=20s']);
+    await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
     await kubectl(['create', 'namespace', 'engine-gateway']);
   });
   afterAll(() => plane?.stop());

@@ -11,7 +11,7 @@ import { runQuery } from '../support/statementClient.ts';
 
 const keys = sessionKeyPair();
 const passwords = { root: 'root secret', ops: 'ops secret' };
-const until = (check: () => void | Promise<void>, timeout = 20_000): Promise<void> =>
+const until = (check: () => void | Promise<void>, timeout = 40_000): Promise<void> =>
   vi.waitFor(check, { timeout, interval: 50 });
 
 describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', () => {

@@ -27,7 +27,7 @@ function file(name: string, text: string): string {
 /** Runs the program as users do. */
 function run(args: readonly string[], environment: Record<string, string> = {}): Promise<Outcome> {
   return new Promise((resolve) => {
-    const options = { env: { ...process.env, ...environment }, timeout: 20_000 };
+    const options = { env: { ...process.env, ...environment }, timeout: 50_000 };
     execFile(process.execPath, ['src/main.ts', ...args], options, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
     });

@@ -19,7 +19,7 @@ function file(name: string, text: string): string {
 /** Runs the program as users do. */
 function run(args: readonly string[], stdin = ''): Promise<{ code: number; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, ['src/main.ts', ...args], { timeout: 20_000 }, (error, stdout, stderr) => {
+    const child = execFile(process.execPath, ['src/main.ts', ...args], { timeout: 50_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
     });
     child.stdin?.end(stdin);

@@ -69,16 +69,18 @@ test.each([
 test('one that hangs, one that is away, and one whose address is no host do not keep others from a verdict', async () => {
   const engine = closing(await startSimulatedEngine({ name: 'good' }));
   const hanging = closing(await startSimulatedEngine({ name: 'hanging', state: { hanging: true } }));
+  const hangingCluster = (timeout: string) => clusterAt('hanging', hanging.url, { healthCheck: { timeout } });
   const clusters = [
     clusterAt('away', `http://127.0.0.1:${await freePort()}`),
     clusterAt('good', engine.url),
-    clusterAt('hanging', hanging.url),
-    clusterAt('nohost', 'http://no-such-host.invalid'),
+    clusterAt('nohost', 'http://no-such-host.invalid', { healthCheck: { timeout: '2s' } }),
   ];
-  const { status, health } = monitor(clusters, { timeout: 2_000 });
+  const { table, status, health } = monitor([...clusters, hangingCluster('10m')]);
   await until(() => status('good') === 'HEALTHY', 'HEALTHY');
+  await until(() => ['away', 'nohost'].every((name) => status(name) === 'UNHEALTHY'), 'UNHEALTHY');
   expect(status('hanging')).toBe('PENDING');
-  await until(() => ['away', 'hanging', 'nohost'].every((name) => status(name) === 'UNHEALTHY'), 'UNHEALTHY');
+  table.setInputs({ clusters: [...clusters, hangingCluster('500ms')] });
+  await until(() => status('hanging') === 'UNHEALTHY', 'the hanging one UNHEALTHY');
   expect(health('hanging')!.reason).toMatch(/no answer in time$/);
   expect(health('away')!.reason).toMatch(/connection refused$/);
 });

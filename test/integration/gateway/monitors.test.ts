@@ -25,18 +25,17 @@ async function check(
   url: string,
   {
     credentials = monitor,
-    timeout = 3_000,
+    signal = AbortSignal.timeout(20_000),
     path = null,
     ...settings
   }: Partial<UserCheckSettings> & {
     readonly credentials?: CheckCredentials;
-    readonly timeout?: number;
+    readonly signal?: AbortSignal;
     readonly path?: string | null;
   } = {},
 ): Promise<CheckResult> {
   const kind = closing(openChecks(settings)).kinds[type];
   const target = { cluster: 'a', baseUrl: url, path };
-  const signal = AbortSignal.timeout(timeout);
   return kind.needsUser ? await kind.check(target, credentials, signal) : await kind.check(target, signal);
 }
 
@@ -70,8 +69,8 @@ describe.each(userKinds)('%s', (type) => {
   });
 
   test('one that cannot be reached, hangs, answers nonsense or fails is UNHEALTHY, with the reason', async () => {
-    const reasons = async (url: string, timeout = 3_000) => {
-      const { found, reason } = await check(type, url, { timeout });
+    const reasons = async (url: string, timeout = 20_000) => {
+      const { found, reason } = await check(type, url, { signal: AbortSignal.timeout(timeout) });
       expect(found).toBe('UNHEALTHY');
       return reason;
     };
@@ -228,8 +227,12 @@ describe('JDBC', () => {
 
   test('a query that waits in the queue until the time is over is cancelled and decides nothing', async () => {
     const engine = await engineOf({ state: { maxRunning: 0 } });
-    const result = await check('JDBC', engine.url, { timeout: 500 });
-    expect(result).toMatchObject({
+    const time = new AbortController();
+    const result = check('JDBC', engine.url, { signal: time.signal });
+    // It asks again once it has read that the query is queued.
+    await until(() => engine.requests.some(({ method }) => method === 'GET'), 'asked for the queued query');
+    time.abort();
+    expect(await result).toMatchObject({
       found: 'inconclusive',
       reason: expect.stringContaining("waits in the cluster's queue"),
     });
