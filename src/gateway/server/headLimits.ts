@@ -27,6 +27,9 @@ const REQUEST_LINE_END_LENGTH = ' HTTP/1.1\r'.length;
 /** Most bytes that are read, and dropped, in search of the end of a line; the largest limit that can be set. */
 const MAX_LINE = 16 * 1024 ** 2;
 
+/** Most time, in milliseconds, in which what a client still sends after its answer is dropped. */
+const LINGER_MS = 5_000;
+
 /** What Node tells of a connection that its parser, or a time limit, gave up on. */
 interface ConnectionError extends Error {
   readonly code?: string;
@@ -47,16 +50,31 @@ interface OpenLine {
  * Answers what the parser of HTTP/1.1 gives up on: as Node does by itself, but for URLs over the limit of the head. Of
  * those the parser says the same as of long headers. The end of the line in which it gave up tells them apart; until it
  * comes, Node hands on each packet as one more error, and the time limit of heads goes on.
+ *
+ * A connection that is closed while its client still sends is reset, which can take the answer away from the client. So
+ * only our side is ended, and what comes is dropped until the client ends its own (RFC 9112 §9.6).
  */
 export function answerParserErrors(server: Server | Http2SecureServer, { maxHeaderSize }: { maxHeaderSize: number }) {
   const lines = new WeakMap<Socket, OpenLine>();
+  const answered = new WeakSet<Socket>();
   const answer = (socket: Socket, error: Error, status: number, message: string) => {
     // In the middle of another answer it would be taken for a part of that.
-    if (socket.writable && !hasAnswerBegun(socket)) socket.write(answerText(status, message));
-    socket.destroy(error);
+    if (!socket.writable || hasAnswerBegun(socket)) {
+      socket.destroy(error);
+      return;
+    }
+    answered.add(socket);
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once('close', () => clearTimeout(timer));
+    socket.end(answerText(status, message));
   };
   (server as Server).on('clientError', (error: ConnectionError, duplex) => {
     const socket = duplex as Socket;
+    if (answered.has(socket)) {
+      // The parser tells of each packet that is dropped, and of the end of the client's side.
+      if (error.code === 'HPE_INVALID_EOF_STATE' || error.code?.startsWith('HPE_') !== true) socket.destroy(error);
+      return;
+    }
     switch (error.code) {
       case 'HPE_HEADER_OVERFLOW': {
         const line = endOfLine(error, lines.get(socket));

@@ -154,6 +154,32 @@ describe.each([
     expect(await endless.end()).toEqual([[431, headTooLarge]]);
   });
 
+  const sendMore = (socket: Socket): Promise<void> =>
+    new Promise((resolve) => socket.write('x'.repeat(65_536), () => resolve()));
+
+  test.skipIf(missing)('a client that goes on sending gets its answer all the same', async () => {
+    const connection = await open();
+    const { socket } = connection;
+    // It reads nothing until it has sent all, long after the answer.
+    socket.pause();
+    await connection.send(`${get}x: ${more}${more}\r\n\r\n`);
+    for (let sent = 0; sent < 100; sent++) await sendMore(socket);
+    expect(socket.destroyed).toBe(false);
+    socket.resume();
+    expect(await connection.end()).toEqual([[431, headTooLarge]]);
+  });
+
+  // The same code in both; it takes seconds.
+  if (!secure) {
+    test('a client that sends for ever is cut off', async () => {
+      const { socket, send } = await open();
+      socket.pause();
+      await send(`${get}x: ${more}${more}\r\n\r\n`);
+      const isCutOff = () => sendMore(socket).then(() => socket.destroyed);
+      await expect.poll(isCutOff, { interval: 200 }).toBe(true);
+    });
+  }
+
   test.skipIf(missing)('what else the parser does not take is answered as Node does', async () => {
     const bad = await open();
     await bad.send('GET / HTTP/1.1\r\nHost : x\r\n\r\n');
