@@ -1,6 +1,8 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { RefusalReason } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
+import { LocalCounter, type Tally } from './localCounter.ts';
+import { LocalHistogram, type Observations } from './localHistogram.ts';
 import type { LookupSource } from './stickiness.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -12,39 +14,45 @@ export type ClusterErrorType = 'connect' | 'reset' | 'timeout' | 'protocol';
 
 const methods = ['GET', 'POST', 'DELETE', 'PUT', 'HEAD'];
 
-/** Metrics of the data plane. Label sets are made once, so that a request costs two additions. */
+/** What is counted of the requests of one kind. */
+interface KindCounts {
+  readonly duration: Observations;
+  /** By method as it is shown, then by class of the status. */
+  readonly requests: Map<string, (Tally | undefined)[]>;
+}
+
+/** Metrics of the data plane. What every request counts is kept in numbers of its own: an addition costs nanoseconds. */
 export class DataPlaneMetrics {
-  readonly #requests: Counter<'kind' | 'method' | 'status'>;
-  readonly #requestChildren = new Map<string, Counter.Internal>();
-  readonly #duration: Histogram<'kind'>;
-  readonly #durationChildren = new Map<RequestKind, Histogram.Internal<'kind'>>();
-  readonly #statements: Counter;
+  readonly #requests: LocalCounter<'kind' | 'method' | 'status'>;
+  readonly #duration: LocalHistogram;
+  readonly #kinds = new Map<RequestKind, KindCounts>();
+  readonly #submissions: Tally;
   readonly #refusals: Counter<'reason'>;
   readonly #retries: Counter<'cluster'>;
   readonly #errors: Counter<'cluster' | 'type'>;
-  readonly #lookups: Counter<'source'>;
-  #memoryLookups = 0;
+  readonly #lookups: LocalCounter<'source'>;
+  readonly #sources = new Map<LookupSource, Tally>();
 
   constructor(registry: Registry, table: { readonly current: RoutingTable }, upstreams: Upstreams) {
     const registers = [registry];
-    this.#requests = new Counter({
+    this.#requests = new LocalCounter({
       name: 'engine_gateway_requests_total',
       help: 'Proxied requests by kind, method and class of the status answered (0xx: the client went away first).',
       labelNames: ['kind', 'method', 'status'],
       registers,
     });
-    this.#duration = new Histogram({
+    this.#duration = new LocalHistogram({
       name: 'engine_gateway_request_duration_seconds',
       help: 'Time from the head of a proxied request to the end of its answer.',
-      labelNames: ['kind'],
+      labelName: 'kind',
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-      registers,
+      registry,
     });
-    this.#statements = new Counter({
+    this.#submissions = new LocalCounter({
       name: 'engine_gateway_statement_submissions_total',
       help: 'Queries submitted (POST on a statement path).',
       registers,
-    });
+    }).tally({});
     this.#refusals = new Counter({
       name: 'engine_gateway_refusals_total',
       help: 'Requests that the gateway refused itself, by reason.',
@@ -63,17 +71,14 @@ export class DataPlaneMetrics {
       labelNames: ['cluster', 'type'],
       registers,
     });
-    const lookups = new Counter({
+    this.#lookups = new LocalCounter({
       name: 'engine_gateway_query_lookups_total',
       help: 'Lookups of the cluster that owns a query, by where it was found.',
       labelNames: ['source'],
       registers,
-      collect: () => {
-        lookups.inc({ source: 'memory' }, this.#memoryLookups);
-        this.#memoryLookups = 0;
-      },
     });
-    this.#lookups = lookups;
+    // The usual one shows before it happens.
+    this.#sources.set('memory', this.#lookups.tally({ source: 'memory' }));
     const inFlight = new Gauge({
       name: 'engine_gateway_cluster_requests_in_flight',
       help: 'Requests on their way to a cluster.',
@@ -90,28 +95,26 @@ export class DataPlaneMetrics {
 
   /** @param status status answered; 0 when the client went away before one was */
   request(kind: RequestKind, method: string, status: number, seconds: number): void {
-    const key = `${kind}${method}${(status / 100) | 0}`;
-    let child = this.#requestChildren.get(key);
-    if (child === undefined) {
-      child = this.#requests.labels({
-        kind,
-        method: methods.includes(method) ? method : 'other',
-        status: `${(status / 100) | 0}xx`,
-      });
-      // Methods are the client's to choose: only known ones may take a place.
-      if (methods.includes(method)) this.#requestChildren.set(key, child);
+    let counts = this.#kinds.get(kind);
+    if (counts === undefined) {
+      counts = { duration: this.#duration.of(kind), requests: new Map() };
+      this.#kinds.set(kind, counts);
     }
-    child.inc();
-    let duration = this.#durationChildren.get(kind);
-    if (duration === undefined) {
-      duration = this.#duration.labels({ kind });
-      this.#durationChildren.set(kind, duration);
+    counts.duration.observe(seconds);
+    // Methods are the client's to choose: only known ones may take a place.
+    const shown = methods.includes(method) ? method : 'other';
+    let ofMethod = counts.requests.get(shown);
+    if (ofMethod === undefined) {
+      ofMethod = [];
+      counts.requests.set(shown, ofMethod);
     }
-    duration.observe(seconds);
+    const statusClass = (status / 100) | 0;
+    ofMethod[statusClass] ??= this.#requests.tally({ kind, method: shown, status: `${statusClass}xx` });
+    ofMethod[statusClass].count += 1;
   }
 
   submission(): void {
-    this.#statements.inc();
+    this.#submissions.count += 1;
   }
 
   refusal(reason: RefusalReason): void {
@@ -127,7 +130,11 @@ export class DataPlaneMetrics {
   }
 
   lookup(source: LookupSource): void {
-    if (source === 'memory') this.#memoryLookups++;
-    else this.#lookups.inc({ source });
+    let tally = this.#sources.get(source);
+    if (tally === undefined) {
+      tally = this.#lookups.tally({ source });
+      this.#sources.set(source, tally);
+    }
+    tally.count += 1;
   }
 }
