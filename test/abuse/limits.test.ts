@@ -24,7 +24,7 @@ describe('requests over the limits', () => {
   const statusOf = async (...parts: readonly (string | Buffer)[]): Promise<number | undefined> => {
     const connection = await new RawConnection(target.port).open();
     for (const part of parts) connection.send(part);
-    await expect.poll(() => connection.statuses.length > 0 || connection.closed, { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => connection.statuses.length > 0 || connection.closed).toBe(true);
     connection.socket.destroy();
     return connection.statuses[0];
   };

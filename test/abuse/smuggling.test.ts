@@ -68,7 +68,7 @@ describe('requests that two parsers might read differently', () => {
     const before = target.reached.length;
     const connection = await new RawConnection(target.port).open();
     connection.send(bytes + SECOND);
-    await expect.poll(() => connection.closed, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => connection.closed).toBe(true);
     expect(connection.statuses).toEqual([status]);
     expect(target.reached.slice(before)).toEqual([]);
   });
@@ -77,13 +77,13 @@ describe('requests that two parsers might read differently', () => {
     const before = target.reached.length;
     const tunnel = await new RawConnection(target.port).open();
     tunnel.send(`CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: x\r\n\r\n${SECOND}`);
-    await expect.poll(() => tunnel.closed, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => tunnel.closed).toBe(true);
     expect(target.reached.slice(before)).toEqual([]);
     const upgrade = await new RawConnection(target.port).open();
     upgrade.send(
       'GET /v1/node HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n',
     );
-    await expect.poll(() => upgrade.statuses, { timeout: 10_000 }).toEqual([200]);
+    await expect.poll(() => upgrade.statuses).toEqual([200]);
     upgrade.socket.destroy();
   });
 
@@ -93,9 +93,9 @@ describe('requests that two parsers might read differently', () => {
     connection.send(
       `${chunked('2;a="b"\r\nSE\r\n6\r\nLECT 1\r\n0\r\nX-T: t\r\n\r\n')}${post('Content-Length: 8')}SELECT 2`,
     );
-    await expect.poll(() => connection.statuses, { timeout: 10_000 }).toEqual([200, 200]);
+    await expect.poll(() => connection.statuses).toEqual([200, 200]);
     connection.send(`${post('Content-Length: 8', 'Expect: 100-continue')}SELECT 3`);
-    await expect.poll(() => connection.statuses, { timeout: 10_000 }).toEqual([200, 200, 100, 200]);
+    await expect.poll(() => connection.statuses).toEqual([200, 200, 100, 200]);
     connection.socket.destroy();
     expect(target.reached.slice(before).map((each) => each.body)).toEqual(['SELECT 1', 'SELECT 2', 'SELECT 3']);
   });

@@ -133,7 +133,7 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
             () => 'healthy',
             (error: Error) => `${error.message} ${output}`,
           ),
-        { timeout: 20_000 },
+        { timeout: 30_000 },
       )
       .toBe('healthy');
     const answer = await fetch(`http://127.0.0.1:${port}/gateway/backend/all`);

@@ -194,7 +194,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
 
 /** A real HTTP server with a handler of the test's own, as a cluster that does one particular thing. */
 export async function startServer(
-  handler: (request: IncomingMessage, response: ServerResponse) => void,
+  handler: (request: IncomingMessage, response: ServerResponse) => unknown,
 ): Promise<{ readonly url: string; readonly port: number; readonly server: Server; close(): Promise<void> }> {
   const server = createServer(handler);
   const port = await listen(server);
@@ -236,7 +236,7 @@ function listen(server: Server): Promise<number> {
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  timeoutMs = 20_000,
+  timeoutMs = 30_000,
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs;
   while (!(await condition())) {

@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cancel, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
+import { closeNotices } from './support/notices.ts';
 import { expectWithin, stopTime } from './support/pageTime.ts';
 import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
@@ -58,7 +59,7 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     await switchOf(theirs.page, 'adhoc-2').click({ force: true });
     await expect.poll(() => switchOf(mine.page, 'adhoc-2').isChecked()).toBe(true);
     await expect.poll(() => row(mine.page, 'adhoc-2').textContent()).not.toMatch(/differs/);
-    await mine.page.getByRole('button', { name: 'Close' }).first().click();
+    await closeNotices(mine.page);
     await expectSound(mine);
   });
 
@@ -89,7 +90,7 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     await question.getByRole('button', { name: 'Cancel' }).click();
     await switchOf(page, 'etl-1').press('Space');
     await expect.poll(() => row(page, 'etl-1').textContent()).toMatch(/Draining, 1 left.*the oldest since \d+ s ago/);
-    await page.getByRole('button', { name: 'Close' }).first().click();
+    await closeNotices(page);
     await expectSound(window);
     expect(await cancel(nextUri)).toBe(204);
     await expect.poll(() => row(page, 'etl-1').textContent()).toMatch(/No query left/);

@@ -31,7 +31,7 @@ beforeAll(async () => {
     queryHistory: { spillDirectory: join(folder, 'spill') },
     monitor: { taskDelay: '500ms' },
   });
-  await vi.waitFor(async () => expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200), { timeout: 15_000 });
+  await vi.waitFor(async () => expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200), { timeout: 30_000 });
 });
 afterAll(async () => {
   await gateway?.stop();
@@ -139,7 +139,7 @@ test('clusters are listed with their resource, their health and who overrides th
       const ready = expect.objectContaining({ type: 'Ready', status: 'True' });
       expect((await clusters())[0]).toMatchObject({ resource: { conditions: expect.arrayContaining([ready]) } });
     },
-    { timeout: 15_000 },
+    { timeout: 30_000 },
   );
 
   const etag = (await fetch(`${gateway.url}/api/clusters`)).headers.get('etag') ?? '';
@@ -174,6 +174,6 @@ test('clusters are listed with their resource, their health and who overrides th
       expect(wrong).toMatchObject({ routed: false, proxyTo: null, status: 'PENDING' });
       expect(wrong?.reason).toMatch(/proxyTo/);
     },
-    { timeout: 10_000 },
+    { timeout: 30_000 },
   );
 });

@@ -161,7 +161,7 @@ it.skipIf(!hasPostgresql())('with the database away a write is 202, and follows'
       ['a', false],
       ['b', true],
     ];
-    await vi.waitFor(async () => expect(await rows()).toEqual(both), { timeout: 20_000, interval: 100 });
+    await vi.waitFor(async () => expect(await rows()).toEqual(both), { timeout: 30_000, interval: 100 });
   } finally {
     await api.close();
     await rig?.stop();

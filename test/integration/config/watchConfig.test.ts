@@ -40,7 +40,7 @@ async function start(path: string, pollInterval = 50): Promise<ConfigWatch> {
   return opened;
 }
 
-const until = (check: () => void) => vi.waitFor(check, { timeout: 20_000, interval: 10 });
+const until = (check: () => void) => vi.waitFor(check, { timeout: 30_000, interval: 10 });
 const said = (text: string) => lines.filter((line) => line.msg.includes(text));
 
 describe('a plain file', () => {

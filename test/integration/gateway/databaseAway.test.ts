@@ -77,7 +77,7 @@ describe.each([
             else expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
             return answer.status;
           },
-          { timeout: 25_000 },
+          { timeout: 30_000 },
         )
         .toBe(200);
       for (let turn = 0; page.nextUri !== undefined; turn++) {

@@ -70,9 +70,10 @@ describe('with routing.cancelQueryOnDisconnect a query ends with its client', ()
       settings: { cancelQueryOnDisconnect: true },
     });
     const started = await submit(gateway.url, 'SELECT 1');
-    engine.setState({ delayMillis: 300 });
+    engine.setState({ delayMillis: 30_000 });
     const before = engine.requests.length;
     await abandon(started.nextUri!, () => engine.requests.length > before);
+    engine.setState({ delayMillis: 0 });
     await until(() => engine.queries[0]!.state === 'FAILED', 'the query cancelled');
   });
 });

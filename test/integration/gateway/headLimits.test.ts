@@ -87,7 +87,7 @@ describe.each([
         await until(() => accepted!.destroyed || accepted!.bytesRead >= before + bytes.length, 'the packet');
       },
       async end() {
-        await until(() => connection.closed, 'the end', 10_000);
+        await until(() => connection.closed, 'the end');
         const answers = connection.received.split(/^(?=HTTP)/m);
         return answers.map((answer) => [Number(answer.slice(9, 12)), answer.slice(answer.indexOf('\r\n\r\n') + 4)]);
       },

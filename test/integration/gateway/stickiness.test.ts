@@ -191,27 +191,32 @@ describe('ids that a suffix does not tell', () => {
 describe('unknown ids', () => {
   const id = '20261121_015745_00042_strng';
   const asked: string[] = [];
-  const answering = (name: string, status: number, delayMs = 0) =>
-    startServer((request, response) => {
+  /** @param mayAnswer what it waits for before it answers */
+  const answering = (name: string, status: number, mayAnswer = () => true) =>
+    startServer(async (request, response) => {
       asked.push(`${name} ${request.method} ${request.url} ${request.headers.authorization ?? '-'}`);
-      setTimeout(() => {
-        response.writeHead(status, { 'x-name': name, ...(status === 401 ? { 'www-authenticate': 'Basic' } : {}) });
-        response.end(name);
-      }, delayMs);
+      await until(mayAnswer, 'what the answer waits for');
+      response.writeHead(status, { 'x-name': name, ...(status === 401 ? { 'www-authenticate': 'Basic' } : {}) });
+      response.end(name);
     });
   beforeEach(() => {
     asked.length = 0;
   });
-  const clustersOf = async (...answers: (readonly [status: number, delayMs?: number])[]) =>
+  const clustersOf = async (...answers: (readonly [status: number, mayAnswer?: () => boolean])[]) =>
     Promise.all(
-      answers.map(async ([status, delayMs], index) => {
+      answers.map(async ([status, mayAnswer], index) => {
         const name = 'abcdef'[index]!;
-        return clusterAt(name, (await answering(name, status, delayMs)).url, { active: index !== 1 });
+        return clusterAt(name, (await answering(name, status, mayAnswer)).url, { active: index !== 1 });
       }),
     );
 
   test("the client's own request goes to all clusters; the one that knows the query answers, and is remembered", async () => {
-    const one = await gateway({ clusters: await clustersOf([404], [200, 30], [410], [401], [403]) });
+    let allAsked = false;
+    const knows = () => {
+      allAsked ||= asked.length === 5;
+      return allAsked;
+    };
+    const one = await gateway({ clusters: await clustersOf([404], [200, knows], [410], [401], [403]) });
     const path = `/v1/statement/executing/${id}/y1/2?a=b`;
     const answer = await send(one.url, path, { headers: ['Authorization', 'Basic eA=='] });
     expect([answer.status, answer.text]).toEqual([200, 'b']);
@@ -234,13 +239,15 @@ describe('unknown ids', () => {
   });
 
   test('a page that every cluster has tells nothing of the query in its query string', async () => {
+    let hasPage = false;
     const clusters = await Promise.all(
       ['a', 'b'].map(async (name) => {
         const knows = name === 'b';
-        const { url } = await startServer((request, response) => {
+        const { url } = await startServer(async (request, response) => {
           const isPage = request.url?.startsWith('/ui/query.html') === true;
           // The page of the wrong cluster comes first.
-          setTimeout(() => response.writeHead(isPage || knows ? 200 : 404).end(name), isPage && knows ? 200 : 0);
+          if (isPage && knows) await until(() => hasPage, 'the first page');
+          response.writeHead(isPage || knows ? 200 : 404).end(name);
         });
         return clusterAt(name, url);
       }),
@@ -248,6 +255,7 @@ describe('unknown ids', () => {
     const one = await gateway({ clusters });
     const page = await send(one.url, `/ui/query.html?${id}`);
     expect([page.status, page.text]).toEqual([200, 'a']);
+    hasPage = true;
     for (const path of [`/ui/api/query/${id}`, `/v1/statement/executing/${id}/y/1`, `/ui/query.html?${id}`]) {
       expect((await send(one.url, path)).text).toBe('b');
     }
@@ -296,18 +304,21 @@ describe('unknown ids', () => {
   });
 
   test('askings of one id at once are one; more than 16 ids at once are put off', async () => {
-    const one = await gateway({ clusters: await clustersOf([200, 300]) });
+    let mayAnswer = true;
+    const one = await gateway({ clusters: await clustersOf([200, () => mayAnswer]) });
     const same = await Promise.all([1, 2, 3].map(() => send(one.url, `/v1/query/${id}`)));
     expect(same.map((answer) => answer.status)).toEqual([200, 200, 200]);
     expect(asked).toHaveLength(3);
-    const many = await Promise.all(
-      Array.from({ length: 20 }, (_, index) =>
-        send(one.url, `/v1/query/20261121_015745_${10_000 + index}_mny${String.fromCharCode(97 + index)}x`),
-      ),
-    );
-    const statuses = many.map((answer) => answer.status);
-    expect(statuses.filter((status) => status === 200)).toHaveLength(16);
-    expect(statuses.filter((status) => status === 503)).toHaveLength(4);
+    mayAnswer = false;
+    const statuses: number[] = [];
+    const many = Array.from({ length: 20 }, async (_, index) => {
+      const other = `20261121_015745_${10_000 + index}_mny${String.fromCharCode(97 + index)}x`;
+      statuses.push((await send(one.url, `/v1/query/${other}`)).status);
+    });
+    await until(() => statuses.length === 4, 'those that are put off');
+    mayAnswer = true;
+    await Promise.all(many);
+    expect(statuses).toEqual([...Array(4).fill(503), ...Array(16).fill(200)]);
   });
 });
 
@@ -384,7 +395,7 @@ describe('unknown ids while the database is away', () => {
         },
         history: store.history,
       },
-      dataPlane: { stickiness: { catchUpTime: 1_000 } },
+      dataPlane: { stickiness: { catchUpTime: 3_000 } },
     });
     comeAgain(await send(one.url, path));
     isAway = false;

@@ -26,7 +26,7 @@ const manifest = (name: string, more = ''): string =>
 const ruleManifest = (name: string, group: string): string =>
   `apiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata:\n  name: ${name}\nspec:\n  condition: "true"\n  routeTo: {routingGroup: ${group}}\n`;
 const until = (check: () => void | Promise<void>): Promise<void> =>
-  vi.waitFor(check, { timeout: 20_000, interval: 20 });
+  vi.waitFor(check, { timeout: 30_000, interval: 20 });
 
 let server: TestDatabase;
 let settings: { jdbcUrl: string };

@@ -49,7 +49,7 @@ const names = (source: DirectorySource): string[] =>
     .list('EngineCluster')
     .map((resource) => resource.metadata.name)
     .sort();
-const until = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 20_000, interval: 10 });
+const until = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 30_000, interval: 10 });
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 test('resources of all files are read, and changes are followed', async () => {

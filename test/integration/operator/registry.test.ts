@@ -30,7 +30,7 @@ const cluster = (name: string, more: Partial<RegistryCluster> = {}): RegistryClu
   ...more,
 });
 const until = (check: () => void | Promise<void>): Promise<void> =>
-  vi.waitFor(check, { timeout: 20_000, interval: 20 });
+  vi.waitFor(check, { timeout: 30_000, interval: 20 });
 
 describe.each(databases)('on $name', ({ available, start }) => {
   describe.skipIf(!available())('registry', () => {

@@ -36,7 +36,7 @@ test('rulesType EXTERNAL has the service decide; /readyz?verbose tells when it i
     const added = await fetch(`${gateway.url}/gateway/backend/modify/add`, { method: 'POST', headers: json, body });
     expect(added.status).toBe(200);
   }
-  await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status, { timeout: 10_000 }).toBe(200);
+  await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(200);
   const ready = async () => await (await fetch(`${gateway.url}/readyz?verbose`)).text();
 
   expect((await runQuery(gateway.url, 'SELECT 1')).id).toMatch(new RegExp(`_${engine.suffix}$`));

@@ -58,7 +58,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     const started = await startGateway({ resources, monitor: { taskDelay: '1h' }, ...config });
     gateway = started;
     await expect
-      .poll(async () => (await list(started)).map(({ health }) => health.checkedAt !== null), { timeout: 20_000 })
+      .poll(async () => (await list(started)).map(({ health }) => health.checkedAt !== null))
       .toEqual(engines.map(() => true));
     return started;
   }
@@ -130,15 +130,13 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     // While it is out, no query fails.
     expect(await Promise.all(Array.from({ length: 20 }, ask))).toEqual(Array.from({ length: 20 }, () => 200));
     // The check finds it healthy: it is tried again, and the first failure takes it out once more.
-    await expect.poll(status, { timeout: 15_000 }).toBe('HEALTHY');
+    await expect.poll(status).toBe('HEALTHY');
     while ((await takenOut()) < 2) if ((await ask()) === 503) failed++;
     expect(failed).toBe(4);
     bad.setState({ failingStatements: 0 });
-    await expect.poll(status, { timeout: 15_000 }).toBe('HEALTHY');
+    await expect.poll(status).toBe('HEALTHY');
     const queries = bad.queries.length;
-    await expect
-      .poll(async () => [await ask(), bad.queries.length > queries], { timeout: 15_000 })
-      .toEqual([200, true]);
+    await expect.poll(async () => [await ask(), bad.queries.length > queries]).toEqual([200, true]);
     // A good answer has ended the probation: one failure is not enough again.
     bad.setState({ failingStatements: 500 });
     while ((await ask()) !== 500);

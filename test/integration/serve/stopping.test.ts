@@ -61,7 +61,7 @@ async function start(server: Readonly<Record<string, string>>): Promise<GatewayP
     server,
   });
   const { url } = gateway;
-  await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 15_000 }).toBe(200);
+  await expect.poll(async () => (await fetch(`${url}/readyz`)).status).toBe(200);
   return gateway;
 }
 
@@ -100,7 +100,7 @@ test('a clean stop refuses new queries so that clients repeat them, finishes ans
           () => 'taken',
           () => 'refused',
         ),
-      { timeout: 15_000 },
+      { timeout: 30_000 },
     )
     .toBe('refused');
   engine.release();

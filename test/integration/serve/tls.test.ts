@@ -184,7 +184,7 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
     expect([forged.status, forged.text]).toEqual([403, expect.stringContaining('X-Engine-Gateway-CSRF')]);
     const added = await client.send({ ...add, 'x-engine-gateway-csrf': token }, body);
     expect(added.status).toBe(200);
-    await expect.poll(async () => (await client.send({ ':path': '/readyz' })).status, { timeout: 10_000 }).toBe(200);
+    await expect.poll(async () => (await client.send({ ':path': '/readyz' })).status).toBe(200);
     await client.send({ ':method': 'POST', ':path': '/v1/statement', cookie: `${cookie}; mine=1` }, 'SELECT 1');
     const [submitted] = engine.requests.filter(({ method }) => method === 'POST');
     expect(submitted?.headers.cookie).toBe('mine=1');

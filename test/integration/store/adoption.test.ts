@@ -111,7 +111,7 @@ for (const family of families) {
 }
 
 describe('one SQLite file', () => {
-  it('serves several processes at once', { timeout: 30_000 }, async () => {
+  it('serves several processes at once', async () => {
     const directory = mkdtempSync(path.join(tmpdir(), 'eg-shared-'));
     const jdbcUrl = `jdbc:sqlite:${path.join(directory, 'gateway.db')}`;
     const script = path.join(import.meta.dirname, 'projectingProcess.ts');

@@ -94,7 +94,7 @@ describe('the history writer', () => {
     const second = create(async (records) => {
       for (const r of records) written.add(r.queryId);
     });
-    await vi.waitFor(() => expect(written.size).toBe(1000), 20_000);
+    await vi.waitFor(() => expect(written.size).toBe(1000), 30_000);
     await second.writer.close(10_000);
     expect(readdirSync(directory)).toEqual([]);
   });
@@ -104,7 +104,7 @@ describe('the history writer', () => {
       throw away();
     });
     first.writer.add(record('mine'));
-    await vi.waitFor(() => expect(first.writer.depth().spilled).toBe(1), 20_000);
+    await vi.waitFor(() => expect(first.writer.depth().spilled).toBe(1), 30_000);
     const insert = vi.fn(async () => {});
     const second = create(insert);
     await second.writer.flush(500);
@@ -127,7 +127,7 @@ describe('the history writer', () => {
         const found = readdirSync(directory).flatMap((entry) => readdirSync(path.join(directory, entry)));
         expect(found.filter((name) => name.endsWith('.jsonl')).length).toBeGreaterThan(1);
       },
-      { timeout: 15_000 },
+      { timeout: 30_000 },
     );
     await new Promise((resolve) => {
       child.once('exit', resolve);
@@ -145,7 +145,7 @@ describe('the history writer', () => {
     const { writer } = create(async (records) => {
       for (const r of records) written.add(r.queryId);
     });
-    await vi.waitFor(() => expect(written).toEqual(whole), 20_000);
+    await vi.waitFor(() => expect(written).toEqual(whole), 30_000);
     await writer.close(1000);
   });
 });
@@ -162,7 +162,7 @@ for (const { name, available, start } of servers) {
     });
     afterAll(() => server?.dispose());
 
-    it('loses nothing', { timeout: 60_000 }, async () => {
+    it('loses nothing', async () => {
       const limits = { connectTimeoutMs: 1000, acquireTimeoutMs: 1000, queryTimeoutMs: 3000 };
       const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger, limits });
       const { writer, lost } = create((records) => store.history.insert(records), { bufferSize: 300 });
@@ -176,17 +176,17 @@ for (const { name, available, start } of servers) {
       );
       await server.stop(true);
       await expect(store.backends.all()).rejects.toMatchObject({ code: 'EG_DATABASE_UNAVAILABLE' });
-      await vi.waitFor(() => expect(writer.depth().spilled).toBeGreaterThan(500), 20_000);
+      await vi.waitFor(() => expect(writer.depth().spilled).toBeGreaterThan(500), 30_000);
       await server.start();
       clearInterval(load);
-      await vi.waitFor(() => expect(writer.depth()).toEqual({ memory: 0, spilled: 0 }), 20_000);
+      await vi.waitFor(() => expect(writer.depth()).toEqual({ memory: 0, spilled: 0 }), 30_000);
       expect((await store.history.find({}, { offset: 0, limit: 0 })).total).toBe(added);
       expect(await lost()).toBe(0);
       await writer.close(1000);
       await store.close();
     });
 
-    it('takes a statement larger than a packet', { timeout: 30_000 }, async () => {
+    it('takes a statement larger than a packet', async () => {
       const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger });
       const huge = `select '${'x'.repeat(20_000_000)}'`;
       await store.history.insert([record('small'), record('huge', { queryText: huge }), record('last')]);

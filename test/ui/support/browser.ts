@@ -54,7 +54,7 @@ export async function openWindow(url: string, options: WindowOptions = {}): Prom
   });
   const defects: string[] = [];
   const page = context.pages()[0] ?? (await context.newPage());
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(30_000);
   page.on('pageerror', (error) => defects.push(`exception: ${error.message}`));
   page.on('console', (message) => {
     if (message.type() !== 'error' && message.type() !== 'warning') return;

@@ -32,9 +32,9 @@ async function overflow(page: Page): Promise<number> {
   return await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 }
 
-/** Nothing went wrong in the page, and it can be used by everybody. */
+/** Nothing went wrong in the page, and it can be used by everybody once what just opened has been painted. */
 export async function expectSound({ page, defects }: Window): Promise<void> {
-  expect(await accessibilityProblems(page)).toEqual([]);
-  expect(await overflow(page)).toBe(0);
+  await expect.poll(() => accessibilityProblems(page), { interval: 200 }).toEqual([]);
+  await expect.poll(() => overflow(page)).toBe(0);
   expect(defects).toEqual([]);
 }
