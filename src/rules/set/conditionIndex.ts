@@ -1,85 +1,156 @@
 import type { RuleObjects } from '../evaluation.ts';
 import type { CompiledRule } from './compiledRule.ts';
 
-type Reader = (objects: RuleObjects) => Iterable<string>;
-
-const one = (value: string | null | undefined): readonly string[] =>
-  value === null || value === undefined ? [] : [value];
-
-/** How each source's values are read; headers have a source each. */
-const readers: Readonly<Record<string, Reader>> = {
-  method: ({ request }) => [request.request.method],
-  path: ({ request }) => [request.request.path],
-  user: ({ user }) => one(user?.user.user),
-  table: ({ query }) => query?.tables ?? [],
-  catalog: ({ query }) => query?.properties.catalogs ?? [],
-  schema: ({ query }) => query?.properties.schemas ?? [],
-  catalogSchema: ({ query }) => query?.properties.catalogSchemas ?? [],
-  queryType: ({ query }) => one(query?.properties.queryType),
-  resourceGroupQueryType: ({ query }) => one(query?.properties.resourceGroupQueryType),
-  defaultCatalog: ({ query }) => one(query?.properties.defaultCatalog),
-  defaultSchema: ({ query }) => one(query?.properties.defaultSchema),
+/** How each source of one text is read; headers have a source each. */
+const singles: Readonly<Record<string, (objects: RuleObjects) => string | null | undefined>> = {
+  method: ({ request }) => request.request.method,
+  path: ({ request }) => request.request.path,
+  user: ({ user }) => user?.user.user,
+  queryType: ({ query }) => query?.properties.queryType,
+  resourceGroupQueryType: ({ query }) => query?.properties.resourceGroupQueryType,
+  defaultCatalog: ({ query }) => query?.properties.defaultCatalog,
+  defaultSchema: ({ query }) => query?.properties.defaultSchema,
 };
 
-function readerOf(source: string): Reader {
-  if (source.startsWith('header:')) {
-    const name = source.slice('header:'.length);
-    return ({ request }) => one(request.header(name));
+/** How each source of several texts is read. */
+const lists: Readonly<Record<string, (objects: RuleObjects) => readonly string[] | undefined>> = {
+  catalog: ({ query }) => query?.properties.catalogs,
+  schema: ({ query }) => query?.properties.schemas,
+  catalogSchema: ({ query }) => query?.properties.catalogSchemas,
+};
+
+const NO_RULES: readonly number[] = [];
+
+/** Rules by what they need one source to hold. */
+class SourceRules {
+  readonly #byValue = new Map<string, number[]>();
+  /** Rules that need any value at all. */
+  readonly present: number[] = [];
+
+  add(value: string | null, number: number): void {
+    if (value === null) {
+      this.present.push(number);
+      return;
+    }
+    const numbers = this.#byValue.get(value);
+    if (numbers === undefined) this.#byValue.set(value, [number]);
+    else numbers.push(number);
   }
-  return readers[source] ?? (() => []);
+
+  with(value: string): readonly number[] {
+    return this.#byValue.get(value) ?? NO_RULES;
+  }
+}
+
+/** Rules by the tables they need, part by part: a request's tables come in parts, and joining them costs more. */
+class TableRules {
+  readonly #byName = new Map<string, Map<string, Map<string, number[]>>>();
+
+  /** @param key as `tableKey` makes it */
+  add(key: string, number: number): void {
+    const [catalog = '', schema = '', name = ''] = key.split('\0');
+    const bySchema = this.#byName.get(name) ?? new Map<string, Map<string, number[]>>();
+    this.#byName.set(name, bySchema);
+    const byCatalog = bySchema.get(schema) ?? new Map<string, number[]>();
+    bySchema.set(schema, byCatalog);
+    byCatalog.set(catalog, [...(byCatalog.get(catalog) ?? []), number]);
+  }
+
+  with([catalog = '', schema = '', name = '']: readonly string[]): readonly number[] {
+    return this.#byName.get(name)?.get(schema)?.get(catalog) ?? NO_RULES;
+  }
+}
+
+/** One text of a request, and the rules that need it. */
+interface Single {
+  readonly read: (objects: RuleObjects) => string | null | undefined;
+  readonly rules: SourceRules;
+}
+
+/** Several texts of a request, and the rules that need one of them. */
+interface Several {
+  readonly read: (objects: RuleObjects) => readonly string[] | undefined;
+  readonly rules: SourceRules;
 }
 
 /**
- * Which rules can match a request at all, by what it carries. A rule is left out only where its condition is certain to be false without an
- * error or a side effect; what it cannot tell is always asked.
+ * Which rules can match a request at all, by what it carries. A rule is left out only where its condition is certain to
+ * be false without an error or a side effect; what it cannot tell is always asked.
  */
 export class ConditionIndex {
-  readonly #always: readonly number[];
-  readonly #sources: readonly {
-    readonly read: Reader;
-    readonly byValue: ReadonlyMap<string, readonly number[]>;
-    readonly present: readonly number[];
-  }[];
+  /** Bits of the rules that are always asked, 32 a word. */
+  readonly #always: Uint32Array;
+  /** Bits of the rules to ask for the request at hand. */
+  readonly #marked: Uint32Array;
+  readonly #singles: readonly Single[];
+  readonly #lists: readonly Several[];
+  readonly #tables: TableRules | null;
 
   constructor(rules: readonly CompiledRule[]) {
-    const always: number[] = [];
-    const sources = new Map<string, { byValue: Map<string, number[]>; present: number[] }>();
+    const words = Math.ceil(rules.length / 32);
+    this.#always = new Uint32Array(words);
+    this.#marked = new Uint32Array(words);
+    const sources = new Map<string, SourceRules>();
+    let tables: TableRules | null = null;
     rules.forEach(({ neededKeys: keys }, number) => {
-      if (keys === null) {
-        always.push(number);
-        return;
-      }
-      for (const { source, value } of keys) {
-        const entry = sources.get(source) ?? { byValue: new Map<string, number[]>(), present: [] };
-        sources.set(source, entry);
-        if (value === null) {
-          entry.present.push(number);
+      if (keys === null) set(this.#always, number);
+      for (const { source, value } of keys ?? []) {
+        if (source === 'table') {
+          tables ??= new TableRules();
+          tables.add(value ?? '', number);
           continue;
         }
-        const numbers = entry.byValue.get(value);
-        if (numbers === undefined) entry.byValue.set(value, [number]);
-        else numbers.push(number);
+        const entry = sources.get(source) ?? new SourceRules();
+        sources.set(source, entry);
+        entry.add(value, number);
       }
     });
-    this.#always = always;
-    this.#sources = [...sources].map(([source, entry]) => ({ read: readerOf(source), ...entry }));
+    const several: Several[] = [];
+    const single: Single[] = [];
+    for (const [source, entry] of sources) {
+      const list = lists[source];
+      if (list === undefined) single.push({ read: singleOf(source), rules: entry });
+      else several.push({ read: list, rules: entry });
+    }
+    this.#singles = single;
+    this.#lists = several;
+    this.#tables = tables;
   }
 
-  /** Numbers of the rules to ask, ascending. */
-  candidates(objects: RuleObjects): readonly number[] {
-    const found: number[] = [];
-    for (const { read, byValue, present } of this.#sources) {
-      let isPresent = false;
-      for (const value of read(objects)) {
-        isPresent = true;
-        const numbers = byValue.get(value);
-        if (numbers !== undefined) for (const number of numbers) found.push(number);
-      }
-      if (isPresent) for (const number of present) found.push(number);
+  /**
+   * Marks the rules to ask: bit `n % 32` of word `n / 32` stands for rule n. The same array each time, as a request's
+   * rules are asked before the next request's are marked.
+   */
+  candidates(objects: RuleObjects): Uint32Array {
+    const marked = this.#marked;
+    marked.set(this.#always);
+    for (const { read, rules } of this.#singles) {
+      const value = read(objects);
+      if (value === null || value === undefined) continue;
+      mark(marked, rules.with(value));
+      mark(marked, rules.present);
     }
-    if (found.length === 0) return this.#always;
-    for (const number of this.#always) found.push(number);
-    found.sort((a, b) => a - b);
-    return found.filter((number, index) => number !== found[index - 1]);
+    for (const { read, rules } of this.#lists) {
+      for (const value of read(objects) ?? []) mark(marked, rules.with(value));
+    }
+    if (this.#tables !== null) {
+      for (const table of objects.query?.properties.tables ?? []) mark(marked, this.#tables.with(table));
+    }
+    return marked;
   }
+}
+
+function singleOf(source: string): Single['read'] {
+  if (!source.startsWith('header:')) return singles[source] ?? (() => null);
+  const name = source.slice('header:'.length);
+  return ({ request }) => request.header(name);
+}
+
+function mark(bits: Uint32Array, numbers: readonly number[]): void {
+  for (const number of numbers) set(bits, number);
+}
+
+function set(bits: Uint32Array, number: number): void {
+  const word = number >>> 5;
+  bits[word] = (bits[word] ?? 0) | (1 << (number & 31));
 }

@@ -43,7 +43,11 @@ class KeyFinder {
     if (expression.type === 'binary' && expression.operator === '!=')
       return this.#notNull(expression.left, expression.right);
     if (expression.type === 'binary' && expression.operator === 'contains') {
-      return this.#collection(expression.left, expression.right) ?? this.#listed(expression.left, expression.right);
+      return (
+        this.#collection(expression.left, expression.right) ??
+        this.#listed(expression.left, expression.right) ??
+        this.#within(expression.left, expression.right)
+      );
     }
     return expression.type === 'call' ? this.#call(expression) : null;
   }
@@ -95,6 +99,12 @@ class KeyFinder {
     return texts.every((text) => text !== null) ? texts.map((text) => ({ source, value: text })) : null;
   }
 
+  /** `request.getHeader("X-Tags") contains "x"`: null contains nothing. */
+  #within(text: Expression, part: Expression): readonly IndexKey[] | null {
+    const source = part.type === 'literal' ? this.#single(text) : null;
+    return source === null ? null : [{ source, value: null }];
+  }
+
   /** `query.getCatalogs() contains "x"`. */
   #collection(collection: Expression, value: Expression): readonly IndexKey[] | null {
     const sources: Readonly<Record<string, string>> = {
@@ -110,6 +120,10 @@ class KeyFinder {
 
   #call(call: Extract<Expression, { type: 'call' }>): readonly IndexKey[] | null {
     const [arg] = call.args;
+    if (call.name === 'isPresent' && call.args.length === 0 && !call.safe) {
+      const isUser = this.#memberOf(call.target, this.#names.requestUserObject) === 'getUser';
+      return isUser ? [{ source: 'user', value: null }] : null;
+    }
     if (call.args.length !== 1 || arg === undefined || call.safe) return null;
     if (call.name === 'contains') return this.#collection(call.target, arg);
     // "x".equals(value) never fails, value.equals("x") does where value is null.

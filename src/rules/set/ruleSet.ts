@@ -17,7 +17,7 @@ import { TraceMemory, type TraceNode } from './traceMemory.ts';
 const GROUP_KEY = 'routingGroup';
 
 /** From this many rules on the index costs less than asking every rule. */
-const INDEX_FROM = 24;
+const INDEX_FROM = 4;
 
 /** `result`, remembering what the current rule puts into it, for the trace. */
 class ResultMap extends JavaMap {
@@ -127,9 +127,11 @@ export class CompiledRuleSet implements RuleSet {
         this.#ask(number, request, result, e, verdict);
       }
     } else {
-      for (const number of this.#index.candidates(objects)) {
-        this.#ask(number, request, result, e, verdict);
-        if (verdict.isFinal) break;
+      const marked = this.#index.candidates(objects);
+      for (let word = 0; word < marked.length && !verdict.isFinal; word += 1) {
+        for (let bits = marked[word] ?? 0; bits !== 0 && !verdict.isFinal; bits &= bits - 1) {
+          this.#ask(word * 32 + 31 - Math.clz32(bits & -bits), request, result, e, verdict);
+        }
       }
     }
     return {

@@ -19,6 +19,7 @@ const atom = fc.oneof(
   fc.tuple(header, text).map(([left, right]) => `${left} contains ${right}`),
   fc.tuple(header, fc.array(text, { maxLength: 3 })).map(([left, items]) => `[${items.join(', ')}] contains ${left}`),
   text.map((name) => `engineRequestUser.userExistsAndEquals(${name})`),
+  fc.constantFrom('engineRequestUser.getUser().isPresent()', 'engineRequestUser.user.isPresent()'),
   text.map((name) => `engineRequestUser.getUser().orElse("") == ${name}`),
   text.map((name) => `engineRequestUser.getUser().orElse(null) == ${name}`),
   text.map((name) => `engineQueryProperties.getCatalogs() contains ${name}`),
