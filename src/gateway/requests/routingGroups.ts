@@ -5,6 +5,7 @@ import type { BodyStart } from '../body.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import type { ExternalRules } from '../external/externalRules.ts';
 import { type Analysis, headerOf } from '../requestAnalyzer.ts';
+import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
 /** Decides routing groups: by rules, the external rules service, the header, or the default (contract.md §4). */
@@ -76,23 +77,6 @@ export class RoutingGroups {
 
   /** The request as rules and the external rules service see it. */
   ruleRequest(proxied: ProxiedRequest, analysis: Analysis, body: BodyStart | null, analyzed: boolean): RuleRequest {
-    const { request, target } = proxied;
-    const client = this.#context.headers.clientOf(request);
-    const isForm = headerOf(request, 'content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded');
-    return {
-      method: proxied.method,
-      path: target.path,
-      query: target.query,
-      headers: request.rawHeaders,
-      scheme: client.scheme,
-      serverName: client.host,
-      serverPort: client.port,
-      remoteAddr: client.address,
-      remoteUser: null,
-      formBody: isForm === true && body !== null && body.complete ? body.text : null,
-      isSubmission: proxied.kind === 'submission',
-      user: analyzed ? analysis.user : null,
-      queryProperties: analyzed ? analysis.queryProperties : null,
-    };
+    return new ProxiedRuleRequest(proxied, analyzed ? analysis : null, body, this.#context.headers);
   }
 }
