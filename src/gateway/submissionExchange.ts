@@ -1,17 +1,18 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { RequestUser } from '../model/requestUser.ts';
 import { type ClusterChoice, explainNoCluster } from '../routing/clusterChoice.ts';
-import { type ExternalAnswer, type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
+import { type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
 import type { CountedSubmission } from '../routing/localLoad.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
-import type { FailedAttempt, StoredDecision, StoredExternalAnswer } from '../routing/storedDecision.ts';
+import type { FailedAttempt } from '../routing/storedDecision.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { namesNext } from './answerWatch.ts';
 import { BodyRelay, type BodyStart } from './body.ts';
 import { classify, isOwnFault, isReset } from './clusterError.ts';
 import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
+import { decisionText } from './decisionText.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
 import { overloaded, tooLarge, unreachableOwner } from './forwardExchange.ts';
@@ -277,32 +278,11 @@ export class SubmissionExchange extends Exchange {
       routingGroup: decision.group,
       externalUrl: cluster.externalUrl,
       cluster: cluster.name,
-      decision: this.#storedDecision(cluster),
+      decision: decisionText(decision, {
+        cluster: cluster.name,
+        fallback: this.#fallback,
+        attempts: this.#attempts,
+      }),
     });
   }
-
-  /** `StoredDecision` as JSON. What the rules did is put in as it is remembered: making it anew would cost more than all else here. */
-  #storedDecision(cluster: ClusterEntry): string {
-    const { decision } = this.#submission;
-    const { stored } = decision.trace;
-    const rest = JSON.stringify({
-      group: decision.group,
-      decidedBy: decision.decidedBy,
-      ...(decision.rule === null ? {} : { rule: decision.rule }),
-      ...(decision.external === undefined ? {} : { external: storedAnswer(decision.external) }),
-      ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
-      cluster: cluster.name,
-      ...(this.#fallback ? { fallback: true } : {}),
-      ...(this.#attempts === null ? {} : { attempts: this.#attempts }),
-    } satisfies StoredDecision);
-    return stored === null ? rest : `${rest.slice(0, -1)},"rules":${stored}}`;
-  }
-}
-
-/** What is kept of the external rules service's answer: values of header lines may be secrets. */
-function storedAnswer(answer: ExternalAnswer): StoredExternalAnswer {
-  if (!('headers' in answer)) return answer;
-  const { headers, ...rest } = answer;
-  const set = Object.keys(headers);
-  return set.length === 0 ? rest : { ...rest, setHeaders: set };
 }
