@@ -1,9 +1,12 @@
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
+import { cutToWidth } from './historyText.ts';
 import type { Fence, RunningQueryRepository, RunningQueryRow } from './store.ts';
 
-/** Rows that one statement takes at most. */
-const BATCH = 500;
+/** Rows that one statement takes at most: about 100 KB; with the longest names 2 MB, which any server takes. */
+const BATCH = 1000;
+/** Width of the columns of text in characters. */
+const WIDTH = 256;
 
 /** A row as drivers give it: big integers may come as text. */
 interface Row {
@@ -22,29 +25,30 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
   }
 
   put(rows: readonly RunningQueryRow[]): Promise<void> {
+    const { dialect } = this.database;
+    // By id: two may be the same once they are fitted, and a statement takes each once.
+    const fitted = new Map<string, RunningQueryRow>();
+    for (const row of rows) {
+      const queryId = cutToWidth(row.queryId, WIDTH);
+      fitted.set(queryId, { ...row, queryId, cluster: cutToWidth(row.cluster, WIDTH) });
+    }
     return this.database.run(async (knex) => {
-      for (const some of batches(rows)) {
-        const columns = some.map(({ queryId, cluster, started, lastSeen }) => ({
-          query_id: queryId,
-          cluster,
-          started,
-          last_seen: lastSeen,
-        }));
-        await knex('eg_running_queries').insert(columns).onConflict('query_id').merge(['last_seen']);
-      }
+      for (const some of batches([...fitted.values()])) await dialect.putRunningQueries(knex, some);
     });
   }
 
   remove(queryIds: readonly string[]): Promise<void> {
+    const { dialect } = this.database;
+    const fitted = queryIds.map((queryId) => cutToWidth(queryId, WIDTH));
     return this.database.run(async (knex) => {
-      for (const some of batches(queryIds)) await knex('eg_running_queries').whereIn('query_id', some).delete();
+      for (const some of batches(fitted)) await dialect.removeRunningQueries(knex, some);
     });
   }
 
   ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_running_queries')
-        .where('cluster', cluster)
+        .where('cluster', cutToWidth(cluster, WIDTH))
         .where('last_seen', '>=', seenSince)
         .orderBy(['started', 'query_id'])) as Row[];
       return rows.map((row) => ({

@@ -19,6 +19,14 @@ const insertSql = `with r as materialized (
 insert into eg_query_decisions (query_id, cluster, created, decision)
 select "queryId", "cluster", "created", "decision" from r on conflict do nothing`;
 
+const putRunningSql = `insert into eg_running_queries (query_id, cluster, started, last_seen)
+select "queryId", "cluster", "started", "lastSeen" from json_to_recordset(cast(? as json)) as t("queryId" text,
+  "cluster" text, "started" bigint, "lastSeen" bigint)
+on conflict (query_id) do update set last_seen = excluded.last_seen`;
+// An array, so that the ids are looked up in the index; of joined rows the planner does not know how few they are.
+const removeRunningSql =
+  'delete from eg_running_queries where query_id = any(array(select json_array_elements_text(cast(? as json))))';
+
 /** PostgreSQL 12 or newer. */
 export const postgresqlDialect: SqlDialect = {
   name: 'postgresql',
@@ -65,6 +73,12 @@ export const postgresqlDialect: SqlDialect = {
   widenQueryText: 'alter table query_history alter column query_text type text',
   async insertHistory(knex, records) {
     await knex.raw(insertSql, [recordsJson(records)]);
+  },
+  async putRunningQueries(knex, rows) {
+    await knex.raw(putRunningSql, [JSON.stringify(rows)]);
+  },
+  async removeRunningQueries(knex, queryIds) {
+    await knex.raw(removeRunningSql, [JSON.stringify(queryIds)]);
   },
   async deleteBatch(knex, table, column, bound, limit) {
     const answer = await knex.raw(`delete from ?? where ctid = any(array(select ctid from ?? where ?? < ? limit ?))`, [

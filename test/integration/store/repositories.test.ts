@@ -225,8 +225,9 @@ for (const database of databases) {
         started,
         lastSeen,
       });
-      const many = Array.from({ length: 1_200 }, (_, index) => row(`many${index}`, index, 5, 'many'));
+      const many = Array.from({ length: 2_200 }, (_, index) => row(`many${index}`, index, 5, 'many'));
       await store.runningQueries.put([row('q2', 2, 20), row('q1', 1, 10), row('other', 1, 99, 'b'), ...many]);
+      expect(await store.runningQueries.ofCluster('many', 0)).toEqual(many);
       await store.runningQueries.put([row('q1', 7, 30)]);
       expect(await store.runningQueries.ofCluster('a', 20)).toEqual([row('q1', 1, 30), row('q2', 2, 20)]);
       expect(await store.runningQueries.ofCluster('a', 21)).toEqual([row('q1', 1, 30)]);
@@ -234,6 +235,32 @@ for (const database of databases) {
       expect(await store.runningQueries.ofCluster('many', 0)).toEqual([]);
       expect(await store.runningQueries.deleteBefore(21)).toBe(1);
       expect(await store.runningQueries.ofCluster('b', 0)).toEqual([row('other', 1, 99, 'b')]);
+    });
+
+    it('takes running queries of any name', async () => {
+      const row = (queryId: string, lastSeen: number, cluster = `o'clock \\ "\u0000🚀\ud800`) => ({
+        queryId,
+        cluster,
+        started: 1,
+        lastSeen,
+      });
+      const stored = (queryId: string, lastSeen: number) => row(queryId, lastSeen, `o'clock \\ "🚀\ufffd`);
+      const hostile = `'); \\' ?? $1 :x "\u0000\ud800 é\n`;
+      const clean = `'); \\' ?? $1 :x "\ufffd é\n`;
+      const long = '🚀'.repeat(300);
+      await store.runningQueries.put([]);
+      await store.runningQueries.put([row(hostile, 5), row('same\u0000', 5), row('same', 6), row(long, 5)]);
+      const found = await store.runningQueries.ofCluster(row('', 0).cluster, 0);
+      expect(found.toSorted((a, b) => a.queryId.length - b.queryId.length)).toEqual([
+        stored('same', 6),
+        stored(clean, 5),
+        stored('🚀'.repeat(256), 5),
+      ]);
+      await store.runningQueries.put([row(hostile, 7)]);
+      expect(await store.runningQueries.ofCluster(row('', 0).cluster, 7)).toEqual([stored(clean, 7)]);
+      await store.runningQueries.remove([]);
+      await store.runningQueries.remove([hostile, 'same\u0000', long]);
+      expect(await store.runningQueries.ofCluster(row('', 0).cluster, 0)).toEqual([]);
     });
 
     it('keeps history, pages it newest first and filters it', async () => {
