@@ -78,7 +78,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     for (const { url } of [...gateways.slice(0, 1), ...keyed]) await addClusters(url);
     for (const gateway of [...gateways, ...keyed]) {
       const bothHealthy = async () => expect(await healthyClusters(gateway.url)).toEqual(['trino-a', 'trino-b']);
-      await vi.waitFor(bothHealthy, { timeout: 30_000, interval: 100 });
+      await vi.waitFor(bothHealthy, { timeout: 120_000, interval: 100 });
     }
     front = await startFront(gateways.map((gateway) => gateway.url));
     keyedFront = await startFront(keyed.map((gateway) => gateway.url));

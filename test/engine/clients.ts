@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Distribution } from './distribution.ts';
+import { commandLine, type Distribution } from './distribution.ts';
 import type { SuiteQuery } from './queries.ts';
 
 /** What a client saw of one query. */
@@ -125,17 +125,8 @@ class CommandLineClient implements EngineClient {
     const child = spawn(
       this.#java,
       [
-        ...[
-          '-Xmx256M',
-          '-XX:TieredStopAtLevel=1',
-          '--enable-native-access=ALL-UNNAMED',
-          '-jar',
-          this.#cli,
-          '--server',
-          url,
-          '--user',
-          'cli',
-        ],
+        ...commandLine({ cli: this.#cli }),
+        ...['--server', url, '--user', 'cli'],
         ...['--source', source, '--timezone', 'UTC', '--output-format', 'TSV', '--execute', sql],
       ],
       { stdio: ['ignore', 'pipe', 'pipe'] },

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Agent, fetch, type Response } from 'undici';
-import type { Distribution } from './distribution.ts';
+import { commandLine, type Distribution } from './distribution.ts';
 
 /** What an engine answers to a submission without a token that is good. */
 export interface Challenge {
@@ -112,7 +112,8 @@ export async function runCommandLine(
   const child: ChildProcess = spawn(
     java,
     [
-      ...['-Xmx256M', '-XX:TieredStopAtLevel=1', '--enable-native-access=ALL-UNNAMED', '-jar', cli, '--server', url],
+      ...commandLine({ cli }),
+      ...['--server', url],
       ...['--truststore-path', authorityFile, '--user', 'ann', '--external-authentication'],
       ...['--external-authentication-redirect-handler', 'PRINT', '--output-format', 'TSV', '--execute', sql],
     ],

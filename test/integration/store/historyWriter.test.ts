@@ -163,8 +163,7 @@ for (const { name, available, start } of servers) {
     afterAll(() => server?.dispose());
 
     it('loses nothing', async () => {
-      const limits = { connectTimeoutMs: 1000, acquireTimeoutMs: 1000, queryTimeoutMs: 3000 };
-      const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger, limits });
+      const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger });
       const { writer, lost } = create((records) => store.history.insert(records), { bufferSize: 300 });
       let added = 0;
       const load = setInterval(() => {
@@ -172,7 +171,7 @@ for (const { name, available, start } of servers) {
       }, 5);
       await vi.waitFor(
         async () => expect((await store.history.find({}, { offset: 0, limit: 0 })).total).toBeGreaterThan(100),
-        20_000,
+        30_000,
       );
       await server.stop(true);
       await expect(store.backends.all()).rejects.toMatchObject({ code: 'EG_DATABASE_UNAVAILABLE' });
