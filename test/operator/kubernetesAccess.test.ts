@@ -82,7 +82,7 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
       access: accessSettings('authentication: {kubernetes: {cacheDuration: 10s}}'),
       accessDependencies: { kubernetes: async () => ({ kubeConfig: own, namespace }), clock },
     });
-  }, 60_000);
+  });
   afterAll(async () => {
     await api?.close();
     await plane?.stop();

@@ -328,7 +328,7 @@ test('whatever happens in whatever order, table and database end as the director
     }),
     { numRuns: 8, endOnFailure: true },
   );
-}, 60_000);
+});
 
 test('a rule that is paused says so and stays in force as it was', async () => {
   await write('r.yaml', ruleManifest('r', 'adhoc'));

@@ -36,7 +36,7 @@ test('any text gives a value of the language or an error: nothing else gets out'
     }),
     { numRuns: 3000 },
   );
-}, 60_000);
+});
 
 test('a text that is cut or changed anywhere still only gives a value or an error', () => {
   const sources = escapeAttempts.filter((one) => one.text.length < 300).map((one) => one.text);
@@ -61,7 +61,7 @@ test('equal texts give equal results: evaluation depends on nothing but the requ
     }),
     { numRuns: 500 },
   );
-}, 60_000);
+});
 
 test.each([
   'null ~= request',
@@ -114,4 +114,4 @@ test('any regular expression compiles or is refused, and never stalls', () => {
     }),
     { numRuns: 2000 },
   );
-}, 60_000);
+});
