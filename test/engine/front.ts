@@ -9,8 +9,11 @@ export interface Front {
   close(): Promise<void>;
 }
 
-/** Starts a front on a free port. It passes requests on as they are, `Host` included, as a TCP load balancer would. */
-export async function startFront(targets: readonly string[]): Promise<Front> {
+/**
+ * Starts a front on a free port. It passes requests on as they are, `Host` included, as a TCP load balancer would.
+ * @param withoutSpooling takes the header away by which clients ask for the spooled protocol
+ */
+export async function startFront(targets: readonly string[], withoutSpooling = false): Promise<Front> {
   const agent = new HttpAgent({ keepAlive: true });
   const counts = targets.map(() => 0);
   let next = 0;
@@ -19,8 +22,10 @@ export async function startFront(targets: readonly string[]): Promise<Front> {
     next += 1;
     counts[turn] = (counts[turn] ?? 0) + 1;
     const { hostname, port } = new URL(targets[turn] ?? '');
+    const { rawHeaders } = incoming;
+    const headers = withoutSpooling ? without(rawHeaders, 'x-trino-query-data-encoding') : rawHeaders;
     const upstream = httpRequest(
-      { agent, hostname, port, method: incoming.method, path: incoming.url, headers: incoming.rawHeaders },
+      { agent, hostname, port, method: incoming.method, path: incoming.url, headers },
       (response) => {
         outgoing.writeHead(response.statusCode ?? 502, response.rawHeaders);
         response.pipe(outgoing);
@@ -47,4 +52,9 @@ export async function startFront(targets: readonly string[]): Promise<Front> {
       await closed;
     },
   };
+}
+
+/** Raw headers, names and values in turn, without those of a name. */
+function without(rawHeaders: readonly string[], name: string): string[] {
+  return rawHeaders.filter((_, index) => rawHeaders[index - (index % 2)]?.toLowerCase() !== name);
 }
