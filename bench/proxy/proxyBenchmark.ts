@@ -34,10 +34,11 @@ end
 const targets = { 'follow-up': 4.5, submission: 8 } as const;
 type Load = keyof typeof targets;
 
-const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million] [--plain-only]
+const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million] [--plain-only | --rules-only]
   --seconds N   length of a measurement
   --rounds N    measurements of each; the median by CPU a request counts
   --plain-only  without analysis and rules, the external rules service, and TLS
+  --rules-only  what analysis and rules add, and nothing else
   --million     afterwards a million follow-ups and submissions; resident memory must stay flat`;
 
 /** Measures the gateway beside nginx as a reverse proxy, in turns, against one stub cluster. */
@@ -49,6 +50,7 @@ export async function runProxyBenchmark(args: readonly string[]): Promise<number
       rounds: { type: 'string', default: '3' },
       million: { type: 'boolean', default: false },
       'plain-only': { type: 'boolean', default: false },
+      'rules-only': { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
@@ -75,23 +77,27 @@ export async function runProxyBenchmark(args: readonly string[]): Promise<number
     stops.push(cluster.stop);
     const nginx = await startNginxProxy(directory, cluster.url);
     stops.push(nginx.stop);
-    const gateway = await startGateway(cluster, await postgresql.createDatabase(), path.join(directory, 'spill'));
-    stops.push(gateway.stop);
     const script = path.join(directory, 'submit.lua');
     writeFileSync(script, SUBMIT_SCRIPT);
+    const measureRules = (rulesService: string | null) =>
+      measureVariants({
+        directory,
+        cluster: cluster.url,
+        nginx,
+        rulesService,
+        database: () => postgresql.createDatabase(),
+        script,
+        seconds: Number(values.seconds),
+        rounds: Number(values.rounds),
+      });
+    if (values['rules-only']) return await measureRules(null);
+    const gateway = await startGateway(cluster, await postgresql.createDatabase(), path.join(directory, 'spill'));
+    stops.push(gateway.stop);
     const plain = await measureAll(nginx, gateway, script, values);
     if (values['plain-only']) return plain;
     const rulesService = await startRulesService(directory);
     stops.push(rulesService.stop);
-    const variants = await measureVariants({
-      directory,
-      cluster: cluster.url,
-      rulesService: rulesService.url,
-      database: () => postgresql.createDatabase(),
-      script,
-      seconds: Number(values.seconds),
-      rounds: Number(values.rounds),
-    });
+    const variants = await measureRules(rulesService.url);
     const tls = await measureTls({
       directory,
       cluster: cluster.url,
