@@ -3,8 +3,9 @@
  * given by DATABASE (JSON of JDBC settings). Says `listening PORT` on its output.
  */
 import type { AddressInfo } from 'node:net';
-import { pino } from 'pino';
 import { Registry } from 'prom-client';
+import { createLogging } from '../../src/config/logger.ts';
+import { logOutput } from '../../src/config/logOutput.ts';
 import { createDataPlane } from '../../src/gateway/dataPlane.ts';
 import { defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
@@ -23,8 +24,8 @@ import { clusterAt } from '../../test/support/routableCluster.ts';
 const [cluster = '', database = '{}', spillDirectory = ''] = process.argv.slice(2);
 const names = productNames('Engine');
 const registry = new Registry();
-// Log lines are written as in production; where they go to is not the gateway's cost.
-const logger = pino({ level: 'info' }, pino.destination('/dev/null'));
+// As in production; the benchmark reads the lines and drops them.
+const { logger } = createLogging({ level: 'info', destination: logOutput() });
 const clock = systemClock;
 const store = await openStore({ ...JSON.parse(database), runMigrations: true, logger });
 const history = createHistoryWriter({

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { hasPostgresql, startPostgresql } from '../../test/support/postgresql.ts';
@@ -202,21 +203,25 @@ async function startGateway(cluster: Nginx, database: object, spillDirectory: st
     { stdio: ['ignore', 'pipe', 'inherit'] },
   );
   if (child.stdout === null || child.pid === undefined) throw new Error('the gateway process did not start');
-  const lines = createInterface({ input: child.stdout });
-  for await (const line of lines) {
+  const url = `http://127.0.0.1:${await listeningPort(child.stdout)}`;
+  // Its log, which somebody has to read.
+  child.stdout.resume();
+  return {
+    url,
+    workerPid: child.pid,
+    settle: () => historyWritten(url),
+    stop: async () => {
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+async function listeningPort(output: Readable): Promise<string> {
+  for await (const line of createInterface({ input: output })) {
     const port = /^listening (\d+)$/.exec(line)?.[1];
-    if (port === undefined) continue;
-    const url = `http://127.0.0.1:${port}`;
-    return {
-      url,
-      workerPid: child.pid,
-      settle: () => historyWritten(url),
-      stop: async () => {
-        const exited = once(child, 'exit');
-        child.kill('SIGTERM');
-        await exited;
-      },
-    };
+    if (port !== undefined) return port;
   }
   throw new Error('the gateway process ended before it listened');
 }

@@ -62,75 +62,113 @@ function variantsOf({ directory, rulesService }: VariantOptions): readonly Varia
   return variants;
 }
 
-/**
- * Measures submissions through `engine-gateway serve` in several configurations, in turns, and prints what each costs
- * beside the plain one of the same round.
- * @returns 0; 1 where one costs more than it may, or an answer failed
- */
-export async function measureVariants(options: VariantOptions): Promise<number> {
-  const variants = variantsOf(options);
-  const gateways = new Map<string, ServeProcess>();
-  try {
-    for (const [index, { name, config }] of variants.entries()) {
-      const directory = path.join(options.directory, `serve-${index}`);
-      mkdirSync(directory);
-      gateways.set(name, await startServe(directory, options.cluster, await options.database(), config));
-    }
-    return await compare(variants, gateways, options);
-  } finally {
-    for (const gateway of gateways.values()) await gateway.stop();
-  }
-}
+/** Rounds with the same processes. Compiled code turns out better or worse by chance, which more rounds do not even out. */
+const ROUNDS_A_START = 8;
 
 interface Round {
+  /** Number of the start whose processes were measured. */
+  readonly start: number;
   readonly nginx: number;
   readonly figures: ReadonlyMap<string, Measured>;
 }
 
-async function compare(
-  variants: readonly Variant[],
+/**
+ * Measures submissions through `engine-gateway serve` in several configurations, in turns, and prints what each costs
+ * beside the plain one of the same round. All are started anew every few rounds.
+ * @returns 0; 1 where one costs more than it may, or an answer failed
+ */
+export async function measureVariants(options: VariantOptions): Promise<number> {
+  const variants = variantsOf(options);
+  const measured: Round[] = [];
+  for (let start = 0; measured.length < options.rounds; start++) {
+    const rounds = Math.min(ROUNDS_A_START, options.rounds - measured.length);
+    const gateways = new Map<string, ServeProcess>();
+    try {
+      for (const [index, { name, config }] of variants.entries()) {
+        const directory = path.join(options.directory, `serve-${start}-${index}`);
+        mkdirSync(directory);
+        gateways.set(name, await startServe(directory, options.cluster, await options.database(), config));
+      }
+      measured.push(...(await measureStart(start, rounds, gateways, options)));
+    } finally {
+      for (const gateway of gateways.values()) await gateway.stop();
+    }
+  }
+  return report(variants, measured) ? 0 : 1;
+}
+
+async function measureStart(
+  start: number,
+  rounds: number,
   gateways: ReadonlyMap<string, ServeProcess>,
-  { nginx, script, seconds, rounds }: VariantOptions,
-): Promise<number> {
-  const load = (name: string, duration: number): Promise<Measured> => {
-    const gateway = gateways.get(name);
-    if (gateway === undefined) throw new Error(`no gateway ${name}`);
-    return measure(gateway, '/v1/statement', duration, script);
-  };
-  for (const { name } of variants) await load(name, WARM_UP_SECONDS);
+  { nginx, script, seconds }: VariantOptions,
+): Promise<Round[]> {
+  const load = (target: Target, duration: number) => measure(target, '/v1/statement', duration, script);
+  for (const gateway of gateways.values()) await load(gateway, WARM_UP_SECONDS);
   const measured: Round[] = [];
   for (let round = 0; round < rounds; round++) {
     const figures = new Map<string, Measured>();
-    const { cpu } = await measure(nginx, '/v1/statement', seconds, script);
+    const { cpu } = await load(nginx, seconds);
     // In turns forward and backward: what comes first in a round is not always the same.
-    const order = round % 2 === 0 ? variants : variants.toReversed();
-    for (const { name } of order) figures.set(name, await load(name, seconds));
-    measured.push({ nginx: cpu, figures });
+    const order = round % 2 === 0 ? [...gateways] : [...gateways].reverse();
+    for (const [name, gateway] of order) figures.set(name, await load(gateway, seconds));
+    measured.push({ start, nginx: cpu, figures });
   }
+  return measured;
+}
+
+/** Prints the figures; whether they are as they should be. */
+function report(variants: readonly Variant[], measured: readonly Round[]): boolean {
   const quiet = quietRounds(measured);
   console.log(
-    `${quiet.length} of ${rounds} rounds count: in the others nginx took more than ${MAX_DISTURBANCE} × what it takes in the fastest`,
+    `${quiet.length} of ${measured.length} rounds count: in the others nginx took more than ${MAX_DISTURBANCE} × what it takes in the fastest`,
   );
   printHead();
   let isGood = true;
   for (const { name, mayCost } of variants) {
-    const extra = ({ figures }: Round): number =>
-      (figures.get(name)?.cpu ?? Number.NaN) - (figures.get(PLAIN)?.cpu ?? Number.NaN);
-    const value = name === PLAIN ? (round: Round) => round.figures.get(PLAIN)?.cpu ?? Number.NaN : extra;
-    const middle = quiet.toSorted((a, b) => value(a) - value(b))[(quiet.length - 1) >> 1];
-    const figures = middle?.figures.get(name);
-    if (middle === undefined || figures === undefined) return 2;
-    print('submission', name, figures);
-    const failed = measured.reduce((sum, round) => sum + (round.figures.get(name)?.failed ?? 0), 0);
+    const figures = quiet.map((round) => figuresOf(round, name)).toSorted((a, b) => a.cpu - b.cpu);
+    const middle = figures[(figures.length - 1) >> 1];
+    if (middle === undefined) throw new Error('no round was measured');
+    print('submission', name, middle);
+    const failed = measured.reduce((sum, round) => sum + figuresOf(round, name).failed, 0);
     isGood &&= failed === 0;
     if (name === PLAIN) continue;
-    const cost = extra(middle);
+    const costs = costsOfStarts(quiet, name);
+    const cost = costs.reduce((sum, each) => sum + each, 0) / costs.length;
     const isReached = mayCost === null || cost <= mayCost;
     isGood &&= isReached;
     const limit = mayCost === null ? '' : ` (to reach: ${mayCost} µs): ${isReached ? 'reached' : 'MISSED'}`;
-    console.log(`${name}: ${cost.toFixed(1)} µs CPU a submission above the plain gateway${limit}, ${failed} failed\n`);
+    console.log(`${name}: ${cost.toFixed(1)} µs CPU a submission above the plain gateway${limit}, ${failed} failed`);
+    console.log(
+      `  mean of ${costs.length} starts${deviation(costs)}: ${costs.map((each) => each.toFixed(0)).join(' ')}\n`,
+    );
   }
-  return isGood ? 0 : 1;
+  return isGood;
+}
+
+function figuresOf({ figures }: Round, name: string): Measured {
+  const found = figures.get(name);
+  if (found === undefined) throw new Error(`no figures of ${name}`);
+  return found;
+}
+
+/** What a variant costs above the plain gateway, start by start: the median of its rounds. */
+function costsOfStarts(rounds: readonly Round[], name: string): readonly number[] {
+  return [...Map.groupBy(rounds, ({ start }) => start).values()].map((some) => {
+    const costs = some
+      .map((round) => figuresOf(round, name).cpu - figuresOf(round, PLAIN).cpu)
+      .toSorted((a, b) => a - b);
+    const middle = (costs.length - 1) / 2;
+    return ((costs[Math.floor(middle)] ?? Number.NaN) + (costs[Math.ceil(middle)] ?? Number.NaN)) / 2;
+  });
+}
+
+/** The standard error of the values' mean, as text; empty for a single one. */
+function deviation(values: readonly number[]): string {
+  if (values.length < 2) return '';
+  const mean = values.reduce((sum, each) => sum + each, 0) / values.length;
+  const variance = values.reduce((sum, each) => sum + (each - mean) ** 2, 0) / (values.length - 1);
+  return `, standard error ${Math.sqrt(variance / values.length).toFixed(1)}`;
 }
 
 /** Rounds in which the machine was not busy with something else, as far as nginx can tell. */
