@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { hasPostgresql, startPostgresql } from '../../test/support/postgresql.ts';
 import { folderOf } from '../../test/support/serverProcess.ts';
+import { median } from '../statistics.ts';
 import { type Measured, measure, print, printHead, type Target, WARM_UP_SECONDS } from './measure.ts';
 import { type Nginx, startNginxProxy, startRulesService, startStubCluster } from './nginx.ts';
 import { divideProcessors } from './processors.ts';
@@ -174,7 +175,6 @@ async function runMillion(
     const held = (await (await fetch(`${gateway.url}/live`)).json()) as { heapUsed: number; external: number };
     live.push((held.heapUsed + held.external) / 1024 ** 2);
   }
-  const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
   const quarter = Math.max(1, Math.floor(slices.length / 4));
   const second = median(slices.slice(quarter, 2 * quarter));
   const last = median(slices.slice(-quarter));

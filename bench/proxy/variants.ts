@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { rulesFileOf, typicalRules } from '../rules.ts';
+import { mean, median, standardError } from '../statistics.ts';
 import { type Measured, measure, print, printHead, type Target, WARM_UP_SECONDS } from './measure.ts';
 import { type ServeProcess, startServe } from './serveProcess.ts';
 
@@ -29,6 +30,8 @@ interface Variant {
 const PLAIN = 'gateway';
 /** Rounds count in which nginx took at most so many times what it takes in the fastest tenth of them. */
 const MAX_DISTURBANCE = 1.15;
+/** Rounds with the same processes. Compiled code turns out better or worse by chance, which more rounds do not even out. */
+const ROUNDS_A_START = 8;
 
 function variantsOf({ directory, rulesService }: VariantOptions): readonly Variant[] {
   const rulesConfigPath = path.join(directory, 'rules.yaml');
@@ -61,9 +64,6 @@ function variantsOf({ directory, rulesService }: VariantOptions): readonly Varia
   }
   return variants;
 }
-
-/** Rounds with the same processes. Compiled code turns out better or worse by chance, which more rounds do not even out. */
-const ROUNDS_A_START = 8;
 
 interface Round {
   /** Number of the start whose processes were measured. */
@@ -134,14 +134,13 @@ function report(variants: readonly Variant[], measured: readonly Round[]): boole
     isGood &&= failed === 0;
     if (name === PLAIN) continue;
     const costs = costsOfStarts(quiet, name);
-    const cost = costs.reduce((sum, each) => sum + each, 0) / costs.length;
+    const cost = mean(costs);
     const isReached = mayCost === null || cost <= mayCost;
     isGood &&= isReached;
     const limit = mayCost === null ? '' : ` (to reach: ${mayCost} µs): ${isReached ? 'reached' : 'MISSED'}`;
     console.log(`${name}: ${cost.toFixed(1)} µs CPU a submission above the plain gateway${limit}, ${failed} failed`);
-    console.log(
-      `  mean of ${costs.length} starts${deviation(costs)}: ${costs.map((each) => each.toFixed(0)).join(' ')}\n`,
-    );
+    const error = costs.length < 2 ? '' : `, standard error ${standardError(costs).toFixed(1)}`;
+    console.log(`  mean of ${costs.length} starts${error}: ${costs.map((each) => each.toFixed(0)).join(' ')}\n`);
   }
   return isGood;
 }
@@ -154,21 +153,8 @@ function figuresOf({ figures }: Round, name: string): Measured {
 
 /** What a variant costs above the plain gateway, start by start: the median of its rounds. */
 function costsOfStarts(rounds: readonly Round[], name: string): readonly number[] {
-  return [...Map.groupBy(rounds, ({ start }) => start).values()].map((some) => {
-    const costs = some
-      .map((round) => figuresOf(round, name).cpu - figuresOf(round, PLAIN).cpu)
-      .toSorted((a, b) => a - b);
-    const middle = (costs.length - 1) / 2;
-    return ((costs[Math.floor(middle)] ?? Number.NaN) + (costs[Math.ceil(middle)] ?? Number.NaN)) / 2;
-  });
-}
-
-/** The standard error of the values' mean, as text; empty for a single one. */
-function deviation(values: readonly number[]): string {
-  if (values.length < 2) return '';
-  const mean = values.reduce((sum, each) => sum + each, 0) / values.length;
-  const variance = values.reduce((sum, each) => sum + (each - mean) ** 2, 0) / (values.length - 1);
-  return `, standard error ${Math.sqrt(variance / values.length).toFixed(1)}`;
+  const extra = (round: Round) => figuresOf(round, name).cpu - figuresOf(round, PLAIN).cpu;
+  return [...Map.groupBy(rounds, ({ start }) => start).values()].map((some) => median(some.map(extra)));
 }
 
 /** Rounds in which the machine was not busy with something else, as far as nginx can tell. */

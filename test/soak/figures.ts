@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
+import { median } from '../../bench/statistics.ts';
 import type { ProbeAnswer } from './probe.ts';
 
 /** What is watched, and what it may move without being a trend: the resolution of what is measured. */
@@ -71,13 +72,6 @@ export class Series {
 function quarters(values: readonly number[]): readonly (readonly number[])[] {
   const at = (quarter: number) => Math.round((values.length * quarter) / 4);
   return [0, 1, 2, 3].map((quarter) => values.slice(at(quarter), at(quarter + 1)));
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const upper = sorted[middle] ?? Number.NaN;
-  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
 }
 
 /** Asks the probe in a process. */

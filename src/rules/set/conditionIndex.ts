@@ -61,15 +61,9 @@ class TableRules {
   }
 }
 
-/** One text of a request, and the rules that need it. */
-interface Single {
-  readonly read: (objects: RuleObjects) => string | null | undefined;
-  readonly rules: SourceRules;
-}
-
-/** Several texts of a request, and the rules that need one of them. */
-interface Several {
-  readonly read: (objects: RuleObjects) => readonly string[] | undefined;
+/** A text of a request, or several, and the rules that need one of them. */
+interface Source<T> {
+  readonly read: (objects: RuleObjects) => T | null | undefined;
   readonly rules: SourceRules;
 }
 
@@ -82,8 +76,8 @@ export class ConditionIndex {
   readonly #always: Uint32Array;
   /** Bits of the rules to ask for the request at hand. */
   readonly #marked: Uint32Array;
-  readonly #singles: readonly Single[];
-  readonly #lists: readonly Several[];
+  readonly #singles: readonly Source<string>[];
+  readonly #lists: readonly Source<readonly string[]>[];
   readonly #tables: TableRules | null;
 
   constructor(rules: readonly CompiledRule[]) {
@@ -105,8 +99,8 @@ export class ConditionIndex {
         entry.add(value, number);
       }
     });
-    const several: Several[] = [];
-    const single: Single[] = [];
+    const several: Source<readonly string[]>[] = [];
+    const single: Source<string>[] = [];
     for (const [source, entry] of sources) {
       const list = lists[source];
       if (list === undefined) single.push({ read: singleOf(source), rules: entry });
@@ -140,7 +134,7 @@ export class ConditionIndex {
   }
 }
 
-function singleOf(source: string): Single['read'] {
+function singleOf(source: string): Source<string>['read'] {
   if (!source.startsWith('header:')) return singles[source] ?? (() => null);
   const name = source.slice('header:'.length);
   return ({ request }) => request.header(name);
