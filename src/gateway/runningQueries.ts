@@ -30,6 +30,11 @@ const MAX_ROWS = 2_000;
 const RENEW_AFTER_MS = 60_000;
 /** Beyond so many, the oldest are forgotten. */
 const MAX_QUERIES = 100_000;
+/**
+ * How many are forgotten at a time. A Map keeps the places of deleted entries until it is built anew, and looking for its
+ * first entry passes them all: with 100,000 queries, up to 160,000 places for each one that came new.
+ */
+const FORGOTTEN_AT_ONCE = 1_000;
 
 interface Running {
   readonly cluster: string;
@@ -80,10 +85,7 @@ export class RunningQueries {
       known.lastSeen = now;
       return;
     }
-    if (this.#running.size >= MAX_QUERIES) {
-      const [oldest] = this.#running.keys();
-      if (oldest !== undefined) this.#running.delete(oldest);
-    }
+    if (this.#running.size >= MAX_QUERIES) this.#forgetOldest();
     this.#ended.delete(queryId);
     this.#running.set(queryId, {
       cluster,
@@ -120,6 +122,14 @@ export class RunningQueries {
       found.set(queryId, { queryId, cluster, started, lastSeen: Math.max(lastSeen, other?.lastSeen ?? 0) });
     }
     return { queries: [...found.values()].sort((a, b) => a.started - b.started), complete };
+  }
+
+  #forgetOldest(): void {
+    let left = FORGOTTEN_AT_ONCE;
+    for (const queryId of this.#running.keys()) {
+      this.#running.delete(queryId);
+      if (--left === 0) return;
+    }
   }
 
   #isOld({ started }: Running): boolean {
