@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { rulesFileOf, typicalRules } from '../rules.ts';
-import { mean, median, standardError } from '../statistics.ts';
 import { type Measured, measure, print, printHead, type Target, WARM_UP_SECONDS } from './measure.ts';
 import { type ServeProcess, startServe } from './serveProcess.ts';
+import { figureOfStarts, MAX_DISTURBANCE, middleRound, roundsOfStarts } from './starts.ts';
 
 /** What the gateways are measured with. */
 export interface VariantOptions {
@@ -28,10 +28,6 @@ interface Variant {
 }
 
 const PLAIN = 'gateway';
-/** Rounds count in which nginx took at most so many times what it takes in the fastest tenth of them. */
-const MAX_DISTURBANCE = 1.15;
-/** Rounds with the same processes. Compiled code turns out better or worse by chance, which more rounds do not even out. */
-const ROUNDS_A_START = 8;
 
 function variantsOf({ directory, rulesService }: VariantOptions): readonly Variant[] {
   const rulesConfigPath = path.join(directory, 'rules.yaml');
@@ -80,8 +76,7 @@ interface Round {
 export async function measureVariants(options: VariantOptions): Promise<number> {
   const variants = variantsOf(options);
   const measured: Round[] = [];
-  for (let start = 0; measured.length < options.rounds; start++) {
-    const rounds = Math.min(ROUNDS_A_START, options.rounds - measured.length);
+  for (const [start, rounds] of roundsOfStarts(options.rounds).entries()) {
     const gateways = new Map<string, ServeProcess>();
     try {
       for (const [index, { name, config }] of variants.entries()) {
@@ -126,21 +121,25 @@ function report(variants: readonly Variant[], measured: readonly Round[]): boole
   printHead();
   let isGood = true;
   for (const { name, mayCost } of variants) {
-    const figures = quiet.map((round) => figuresOf(round, name)).toSorted((a, b) => a.cpu - b.cpu);
-    const middle = figures[(figures.length - 1) >> 1];
-    if (middle === undefined) throw new Error('no round was measured');
-    print('submission', name, middle);
+    print(
+      'submission',
+      name,
+      figuresOf(
+        middleRound(quiet, (round) => figuresOf(round, name).cpu),
+        name,
+      ),
+    );
     const failed = measured.reduce((sum, round) => sum + figuresOf(round, name).failed, 0);
     isGood &&= failed === 0;
     if (name === PLAIN) continue;
-    const costs = costsOfStarts(quiet, name);
-    const cost = mean(costs);
-    const isReached = mayCost === null || cost <= mayCost;
+    const cost = figureOfStarts(quiet, (round) => figuresOf(round, name).cpu - figuresOf(round, PLAIN).cpu, 0);
+    const isReached = mayCost === null || cost.mean <= mayCost;
     isGood &&= isReached;
     const limit = mayCost === null ? '' : ` (to reach: ${mayCost} µs): ${isReached ? 'reached' : 'MISSED'}`;
-    console.log(`${name}: ${cost.toFixed(1)} µs CPU a submission above the plain gateway${limit}, ${failed} failed`);
-    const error = costs.length < 2 ? '' : `, standard error ${standardError(costs).toFixed(1)}`;
-    console.log(`  mean of ${costs.length} starts${error}: ${costs.map((each) => each.toFixed(0)).join(' ')}\n`);
+    console.log(
+      `${name}: ${cost.mean.toFixed(1)} µs CPU a submission above the plain gateway${limit}, ${failed} failed`,
+    );
+    console.log(`  ${cost.text}\n`);
   }
   return isGood;
 }
@@ -151,13 +150,7 @@ function figuresOf({ figures }: Round, name: string): Measured {
   return found;
 }
 
-/** What a variant costs above the plain gateway, start by start: the median of its rounds. */
-function costsOfStarts(rounds: readonly Round[], name: string): readonly number[] {
-  const extra = (round: Round) => figuresOf(round, name).cpu - figuresOf(round, PLAIN).cpu;
-  return [...Map.groupBy(rounds, ({ start }) => start).values()].map((some) => median(some.map(extra)));
-}
-
-/** Rounds in which the machine was not busy with something else, as far as nginx can tell. */
+/** Rounds in which nginx was about as fast as in the fastest tenth of them: the machine was not busy otherwise. */
 function quietRounds(rounds: readonly Round[]): readonly Round[] {
   const sorted = rounds.map(({ nginx }) => nginx).toSorted((a, b) => a - b);
   const fastest = sorted[Math.floor(sorted.length / 10)] ?? 0;
