@@ -1,9 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { rulesFileOf, typicalRules } from '../rules.ts';
+import { median } from '../statistics.ts';
 import { type Measured, measure, print, printHead, type Target, WARM_UP_SECONDS } from './measure.ts';
 import { type ServeProcess, startServe } from './serveProcess.ts';
 import { figureOfStarts, MAX_DISTURBANCE, middleRound, roundsOfStarts } from './starts.ts';
+import { inTurns } from './turns.ts';
 
 /** What the gateways are measured with. */
 export interface VariantOptions {
@@ -28,6 +30,7 @@ interface Variant {
 }
 
 const PLAIN = 'gateway';
+const SUBMISSION = '/v1/statement';
 
 function variantsOf({ directory, rulesService }: VariantOptions): readonly Variant[] {
   const rulesConfigPath = path.join(directory, 'rules.yaml');
@@ -61,6 +64,7 @@ function variantsOf({ directory, rulesService }: VariantOptions): readonly Varia
   return variants;
 }
 
+/** What was measured in turns. */
 interface Round {
   /** Number of the start whose processes were measured. */
   readonly start: number;
@@ -68,14 +72,21 @@ interface Round {
   readonly figures: ReadonlyMap<string, Measured>;
 }
 
+/** What was measured of one gateway. */
+interface Alone {
+  readonly name: string;
+  readonly measured: Measured;
+}
+
 /**
- * Measures submissions through `engine-gateway serve` in several configurations, in turns, and prints what each costs
- * beside the plain one of the same round. All are started anew every few rounds.
+ * Measures submissions through `engine-gateway serve` in several configurations: first each alone, then all in turns of
+ * milliseconds, which tell what each costs beside the plain one. All are started anew every few rounds.
  * @returns 0; 1 where one costs more than it may, or an answer failed
  */
 export async function measureVariants(options: VariantOptions): Promise<number> {
   const variants = variantsOf(options);
   const measured: Round[] = [];
+  const alone: Alone[] = [];
   for (const [start, rounds] of roundsOfStarts(options.rounds).entries()) {
     const gateways = new Map<string, ServeProcess>();
     try {
@@ -84,52 +95,66 @@ export async function measureVariants(options: VariantOptions): Promise<number> 
         mkdirSync(directory);
         gateways.set(name, await startServe(directory, options.cluster, await options.database(), config));
       }
-      measured.push(...(await measureStart(start, rounds, gateways, options)));
+      alone.push(...(await measureAlone(gateways, options)));
+      measured.push(...(await measureInTurns(start, rounds, gateways, options)));
     } finally {
       for (const gateway of gateways.values()) await gateway.stop();
     }
   }
-  return report(variants, measured) ? 0 : 1;
+  return report(variants, alone, measured) ? 0 : 1;
 }
 
-async function measureStart(
+async function measureAlone(
+  gateways: ReadonlyMap<string, ServeProcess>,
+  { script, seconds }: VariantOptions,
+): Promise<Alone[]> {
+  const alone: Alone[] = [];
+  for (const [name, gateway] of gateways) {
+    await measure(gateway, SUBMISSION, WARM_UP_SECONDS, script);
+    alone.push({ name, measured: await measure(gateway, SUBMISSION, seconds, script) });
+  }
+  return alone;
+}
+
+async function measureInTurns(
   start: number,
   rounds: number,
   gateways: ReadonlyMap<string, ServeProcess>,
   { nginx, script, seconds }: VariantOptions,
 ): Promise<Round[]> {
-  const load = (target: Target, duration: number) => measure(target, '/v1/statement', duration, script);
-  for (const gateway of gateways.values()) await load(gateway, WARM_UP_SECONDS);
+  const targets: readonly Target[] = [nginx, ...gateways.values()];
+  const pids = targets.map(({ workerPid }) => workerPid);
   const measured: Round[] = [];
   for (let round = 0; round < rounds; round++) {
-    const figures = new Map<string, Measured>();
-    const { cpu } = await load(nginx, seconds);
-    // In turns forward and backward: what comes first in a round is not always the same.
-    const order = round % 2 === 0 ? [...gateways] : [...gateways].reverse();
-    for (const [name, gateway] of order) figures.set(name, await load(gateway, seconds));
-    measured.push({ start, nginx: cpu, figures });
+    const [peer, ...own] = await inTurns(pids, () =>
+      Promise.all(targets.map((target) => measure(target, SUBMISSION, seconds, script))),
+    );
+    if (peer === undefined) throw new Error('nginx was not measured');
+    const figures = new Map([...gateways.keys()].map((name, index) => [name, own[index] as Measured] as const));
+    measured.push({ start, nginx: peer.cpu, figures });
   }
   return measured;
 }
 
 /** Prints the figures; whether they are as they should be. */
-function report(variants: readonly Variant[], measured: readonly Round[]): boolean {
+function report(variants: readonly Variant[], alone: readonly Alone[], measured: readonly Round[]): boolean {
   const quiet = quietRounds(measured);
+  const ofNginx = median(quiet.map(({ nginx }) => nginx)).toFixed(1);
   console.log(
-    `${quiet.length} of ${measured.length} rounds count: in the others nginx took more than ${MAX_DISTURBANCE} × what it takes in the fastest`,
+    `${quiet.length} of ${measured.length} rounds count; in them nginx took ${ofNginx} µs, in the others more than ${MAX_DISTURBANCE} × what it takes in the fastest`,
   );
   printHead();
   let isGood = true;
   for (const { name, mayCost } of variants) {
+    const byItself = alone.filter((each) => each.name === name).map((each) => each.measured);
     print(
       'submission',
       name,
-      figuresOf(
-        middleRound(quiet, (round) => figuresOf(round, name).cpu),
-        name,
-      ),
+      middleRound(byItself, ({ cpu }) => cpu),
     );
-    const failed = measured.reduce((sum, round) => sum + figuresOf(round, name).failed, 0);
+    const failed = [...byItself, ...measured.map((round) => figuresOf(round, name))]
+      .map((figures) => figures.failed)
+      .reduce((sum, count) => sum + count, 0);
     isGood &&= failed === 0;
     if (name === PLAIN) continue;
     const cost = figureOfStarts(quiet, (round) => figuresOf(round, name).cpu - figuresOf(round, PLAIN).cpu, 0);
