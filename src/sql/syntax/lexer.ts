@@ -169,7 +169,14 @@ let numberEnd = 0;
 
 /** The longest of the number forms and of identifiers starting with a digit, as ANTLR takes it; the first one of equals. */
 function lexNumber(text: string, start: number): number {
-  let end = decimalInteger(text, start);
+  const integerEnd = decimalInteger(text, start);
+  const after = text.charCodeAt(integerEnd);
+  // Most numbers are plain ones: all other forms go on with a point, a letter or an underscore.
+  if (after !== 46 && (classOf(after) & WORD) === 0) {
+    numberEnd = integerEnd;
+    return INTEGER_VALUE;
+  }
+  let end = integerEnd;
   let kind: number = INTEGER_VALUE;
   if (text.charCodeAt(start) === 48) {
     const mark = text.charCodeAt(start + 1) | 32;
@@ -179,10 +186,9 @@ function lexNumber(text: string, start: number): number {
     else if (mark === 98) prefixed = prefixedDigits(text, start + 2, DIGIT, 49);
     if (prefixed > start + 2) end = Math.max(end, prefixed);
   }
-  const integerEnd = decimalInteger(text, start);
-  if (text.charCodeAt(integerEnd) === 46) {
-    const after = integerEnd + 1;
-    end = (classOf(text.charCodeAt(after)) & DIGIT) !== 0 ? decimalInteger(text, after) : after;
+  if (after === 46) {
+    const fraction = integerEnd + 1;
+    end = (classOf(text.charCodeAt(fraction)) & DIGIT) !== 0 ? decimalInteger(text, fraction) : fraction;
     kind = DECIMAL_VALUE;
   }
   const plain = digits(text, start);
