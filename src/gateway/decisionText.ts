@@ -25,7 +25,11 @@ interface Remembered {
 /** Texts that are remembered of one trace: most groups have a few clusters. */
 const MAX_REMEMBERED = 32;
 
-const remembered = new WeakMap<DecisionTrace, Remembered[]>();
+/** Characters of all texts that are remembered together, of however many traces; all are forgotten beyond. */
+const MAX_CHARACTERS = 2_000_000;
+
+let remembered = new WeakMap<DecisionTrace, Remembered[]>();
+let characters = 0;
 
 /**
  * A decision as it is kept with the query (`StoredDecision` as JSON). Queries that the same rules lead to the same cluster
@@ -35,12 +39,8 @@ export function decisionText(decision: GroupDecision, way: WayToCluster): string
   if (decision.external !== undefined || way.attempts !== null) return write(decision, way);
   const { trace, group, decidedBy, rule, cluster: pinned } = decision;
   const { cluster, fallback } = way;
-  let known = remembered.get(trace);
-  if (known === undefined) {
-    known = [];
-    remembered.set(trace, known);
-  }
-  for (const each of known) {
+  const known = remembered.get(trace);
+  for (const each of known ?? []) {
     if (
       each.cluster === cluster &&
       each.group === group &&
@@ -53,10 +53,21 @@ export function decisionText(decision: GroupDecision, way: WayToCluster): string
     }
   }
   const text = write(decision, way);
+  remember(trace, { group, decidedBy, rule, pinned, cluster, fallback, text });
+  return text;
+}
+
+function remember(trace: DecisionTrace, one: Remembered): void {
+  characters += one.text.length;
+  if (characters > MAX_CHARACTERS) {
+    remembered = new WeakMap();
+    characters = one.text.length;
+  }
+  const known = remembered.get(trace) ?? [];
+  remembered.set(trace, known);
   // Groups may be the client's to choose: strangers take the places in turn.
   if (known.length >= MAX_REMEMBERED) known.shift();
-  known.push({ group, decidedBy, rule, pinned, cluster, fallback, text });
-  return text;
+  known.push(one);
 }
 
 /** What the rules did is put in as it is remembered: making it anew would cost more than all else here. */

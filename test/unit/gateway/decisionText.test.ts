@@ -53,6 +53,23 @@ test('groups that clients make up, one after the other, push out what was rememb
   }
 });
 
+test('of more traces than fit into memory, texts are forgotten and come out the same again', () => {
+  const base = { group: 'etl', cluster: null, rule: 'etl', decidedBy: 'rule', onUnavailable: 'fallback' } as const;
+  const traces = Array.from({ length: 300 }, (_, number): DecisionTrace => {
+    const put = { routingGroup: `g${number}`, note: 'x'.repeat(10_000) };
+    return {
+      rules: [],
+      stored: JSON.stringify([{ rule: 'etl', origin: 'file', priority: 1, outcome: 'fired', put }]),
+    };
+  });
+  for (let turn = 0; turn < 2; turn++) {
+    for (const trace of traces) {
+      const text = decisionText({ ...base, trace }, { cluster: 'one', fallback: false, attempts: null });
+      expect(JSON.parse(text).rules).toEqual(JSON.parse(trace.stored ?? ''));
+    }
+  }
+});
+
 test('what the external rules service said is told anew each time, without values of header lines', () => {
   const texts = ['first', 'second'].map((group) =>
     decisionText(
