@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Long beside what a change of processes costs, short beside the moods of a shared machine. */
-const TURN_MS = 30;
+/**
+ * Short beside the moods of a shared machine, and long beside what a turn begins with: reading what the process works
+ * with, tens of megabytes, back into the caches.
+ */
+const TURN_MS = 250;
 
 /**
  * Lets processes run in turns, all others stopped meanwhile, until a work is done: what slows the machine down for a
