@@ -169,16 +169,22 @@ export class ExternalRulesClient implements ExternalRules {
     });
     this.#running += 1;
     let text: string;
+    // AbortSignal.timeout cannot be called off: each call's would go off later, answered or not.
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      abort.abort(new CallFailed(`it did not answer within ${durationText(requestTimeout)}`));
+    }, requestTimeout);
     try {
       const response = await this.#pool.request({
         method: 'POST',
         path: this.#path,
         headers,
         body,
-        signal: AbortSignal.timeout(requestTimeout),
+        signal: abort.signal,
       });
       text = await textOf(response);
     } finally {
+      clearTimeout(timer);
       this.#running -= 1;
     }
     const parsed = parseReply(text, excluded);
@@ -205,7 +211,6 @@ export class ExternalRulesClient implements ExternalRules {
   #failure(error: unknown): string {
     if (error instanceof CallFailed) return error.message;
     const { code, name } = error as { readonly code?: unknown; readonly name?: unknown };
-    if (name === 'TimeoutError') return `it did not answer within ${durationText(this.#options.requestTimeout)}`;
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
       return `its answer is longer than ${this.#options.maxResponseSize} bytes`;
     }
