@@ -284,15 +284,20 @@ describe('a service that does not do its work: header, then default group', () =
     ['a cut answer', (response) => void response.destroy(), 'it could not be asked: UND_ERR_SOCKET'],
     ['a hang', () => undefined, 'it did not answer within 300.00ms'],
     [
+      'an answer that does not end',
+      (response) => void response.writeHead(200).write('{"routingGroup":'),
+      'it did not answer within 300.00ms',
+    ],
+    [
       'an endless answer',
       (response) => void response.writeHead(200).end(Buffer.alloc(70_000, 0x20)),
       'its answer is longer than 65536 bytes',
     ],
-  ])('%s', async (name, answer, reason) => {
+  ])('%s', async (_name, answer, reason) => {
     const rules = await service((_call, _request, response) => answer(response));
     const { gateway, servedBy } = await gatewayAsking({
       url: rules.url,
-      requestTimeout: name === 'a hang' ? 300 : 10_000,
+      requestTimeout: reason.startsWith('it did not answer') ? 300 : 10_000,
     });
     expect(await servedBy(header)).toBe('etl');
     expect(await servedBy()).toBe('adhoc');
