@@ -79,6 +79,13 @@ function report(measured: readonly Round[]): boolean {
   for (const kind of loads) {
     const rounds = measured.filter((round) => round.kind === kind);
     const steady = steadyRounds(rounds);
+    if (steady.length === 0) {
+      console.log(
+        `${kind}: nginx swung too much in all ${rounds.length} rounds; repeat, or give more --rounds: MISSED\n`,
+      );
+      isGood = false;
+      continue;
+    }
     const middle = middleRound(steady, timesOfPeer);
     print(kind, 'nginx', middle.peers[0]);
     print(kind, 'gateway', middle.own);
@@ -102,8 +109,8 @@ function timesOfPeer({ own, peers }: Round): number {
 /** Rounds in which the machine was as fast before the gateway's turn as after it, as far as nginx can tell. */
 function steadyRounds(rounds: readonly Round[]): readonly Round[] {
   return rounds.filter(({ peers }) => {
-    const [faster = 0, slower = 0] = peers.map(({ cpu }) => cpu).sort((a, b) => a - b);
-    return slower <= faster * MAX_DISTURBANCE;
+    const figures = peers.map(({ cpu }) => cpu);
+    return Math.max(...figures) <= Math.min(...figures) * MAX_DISTURBANCE;
   });
 }
 

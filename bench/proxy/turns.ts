@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
@@ -12,22 +13,32 @@ const TURN_MS = 250;
  */
 export async function inTurns<T>(processes: readonly number[], work: () => Promise<T>): Promise<T> {
   let isDone = false;
-  const turns = takeTurns(processes, () => isDone);
-  try {
-    return await work();
-  } finally {
+  const worked = work().finally(() => {
     isDone = true;
-    await turns;
-  }
+  });
+  const [result] = await Promise.all([worked, takeTurns(processes, () => isDone)]);
+  return result;
 }
 
 async function takeTurns(processes: readonly number[], isDone: () => boolean): Promise<void> {
-  for (const each of processes) process.kill(each, 'SIGSTOP');
-  for (let turn = 0; !isDone(); turn++) {
-    const running = processes[turn % processes.length] as number;
-    process.kill(running, 'SIGCONT');
-    await sleep(TURN_MS);
-    process.kill(running, 'SIGSTOP');
+  let stopped: readonly number[] = processes;
+  try {
+    for (const each of processes) process.kill(each, 'SIGSTOP');
+    for (let turn = 0; !isDone(); turn++) {
+      const running = processes[turn % processes.length] as number;
+      process.kill(running, 'SIGCONT');
+      await sleep(TURN_MS);
+      process.kill(running, 'SIGSTOP');
+    }
+  } catch (error) {
+    // One has ended; the others must not stay stopped for good.
+    stopped = processes.filter(isAlive);
+    throw error;
+  } finally {
+    for (const each of stopped) process.kill(each, 'SIGCONT');
   }
-  for (const each of processes) process.kill(each, 'SIGCONT');
+}
+
+function isAlive(pid: number): boolean {
+  return existsSync(`/proc/${pid}`);
 }

@@ -79,8 +79,8 @@ interface Alone {
 }
 
 /**
- * Measures submissions through `engine-gateway serve` in several configurations: first each alone, then all in turns of
- * milliseconds, which tell what each costs beside the plain one. All are started anew every few rounds.
+ * Measures submissions through `engine-gateway serve` in several configurations: first each alone, then all in short
+ * turns, which tell what each costs beside the plain one. All are started anew every few rounds.
  * @returns 0; 1 where one costs more than it may, or an answer failed
  */
 export async function measureVariants(options: VariantOptions): Promise<number> {
@@ -152,8 +152,9 @@ function report(variants: readonly Variant[], alone: readonly Alone[], measured:
       name,
       middleRound(byItself, ({ cpu }) => cpu),
     );
-    // Not those in turns: a client may lose patience with a process that is stopped.
-    const failed = byItself.reduce((sum, figures) => sum + figures.failed, 0);
+    const failed = [...byItself, ...measured.map((round) => figuresOf(round, name))]
+      .map((figures) => figures.failed)
+      .reduce((sum, count) => sum + count, 0);
     isGood &&= failed === 0;
     if (name === PLAIN) continue;
     const cost = figureOfStarts(quiet, (round) => figuresOf(round, name).cpu - figuresOf(round, PLAIN).cpu, 0);
