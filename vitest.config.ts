@@ -14,6 +14,8 @@ const suite = (name: string, timeoutSeconds: number, serial = false) => ({
     testTimeout: timeoutSeconds * 1000,
     hookTimeout: Math.max(timeoutSeconds, 60) * 1000,
     expect: { poll: { timeout: 30_000 } },
+    // Messages show whole values: all that a report of a run elsewhere says of a failure.
+    chaiConfig: { truncateThreshold: 0 },
     ...(serial ? { fileParallelism: false } : {}),
     ...(shipped.includes(name)
       ? { env: { ENGINE_GATEWAY_PROGRAM: 'shipped' }, globalSetup: ['test/support/buildShipped.ts'] }

@@ -11,7 +11,7 @@ import { type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import { startChanges } from './changes.ts';
-import { askProbe, Series } from './figures.ts';
+import { Series } from './figures.ts';
 import { startVariety } from './variety.ts';
 
 /** Length of the measured time; SOAK_SECONDS changes it. */
@@ -62,8 +62,7 @@ describe.skipIf(!hasPostgresql())('a long mixed load with resources that change 
   test(`${SECONDS} s: memory, open files and event-loop delay stay flat; no query fails`, {
     timeout: (WARM_UP_SECONDS + SECONDS) * 1_000 * 2 + 240_000,
   }, async () => {
-    // A process that does nothing: its event loop is delayed by the machine alone.
-    const idle = spawn(process.execPath, [`--import=${probe}`, '-e', 'setInterval(() => {}, 1000)'], {
+    const reference = spawn(process.execPath, [resolve('test/soak/reference.ts')], {
       env: { ...process.env, SOAK_PROBES: folder },
       stdio: 'ignore',
     });
@@ -71,27 +70,25 @@ describe.skipIf(!hasPostgresql())('a long mixed load with resources that change 
     const variety = startVariety(world.bases, ODD_CLIENTS);
     const changes = startChanges(world, world.cluster('b').url);
     const replicas = world.replicas.map(({ pid }, index) => new Series(`replica ${index + 1}`, pid, folder));
+    const machine = new Series('reference process', reference.pid ?? 0, folder);
+    const watched = [...replicas, machine];
     let result: LoadResult;
-    const sample = async (each: (delay: number) => Promise<unknown>) => {
-      const { delayMean } = await askProbe(folder, idle.pid ?? 0);
-      await each(delayMean);
-    };
     let ended = 0;
     const startedAt = performance.now();
     try {
       await pause(WARM_UP_SECONDS * 1_000);
       // Begins the first sample's time.
-      await sample(() => Promise.all(world.replicas.map(({ pid }) => askProbe(folder, pid))));
+      await Promise.all(watched.map((series) => series.start()));
       ended = load.queries.length;
       for (let count = 1; count <= SAMPLES; count++) {
         await pause((SECONDS * 1_000) / SAMPLES);
-        await sample((delay) => Promise.all(replicas.map((replica) => replica.sample(delay))));
+        await Promise.all(watched.map((series) => series.sample()));
       }
       ended = load.queries.length - ended;
     } finally {
       await Promise.all([changes.stop(), variety.stop()]);
       result = await load.stop();
-      idle.kill();
+      reference.kill();
     }
     const seconds = Math.round((performance.now() - startedAt) / 1_000);
     const habits = [...variety.counts.values()].reduce((sum, count) => sum + count, 0);
@@ -99,14 +96,14 @@ describe.skipIf(!hasPostgresql())('a long mixed load with resources that change 
       [
         `${seconds} s with warming up; ${result.queries.length} queries, ${Math.round(ended / SECONDS)} a second; ${result.failed.length} failed, ${result.repeated} requests again`,
         `${habits} other doings, ${changes.count} changes of resources (${rig === undefined ? 'directory' : 'Kubernetes'})`,
-        ...replicas.flatMap((replica) => ['', ...replica.table]),
+        ...watched.flatMap((series) => ['', ...series.table]),
       ].join('\n'),
     );
     expect(reasonsOf(result.failed)).toEqual([]);
     expect(variety.surprises).toEqual([]);
     expect(changes.surprises).toEqual([]);
     expect(changes.count).toBeGreaterThan((SECONDS + WARM_UP_SECONDS) / 2);
-    expect(replicas.flatMap((replica) => replica.growing)).toEqual([]);
+    expect(replicas.flatMap((replica) => replica.growing(machine))).toEqual([]);
     expect(await world.missingInHistory(result.queries)).toBe(0);
   });
 });
