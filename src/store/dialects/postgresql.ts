@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import type { SqlDialect } from '../dialect.ts';
-import { recordsJson } from '../dialect.ts';
+import type { QueryRecord } from '../store.ts';
 
 /** Key of the advisory lock: "EGmigrat" in ASCII, halved. */
 const LOCK = [0x45476d69, 0x67726174] as const;
@@ -10,14 +10,29 @@ const LOCK_PATIENCE_MS = 120_000;
 
 const insertSql = `with r as materialized (
   select * from json_to_recordset(cast(? as json)) as t("queryId" text, "queryText" text, "user" text, "source" text,
-    "backendUrl" text, "created" bigint, "routingGroup" text, "externalUrl" text, "cluster" text, "decision" text)
+    "backendUrl" text, "created" bigint, "routingGroup" text, "externalUrl" text, "cluster" text, "decision" bigint)
+), d as (
+  select * from json_array_elements_text(cast(? as json)) with ordinality as t("text", "number")
 ), h as (
   insert into query_history (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url)
   select "queryId", "queryText", "created", "backendUrl", "user", "source", "routingGroup", "externalUrl" from r
   on conflict do nothing
 )
 insert into eg_query_decisions (query_id, cluster, created, decision)
-select "queryId", "cluster", "created", "decision" from r on conflict do nothing`;
+select "queryId", "cluster", "created", "text" from r left join d on "number" = "decision" on conflict do nothing`;
+
+/** The records and the texts of their decisions, which are long and mostly alike: each once, and its number from 1 on. */
+function historyParameters(records: readonly QueryRecord[]): readonly [records: string, decisions: string] {
+  const numbers = new Map<string, number>();
+  const rows = records.map((record) => {
+    const { decision } = record;
+    if (decision === null) return record;
+    const number = numbers.get(decision) ?? numbers.size + 1;
+    numbers.set(decision, number);
+    return { ...record, decision: number };
+  });
+  return [JSON.stringify(rows), JSON.stringify([...numbers.keys()])];
+}
 
 const putRunningSql = `insert into eg_running_queries (query_id, cluster, started, last_seen)
 select "queryId", "cluster", "started", "lastSeen" from json_to_recordset(cast(? as json)) as t("queryId" text,
@@ -72,7 +87,7 @@ export const postgresqlDialect: SqlDialect = {
   },
   widenQueryText: 'alter table query_history alter column query_text type text',
   async insertHistory(knex, records) {
-    await knex.raw(insertSql, [recordsJson(records)]);
+    await knex.raw(insertSql, [...historyParameters(records)]);
   },
   async putRunningQueries(knex, rows) {
     await knex.raw(putRunningSql, [JSON.stringify(rows)]);

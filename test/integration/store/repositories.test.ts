@@ -325,6 +325,13 @@ for (const database of databases) {
       expect(found).toMatchObject({ source: null, decision: null });
     });
 
+    it('keeps each decision with its query where several share one', async () => {
+      const decisions = ['{"rule":"a"}', null, '{"rule":"\\"é🚀"}', '{"rule":"a"}', '', null, '{"rule":"a"}'];
+      await store.history.insert(decisions.map((decision, index) => record(`shared-${index}`, { decision })));
+      const found = await Promise.all(decisions.map((_, index) => store.history.get(`shared-${index}`)));
+      expect(found.map((each) => each?.decision)).toEqual(decisions);
+    });
+
     it('migrates once when several start at the same time', async () => {
       const settings = await server.create();
       const stores = await Promise.all(
