@@ -1,7 +1,7 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { classNames, libraryClass, methodsOf, methodsOfKind, primitiveTypes } from '../library/library.ts';
 import { invoke, type MethodTable, noMember, nullReceiver, type Overloads } from '../library/methodTable.ts';
-import { tableKey } from '../objects/query.ts';
+import { isUnanalysed, tableKey } from '../objects/query.ts';
 import { keepLiteral } from '../regex/javaPattern.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
@@ -232,7 +232,7 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
     return (e) => {
       e.step();
       const { query } = e.objects;
-      if (query === undefined || (e.requireAnalysis && query.isUnanalysed)) return missingAnalysis();
+      if (query === undefined || (e.requireAnalysis && isUnanalysed(query.properties))) return missingAnalysis();
       return parts !== null && query.hasTable(parts);
     };
   }

@@ -18,12 +18,6 @@ export class QueryObject extends JavaObject {
     this.properties = properties;
   }
 
-  /** True where no statement was analysed: empty body, too long a body, an unknown charset, another method. */
-  get isUnanalysed(): boolean {
-    const { queryType, errorMessage, body } = this.properties;
-    return queryType === '' && errorMessage === null && body === '';
-  }
-
   /** Whether the query uses a table, given by its lower-case parts. */
   hasTable(parts: readonly string[]): boolean {
     const { tables } = this.properties;
@@ -47,6 +41,11 @@ export class QueryObject extends JavaObject {
     this.#tables ??= new Set(this.properties.tables.map((parts) => parts.join('\0')));
     return this.#tables;
   }
+}
+
+/** True where no statement was analysed: empty body, too long a body, an unknown charset, another method. */
+export function isUnanalysed({ queryType, errorMessage, body }: QueryProperties): boolean {
+  return queryType === '' && errorMessage === null && body === '';
 }
 
 /**
@@ -100,7 +99,7 @@ compareByText('qualifiedName', (value) => (value as QualifiedNameObject).parts.j
 
 /** The properties, for what comes from the body. */
 function analysed(e: Evaluation, self: QueryObject): QueryProperties {
-  if (e.requireAnalysis && self.isUnanalysed) {
+  if (e.requireAnalysis && isUnanalysed(self.properties)) {
     throw new EvaluationError(
       'the request has no body that was analysed (it is empty, too long or of an unknown charset)',
     );

@@ -1,3 +1,4 @@
+import type { RawHeaders } from '../../sql/rawHeaders.ts';
 import type { RuleRequest } from '../decision.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { long, MethodTable } from '../library/methodTable.ts';
@@ -36,21 +37,12 @@ export class RequestObject extends JavaObject {
   }
 
   /**
-   * First value of a header; null when it is absent. Searches the lines: a request has about ten, and rules ask for a
-   * few names, which costs less than a map of them.
+   * First value of a header; null when it is absent.
    * @param asWritten the name as a rule has it: most clients send it so
    */
   header(lowerCaseName: string, asWritten: string = lowerCaseName): string | null {
     if (lowerCaseName === this.#lastName) return this.#lastValue;
-    let found: string | null = null;
-    const lines = this.request.headers;
-    for (let index = 0; index < lines.length; index += 2) {
-      const name = lines[index] as string;
-      if (name === asWritten || isName(name, lowerCaseName)) {
-        found = lines[index + 1] as string;
-        break;
-      }
-    }
+    const found = firstHeader(this.request.headers, lowerCaseName, asWritten);
     this.#lastName = lowerCaseName;
     this.#lastValue = found;
     return found;
@@ -61,6 +53,19 @@ export class RequestObject extends JavaObject {
     this.#parameters ??= parametersOf(this.request);
     return this.#parameters;
   }
+}
+
+/**
+ * First value of a header; null when it is absent. Searches the lines: a request has about ten, and rules ask for a few
+ * names, which costs less than a map of them.
+ * @param asWritten the name as a rule has it: most clients send it so
+ */
+export function firstHeader(lines: RawHeaders, lowerCaseName: string, asWritten = lowerCaseName): string | null {
+  for (let index = 0; index < lines.length; index += 2) {
+    const name = lines[index] as string;
+    if (name === asWritten || isName(name, lowerCaseName)) return lines[index + 1] as string;
+  }
+  return null;
 }
 
 /** Whether a header's name is the one asked for, in any letter case. */

@@ -1,23 +1,6 @@
-import type { RuleObjects } from '../evaluation.ts';
+import type { RuleRequest } from '../decision.ts';
 import type { CompiledRule } from './compiledRule.ts';
-
-/** How each source of one text is read; headers have a source each. */
-const singles: Readonly<Record<string, (objects: RuleObjects) => string | null | undefined>> = {
-  method: ({ request }) => request.request.method,
-  path: ({ request }) => request.request.path,
-  user: ({ user }) => user?.user.user,
-  queryType: ({ query }) => query?.properties.queryType,
-  resourceGroupQueryType: ({ query }) => query?.properties.resourceGroupQueryType,
-  defaultCatalog: ({ query }) => query?.properties.defaultCatalog,
-  defaultSchema: ({ query }) => query?.properties.defaultSchema,
-};
-
-/** How each source of several texts is read. */
-const lists: Readonly<Record<string, (objects: RuleObjects) => readonly string[] | undefined>> = {
-  catalog: ({ query }) => query?.properties.catalogs,
-  schema: ({ query }) => query?.properties.schemas,
-  catalogSchema: ({ query }) => query?.properties.catalogSchemas,
-};
+import { isList, listReader, type ReadText, textReader } from './requestValues.ts';
 
 const NO_RULES: readonly number[] = [];
 
@@ -62,10 +45,11 @@ class TableRules {
 }
 
 /** A text of a request, or several, and the rules that need one of them. */
-interface Source<T> {
-  readonly read: (objects: RuleObjects) => T | null | undefined;
+interface Source<Read> {
+  readonly read: Read;
   readonly rules: SourceRules;
 }
+type ReadNames = (request: RuleRequest) => readonly string[] | undefined;
 
 /**
  * Which rules can match a request at all, by what it carries. A rule is left out only where its condition is certain to
@@ -76,8 +60,8 @@ export class ConditionIndex {
   readonly #always: Uint32Array;
   /** Bits of the rules to ask for the request at hand. */
   readonly #marked: Uint32Array;
-  readonly #singles: readonly Source<string>[];
-  readonly #lists: readonly Source<readonly string[]>[];
+  readonly #singles: readonly Source<ReadText>[];
+  readonly #lists: readonly Source<ReadNames>[];
   readonly #tables: TableRules | null;
 
   constructor(rules: readonly CompiledRule[]) {
@@ -99,12 +83,11 @@ export class ConditionIndex {
         entry.add(value, number);
       }
     });
-    const several: Source<readonly string[]>[] = [];
-    const single: Source<string>[] = [];
-    for (const [source, entry] of sources) {
-      const list = lists[source];
-      if (list === undefined) single.push({ read: singleOf(source), rules: entry });
-      else several.push({ read: list, rules: entry });
+    const several: Source<ReadNames>[] = [];
+    const single: Source<ReadText>[] = [];
+    for (const [source, rules] of sources) {
+      if (isList(source) && source !== 'table') several.push({ read: listReader(source), rules });
+      else single.push({ read: textReader(source), rules });
     }
     this.#singles = single;
     this.#lists = several;
@@ -115,29 +98,23 @@ export class ConditionIndex {
    * Marks the rules to ask: bit `n % 32` of word `n / 32` stands for rule n. The same array each time, as a request's
    * rules are asked before the next request's are marked.
    */
-  candidates(objects: RuleObjects): Uint32Array {
+  candidates(request: RuleRequest): Uint32Array {
     const marked = this.#marked;
     marked.set(this.#always);
     for (const { read, rules } of this.#singles) {
-      const value = read(objects);
+      const value = read(request);
       if (value === null || value === undefined) continue;
       mark(marked, rules.with(value));
       mark(marked, rules.present);
     }
     for (const { read, rules } of this.#lists) {
-      for (const value of read(objects) ?? []) mark(marked, rules.with(value));
+      for (const value of read(request) ?? []) mark(marked, rules.with(value));
     }
     if (this.#tables !== null) {
-      for (const table of objects.query?.properties.tables ?? []) mark(marked, this.#tables.with(table));
+      for (const table of request.queryProperties?.tables ?? []) mark(marked, this.#tables.with(table));
     }
     return marked;
   }
-}
-
-function singleOf(source: string): Source<string>['read'] {
-  if (!source.startsWith('header:')) return singles[source] ?? (() => null);
-  const name = source.slice('header:'.length);
-  return ({ request }) => request.header(name);
 }
 
 function mark(bits: Uint32Array, numbers: readonly number[]): void {

@@ -1,6 +1,8 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression } from '../language/ast.ts';
 import { tableKey } from '../objects/query.ts';
+import { listSource, literalText, memberOf, textSource } from './requestExpressions.ts';
+import { isFromBody } from './requestValues.ts';
 
 /** What a rule's condition needs to be true: one of these values of a request. */
 export interface IndexKey {
@@ -20,10 +22,6 @@ export function neededKeys({ statements }: Block, isDeny: boolean, names: Produc
   const keys = new KeyFinder(names).of(only.expression);
   if (keys === null) return null;
   return !isDeny || keys.every(({ source }) => !isFromBody(source)) ? keys : null;
-}
-
-function isFromBody(source: string): boolean {
-  return !source.startsWith('header:') && source !== 'method' && source !== 'path' && source !== 'user';
 }
 
 class KeyFinder {
@@ -107,21 +105,15 @@ class KeyFinder {
 
   /** `query.getCatalogs() contains "x"`. */
   #collection(collection: Expression, value: Expression): readonly IndexKey[] | null {
-    const sources: Readonly<Record<string, string>> = {
-      getCatalogs: 'catalog',
-      getSchemas: 'schema',
-      getCatalogSchemas: 'catalogSchema',
-    };
     const text = literalText(value);
-    const member = this.#memberOf(collection, this.#names.queryPropertiesObject);
-    if (text === null || member === null || !Object.hasOwn(sources, member)) return null;
-    return [{ source: sources[member] ?? '', value: text }];
+    const source = listSource(collection, this.#names);
+    return text === null || source === null ? null : [{ source, value: text }];
   }
 
   #call(call: Extract<Expression, { type: 'call' }>): readonly IndexKey[] | null {
     const [arg] = call.args;
     if (call.name === 'isPresent' && call.args.length === 0 && !call.safe) {
-      const isUser = this.#memberOf(call.target, this.#names.requestUserObject) === 'getUser';
+      const isUser = memberOf(call.target, this.#names.requestUserObject) === 'getUser';
       return isUser ? [{ source: 'user', value: null }] : null;
     }
     if (call.args.length !== 1 || arg === undefined || call.safe) return null;
@@ -142,23 +134,7 @@ class KeyFinder {
 
   /** The source of an expression that gives one text of the request or null. */
   #single(expression: Expression): string | null {
-    if (expression.type === 'call' && expression.name === 'getHeader' && this.#isObject(expression.target, 'request')) {
-      const name =
-        expression.args.length === 1 && expression.args[0] !== undefined ? literalText(expression.args[0]) : null;
-      return name === null ? null : `header:${name.toLowerCase()}`;
-    }
-    const onRequest = this.#memberOf(expression, 'request');
-    if (onRequest === 'getMethod') return 'method';
-    if (onRequest === 'getRequestURI') return 'path';
-    const onQuery = this.#memberOf(expression, this.#names.queryPropertiesObject);
-    const sources: Readonly<Record<string, string>> = {
-      getQueryType: 'queryType',
-      getResourceGroupQueryType: 'resourceGroupQueryType',
-      getDefaultCatalog: 'defaultCatalog',
-      getDefaultSchema: 'defaultSchema',
-    };
-    if (onQuery !== null && Object.hasOwn(sources, onQuery)) return sources[onQuery] ?? null;
-    return this.#userOr(expression, null);
+    return textSource(expression, this.#names) ?? this.#userOr(expression, null);
   }
 
   /** `user.getUser().orElse("")`: no user gives a text that only "" equals. */
@@ -170,26 +146,6 @@ class KeyFinder {
     if (expression.type !== 'call' || expression.name !== 'orElse' || expression.safe) return null;
     const [otherwise] = expression.args;
     if (otherwise?.type !== 'literal' || otherwise.value !== nobody || expression.args.length !== 1) return null;
-    return this.#memberOf(expression.target, this.#names.requestUserObject) === 'getUser' ? 'user' : null;
+    return memberOf(expression.target, this.#names.requestUserObject) === 'getUser' ? 'user' : null;
   }
-
-  #isObject(expression: Expression, name: string): boolean {
-    return expression.type === 'name' && expression.name === name;
-  }
-
-  /** Getter called on a global object: `x.getY()`, `x.getY` or `x.y`. */
-  #memberOf(expression: Expression, object: string): string | null {
-    if (expression.type === 'call') {
-      return expression.args.length === 0 && !expression.safe && this.#isObject(expression.target, object)
-        ? expression.name
-        : null;
-    }
-    if (expression.type !== 'property' || expression.safe || !this.#isObject(expression.target, object)) return null;
-    const { name } = expression;
-    return name.startsWith('get') ? name : `get${name.charAt(0).toUpperCase()}${name.slice(1)}`;
-  }
-}
-
-function literalText(expression: Expression): string | null {
-  return expression.type === 'literal' && typeof expression.value === 'string' ? expression.value : null;
 }

@@ -11,6 +11,7 @@ import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import { act, type CompiledRule, matches, RuleFailed } from './compiledRule.ts';
 import { ConditionIndex } from './conditionIndex.ts';
+import { DecisionMemory } from './decisionMemory.ts';
 import { TraceMemory, type TraceNode } from './traceMemory.ts';
 
 /** Key of `result` that holds the group. */
@@ -88,6 +89,8 @@ class Verdict {
   trace: TraceNode;
   /** No later rule is asked. */
   isFinal = false;
+  /** A rule failed. */
+  hasFailed = false;
 
   constructor(trace: TraceNode) {
     this.trace = trace;
@@ -99,19 +102,34 @@ export class CompiledRuleSet implements RuleSet {
   readonly needsAnalysis: boolean;
   readonly #rules: readonly CompiledRule[];
   readonly #options: RuleSetOptions;
-  readonly #index: ConditionIndex | null;
+  readonly #index: Pick<ConditionIndex, 'candidates'>;
   readonly #traces: TraceMemory;
+  readonly #decisions: DecisionMemory;
 
   /** @param rules in order, suspended ones left out */
   constructor(rules: readonly CompiledRule[], options: RuleSetOptions) {
     this.#rules = rules;
     this.#options = options;
     this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
-    this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : null;
+    this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : allOf(rules.length);
     this.#traces = new TraceMemory(rules);
+    this.#decisions = new DecisionMemory(rules.map((rule) => rule.readSources));
   }
 
   decide(request: RuleRequest): RuleDecision {
+    const marked = this.#index.candidates(request);
+    // Only submissions are denied; others are few, and their decisions differ.
+    const place = request.isSubmission ? this.#decisions.placeOf(request, marked, this.#traces.start) : null;
+    if (place === null) return this.#ask(request, marked).decision;
+    if (place.decision !== null) return place.decision;
+    const { decision, hasFailed } = this.#ask(request, marked);
+    // Failures are reported each time.
+    if (!hasFailed) place.decision = decision;
+    return decision;
+  }
+
+  /** Asks the marked rules. */
+  #ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const result = new ResultMap();
     const objects = {
       request: new RequestObject(request),
@@ -122,19 +140,12 @@ export class CompiledRuleSet implements RuleSet {
     };
     const e = new Evaluation(objects, this.#options.limits, this.#options.sources);
     const verdict = new Verdict(this.#traces.start);
-    if (this.#index === null) {
-      for (let number = 0; number < this.#rules.length && !verdict.isFinal; number += 1) {
-        this.#ask(number, request, result, e, verdict);
-      }
-    } else {
-      const marked = this.#index.candidates(objects);
-      for (let word = 0; word < marked.length && !verdict.isFinal; word += 1) {
-        for (let bits = marked[word] ?? 0; bits !== 0 && !verdict.isFinal; bits &= bits - 1) {
-          this.#ask(word * 32 + 31 - Math.clz32(bits & -bits), request, result, e, verdict);
-        }
+    for (let word = 0; word < marked.length && !verdict.isFinal; word += 1) {
+      for (let bits = marked[word] ?? 0; bits !== 0 && !verdict.isFinal; bits &= bits - 1) {
+        this.#askRule(word * 32 + 31 - Math.clz32(bits & -bits), request, result, e, verdict);
       }
     }
-    return {
+    const decision = {
       routingGroup: verdict.routingGroup,
       cluster: verdict.cluster,
       rule: verdict.rule,
@@ -144,9 +155,10 @@ export class CompiledRuleSet implements RuleSet {
       useHeader: this.#options.fileFailed && verdict.rule === null,
       trace: verdict.trace,
     };
+    return { decision, hasFailed: verdict.hasFailed };
   }
 
-  #ask(number: number, request: RuleRequest, result: ResultMap, e: Evaluation, verdict: Verdict): void {
+  #askRule(number: number, request: RuleRequest, result: ResultMap, e: Evaluation, verdict: Verdict): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
     const { definition } = rule;
@@ -225,6 +237,7 @@ export class CompiledRuleSet implements RuleSet {
     const rule = this.#rules[number];
     if (rule === undefined) return;
     const { definition } = rule;
+    verdict.hasFailed = true;
     this.#options.onFailure(rule, message);
     const { deny } = definition;
     if (deny !== null && deny.onError === 'deny') {
@@ -250,6 +263,12 @@ export class CompiledRuleSet implements RuleSet {
     verdict.isFinal = true;
     verdict.trace = verdict.trace.stoppedAfter(number);
   }
+}
+
+/** Asks every one of a few rules. */
+function allOf(count: number): Pick<ConditionIndex, 'candidates'> {
+  const all = Uint32Array.of(2 ** count - 1);
+  return { candidates: () => all };
 }
 
 /** Longest text of a value in a trace. */

@@ -2,10 +2,10 @@ import type { DecisionTrace, RuleTrace } from '../decision.ts';
 import { storedTrace } from '../storedTrace.ts';
 import type { CompiledRule } from './compiledRule.ts';
 
-/** Entries of all traces that are remembered together: as many as fit into two megabytes. */
-const MAX_ENTRIES = 50_000;
-/** At least so many traces are remembered, however many rules there are. */
-const MIN_TRACES = 16;
+/** Traces that are remembered together: about two megabytes, beside their texts. */
+const MAX_TRACES = 10_000;
+/** Characters of their texts together. */
+const MAX_CHARACTERS = 1_000_000;
 
 /** No later rule was asked. */
 const STOPPED = Symbol('stopped');
@@ -23,7 +23,6 @@ export class TraceNode implements DecisionTrace {
   readonly #number: number;
   readonly #step: Step;
   #next: Map<Step, TraceNode> | null = null;
-  #rules: readonly RuleTrace[] | null = null;
   #stored: string | null = null;
 
   /** @param before null for the trace of requests that no rule matches */
@@ -41,7 +40,7 @@ export class TraceNode implements DecisionTrace {
     if (known !== undefined) return known;
     const next = new TraceNode(this.#memory, this, number, step);
     this.#next.set(step, next);
-    this.#memory.count();
+    this.#memory.count(1, 0);
     return next;
   }
 
@@ -50,21 +49,22 @@ export class TraceNode implements DecisionTrace {
     return this.with(number, STOPPED);
   }
 
+  /** Made anew each time, as it is seldom asked for and as long as the rules. */
   get rules(): readonly RuleTrace[] {
-    if (this.#rules === null) {
-      const rules = this.#memory.notMatched.slice();
-      for (let node: TraceNode = this; node.#before !== null; node = node.#before) {
-        if (node.#step === STOPPED) this.#memory.skipAfter(node.#number, rules);
-        else rules[node.#number] = node.#step;
-      }
-      this.#rules = rules;
+    const rules = this.#memory.notMatched.slice();
+    for (let node: TraceNode = this; node.#before !== null; node = node.#before) {
+      if (node.#step === STOPPED) this.#memory.skipAfter(node.#number, rules);
+      else rules[node.#number] = node.#step;
     }
-    return this.#rules;
+    return rules;
   }
 
   get stored(): string | null {
     if (this.#memory.notMatched.length === 0) return null;
-    this.#stored ??= JSON.stringify(storedTrace(this.rules));
+    if (this.#stored === null) {
+      this.#stored = JSON.stringify(storedTrace(this.rules));
+      this.#memory.count(0, this.#stored.length);
+    }
     return this.#stored;
   }
 }
@@ -75,8 +75,8 @@ export class TraceNode implements DecisionTrace {
  */
 export class TraceMemory {
   readonly #rules: readonly CompiledRule[];
-  readonly #most: number;
-  #count = 0;
+  #traces = 0;
+  #characters = 0;
   #start: TraceNode;
   /** The last entry of each rule that fired, failed or denied. */
   readonly #entries: (RuleTrace | undefined)[] = [];
@@ -85,7 +85,6 @@ export class TraceMemory {
 
   constructor(rules: readonly CompiledRule[]) {
     this.#rules = rules;
-    this.#most = Math.max(MIN_TRACES, Math.floor(MAX_ENTRIES / Math.max(1, rules.length)));
     this.notMatched = rules.map((rule) => rule.notMatched);
     this.#start = new TraceNode(this, null, -1, STOPPED);
   }
@@ -95,11 +94,13 @@ export class TraceMemory {
     return this.#start;
   }
 
-  /** Counts a trace that is remembered from now on; all are forgotten when there are too many. */
-  count(): void {
-    this.#count += 1;
-    if (this.#count < this.#most) return;
-    this.#count = 0;
+  /** Counts what is remembered from now on; all is forgotten when it is too much. */
+  count(traces: number, characters: number): void {
+    this.#traces += traces;
+    this.#characters += characters;
+    if (this.#traces < MAX_TRACES && this.#characters < MAX_CHARACTERS) return;
+    this.#traces = 0;
+    this.#characters = 0;
     this.#start = new TraceNode(this, null, -1, STOPPED);
   }
 

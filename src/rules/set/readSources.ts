@@ -1,0 +1,114 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { Block, Expression, Statement } from '../language/ast.ts';
+import { isName, listSource, memberOf, textSource } from './requestExpressions.ts';
+
+/** Methods and getters of texts, optionals, sets and maps whose outcome only depends on what they are called with. */
+const PURE_METHODS = new Set([
+  ...[
+    'contains',
+    'containsKey',
+    'startsWith',
+    'endsWith',
+    'equals',
+    'equalsIgnoreCase',
+    'matches',
+    'indexOf',
+    'length',
+  ],
+  ...['toLowerCase', 'toUpperCase', 'trim', 'strip', 'substring', 'replace', 'concat', 'isEmpty', 'isBlank', 'size'],
+  ...['isPresent', 'get', 'orElse', 'put'],
+]);
+const PURE_GETTERS = new Set(['present', 'empty', 'blank']);
+
+/**
+ * All that condition and actions of a rule read of a request, as sources; null when they read something else, or when
+ * equal values may lead to something else another time. `result` and `state` hold what earlier rules of the same request
+ * put into them, so they follow from what those read.
+ */
+export function readSources(blocks: readonly Block[], names: ProductNames): ReadonlySet<string> | null {
+  const finder = new SourceFinder(names);
+  return blocks.every((block) => finder.addBlock(block)) ? finder.found : null;
+}
+
+class SourceFinder {
+  readonly found = new Set<string>();
+  readonly #names: ProductNames;
+
+  constructor(names: ProductNames) {
+    this.#names = names;
+  }
+
+  addBlock({ statements }: Block): boolean {
+    return statements.every((statement) => this.#addStatement(statement));
+  }
+
+  #addStatement(statement: Statement): boolean {
+    switch (statement.type) {
+      case 'expression':
+        return this.#add(statement.expression);
+      case 'return':
+        return statement.value === null || this.#add(statement.value);
+      case 'if':
+        return (
+          this.#add(statement.test) &&
+          this.addBlock(statement.yes) &&
+          (statement.no === null || this.addBlock(statement.no))
+        );
+      default:
+        return false;
+    }
+  }
+
+  #addAll(expressions: readonly Expression[]): boolean {
+    return expressions.every((each) => this.#add(each));
+  }
+
+  #add(expression: Expression): boolean {
+    switch (expression.type) {
+      case 'literal':
+      case 'empty':
+        return true;
+      case 'name':
+        return expression.name === 'result' || expression.name === 'state';
+      case 'not':
+      case 'negate':
+        return this.#add(expression.operand);
+      case 'binary':
+        return this.#add(expression.left) && this.#add(expression.right);
+      case 'logical':
+        return this.#addAll(expression.operands);
+      case 'ternary':
+        return this.#addAll([expression.test, expression.yes, expression.no]);
+      case 'list':
+        return this.#addAll(expression.items);
+      case 'property':
+        return this.#addSource(expression) || (PURE_GETTERS.has(expression.name) && this.#add(expression.target));
+      case 'call':
+        return this.#addSource(expression) || this.#addCall(expression);
+      default:
+        return false;
+    }
+  }
+
+  /** An expression that is a value of the request. */
+  #addSource(expression: Expression): boolean {
+    const isUser = memberOf(expression, this.#names.requestUserObject) === 'getUser';
+    const source = isUser ? 'user' : (textSource(expression, this.#names) ?? listSource(expression, this.#names));
+    if (source === null) return false;
+    this.found.add(source);
+    return true;
+  }
+
+  #addCall({ target, name, args }: Extract<Expression, { type: 'call' }>): boolean {
+    if (!this.#addAll(args)) return false;
+    if (name === 'userExistsAndEquals' && isName(target, this.#names.requestUserObject)) {
+      this.found.add('user');
+      return true;
+    }
+    if (name === 'tablesContains' && isName(target, this.#names.queryPropertiesObject)) {
+      this.found.add('table');
+      return true;
+    }
+    return PURE_METHODS.has(name) && this.#add(target);
+  }
+}

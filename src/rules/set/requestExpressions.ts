@@ -1,0 +1,58 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { Expression } from '../language/ast.ts';
+import { headerSource, type ListSource } from './requestValues.ts';
+
+const queryTexts: Readonly<Record<string, string>> = {
+  getQueryType: 'queryType',
+  getResourceGroupQueryType: 'resourceGroupQueryType',
+  getDefaultCatalog: 'defaultCatalog',
+  getDefaultSchema: 'defaultSchema',
+};
+
+const queryLists: Readonly<Record<string, ListSource>> = {
+  getCatalogs: 'catalog',
+  getSchemas: 'schema',
+  getCatalogSchemas: 'catalogSchema',
+};
+
+/** A literal's text; null for other expressions. */
+export function literalText(expression: Expression): string | null {
+  return expression.type === 'literal' && typeof expression.value === 'string' ? expression.value : null;
+}
+
+/** Getter called on a global object: `x.getY()`, `x.getY` or `x.y`. */
+export function memberOf(expression: Expression, object: string): string | null {
+  if (expression.type === 'call') {
+    return expression.args.length === 0 && !expression.safe && isName(expression.target, object)
+      ? expression.name
+      : null;
+  }
+  if (expression.type !== 'property' || expression.safe || !isName(expression.target, object)) return null;
+  const { name } = expression;
+  return name.startsWith('get') ? name : `get${name.charAt(0).toUpperCase()}${name.slice(1)}`;
+}
+
+/** Whether an expression is a name, and this one. */
+export function isName(expression: Expression, name: string): boolean {
+  return expression.type === 'name' && expression.name === name;
+}
+
+/** The source of an expression that gives one text of the request or null. */
+export function textSource(expression: Expression, names: ProductNames): string | null {
+  if (expression.type === 'call' && expression.name === 'getHeader' && isName(expression.target, 'request')) {
+    const [arg] = expression.args;
+    const name = expression.args.length === 1 && arg !== undefined ? literalText(arg) : null;
+    return name === null ? null : headerSource(name);
+  }
+  const onRequest = memberOf(expression, 'request');
+  if (onRequest === 'getMethod') return 'method';
+  if (onRequest === 'getRequestURI') return 'path';
+  const onQuery = memberOf(expression, names.queryPropertiesObject);
+  return onQuery !== null && Object.hasOwn(queryTexts, onQuery) ? (queryTexts[onQuery] ?? null) : null;
+}
+
+/** The source of an expression that gives a set of the query's names. */
+export function listSource(expression: Expression, names: ProductNames): ListSource | null {
+  const member = memberOf(expression, names.queryPropertiesObject);
+  return member !== null && Object.hasOwn(queryLists, member) ? (queryLists[member] ?? null) : null;
+}

@@ -1,0 +1,60 @@
+import type { RuleRequest } from '../decision.ts';
+import { isUnanalysed } from '../objects/query.ts';
+import { firstHeader } from '../objects/request.ts';
+
+/** One text of a request; null or undefined where it has none. */
+export type ReadText = (request: RuleRequest) => string | null | undefined;
+/** Several texts of a request, each of one or more parts. */
+export type ReadTexts = (request: RuleRequest) => readonly (string | readonly string[])[] | undefined;
+
+/** Whether there was a statement to analyse: declarative denies fail where they read one that is not there. */
+export const ANALYSED = 'analysed';
+
+const texts: Readonly<Record<string, ReadText>> = {
+  method: ({ method }) => method,
+  path: ({ path }) => path,
+  user: ({ user }) => user?.user,
+  queryType: ({ queryProperties }) => queryProperties?.queryType,
+  resourceGroupQueryType: ({ queryProperties }) => queryProperties?.resourceGroupQueryType,
+  defaultCatalog: ({ queryProperties }) => queryProperties?.defaultCatalog,
+  defaultSchema: ({ queryProperties }) => queryProperties?.defaultSchema,
+  [ANALYSED]: ({ queryProperties }) => (queryProperties === null || isUnanalysed(queryProperties) ? null : 'yes'),
+};
+
+const lists = {
+  catalog: ({ queryProperties }) => queryProperties?.catalogs,
+  schema: ({ queryProperties }) => queryProperties?.schemas,
+  catalogSchema: ({ queryProperties }) => queryProperties?.catalogSchemas,
+  table: ({ queryProperties }) => queryProperties?.tables,
+} satisfies Readonly<Record<string, ReadTexts>>;
+
+const HEADER = 'header:';
+
+/** Names of the sources of several texts. */
+export type ListSource = keyof typeof lists;
+
+/** The source of a header's first value. */
+export function headerSource(name: string): string {
+  return `${HEADER}${name.toLowerCase()}`;
+}
+
+/** Whether a source comes from the body, which may not have been analysed. */
+export function isFromBody(source: string): boolean {
+  return !source.startsWith(HEADER) && source !== 'method' && source !== 'path' && source !== 'user';
+}
+
+export function isList(source: string): source is ListSource {
+  return Object.hasOwn(lists, source);
+}
+
+/** How a source of one text is read. */
+export function textReader(source: string): ReadText {
+  if (!source.startsWith(HEADER)) return texts[source] ?? (() => null);
+  const name = source.slice(HEADER.length);
+  return ({ headers }) => firstHeader(headers, name);
+}
+
+/** How a source of several texts is read. */
+export function listReader<S extends ListSource>(source: S): (typeof lists)[S] {
+  return lists[source];
+}
