@@ -63,14 +63,14 @@ export class RequestObject extends JavaObject {
 export function firstHeader(lines: RawHeaders, lowerCaseName: string, asWritten = lowerCaseName): string | null {
   for (let index = 0; index < lines.length; index += 2) {
     const name = lines[index] as string;
+    if (name.length !== lowerCaseName.length) continue;
     if (name === asWritten || isName(name, lowerCaseName)) return lines[index + 1] as string;
   }
   return null;
 }
 
-/** Whether a header's name is the one asked for, in any letter case. */
+/** Whether a header's name is the one of its length that is asked for, in any letter case. */
 function isName(name: string, lowerCaseName: string): boolean {
-  if (name.length !== lowerCaseName.length) return false;
   for (let index = name.length - 1; index >= 0; index -= 1) {
     const unit = name.charCodeAt(index);
     const wanted = lowerCaseName.charCodeAt(index);
