@@ -3,6 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { type Dispatcher, Pool } from 'undici';
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { withTimeLimit } from '../../model/timeLimit.ts';
 import type { ExternalAnswer } from '../../routing/groupDecision.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import { durationText } from '../durationText.ts';
@@ -169,22 +170,12 @@ export class ExternalRulesClient implements ExternalRules {
     });
     this.#running += 1;
     let text: string;
-    // AbortSignal.timeout cannot be called off: each call's would go off later, answered or not.
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      abort.abort(new CallFailed(`it did not answer within ${durationText(requestTimeout)}`));
-    }, requestTimeout);
+    const late = () => new CallFailed(`it did not answer within ${durationText(requestTimeout)}`);
     try {
-      const response = await this.#pool.request({
-        method: 'POST',
-        path: this.#path,
-        headers,
-        body,
-        signal: abort.signal,
-      });
-      text = await textOf(response);
+      text = await withTimeLimit(requestTimeout, late, async (signal) =>
+        textOf(await this.#pool.request({ method: 'POST', path: this.#path, headers, body, signal })),
+      );
     } finally {
-      clearTimeout(timer);
       this.#running -= 1;
     }
     const parsed = parseReply(text, excluded);

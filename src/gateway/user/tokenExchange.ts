@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { Agent, type Dispatcher, request } from 'undici';
 import type { Clock } from '../../model/clock.ts';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { withTimeLimit } from '../../model/timeLimit.ts';
 import { type Remembered, TokenMemory } from './tokenMemory.ts';
 import type { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
@@ -54,20 +55,20 @@ export class TokenExchange {
   async #ask(token: string): Promise<Remembered<RequestUser>> {
     const { url, logger, metrics, timeoutMs = EXCHANGE_TIMEOUT_MS } = this.#options;
     try {
-      const response = await request(url, {
-        dispatcher: this.#agent,
-        headers: { authorization: `Bearer ${token}`, accept: 'application/json' },
-        signal: AbortSignal.timeout(timeoutMs),
+      const late = () => Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
+      const { statusCode, text } = await withTimeLimit(timeoutMs, late, async (signal) => {
+        const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
+        const response = await request(url, { dispatcher: this.#agent, headers, signal });
+        return { statusCode: response.statusCode, text: await limitedText(response, LONGEST_ANSWER) };
       });
-      const text = await limitedText(response, LONGEST_ANSWER);
-      const user = response.statusCode === 200 ? userOf(text) : null;
+      const user = statusCode === 200 ? userOf(text) : null;
       if (user !== null) {
         metrics.token('exchange', 'accepted');
         return { answer: user, forMs: EXCHANGE_MEMORY_MS };
       }
-      const refused = response.statusCode === 401 || response.statusCode === 403;
+      const refused = statusCode === 401 || statusCode === 403;
       metrics.token('exchange', refused ? 'refused' : 'failed');
-      if (!refused) logger.warn({ url, status: response.statusCode }, 'the token exchange gave no user information');
+      if (!refused) logger.warn({ url, status: statusCode }, 'the token exchange gave no user information');
     } catch (error) {
       metrics.token('exchange', 'failed');
       logger.warn({ url, reason: reasonOf(error) }, 'the token exchange failed');
