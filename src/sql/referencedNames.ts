@@ -1,6 +1,5 @@
 import { DistinctTables, DistinctTexts } from './distinctNames.ts';
 import type { QualifiedName } from './queryProperties.ts';
-import { lowerCasePart } from './syntax/identifiers.ts';
 import { NameRole, type Parser } from './syntax/parser.ts';
 
 /** Defaults that complete names; null where the client sent none. */
@@ -37,8 +36,8 @@ const EMPTY = 'Identifier cannot be empty or null';
 export function referencedNames(parser: Parser, defaults: NameDefaults): ReferencedNames {
   const found = parser.names;
   if (found.length === 0) return noNames;
-  const catalog = lowerCase(defaults.catalog);
-  const schema = lowerCase(defaults.schema);
+  const catalog = defaults.catalog === null ? null : defaults.catalog.toLowerCase();
+  const schema = defaults.schema === null ? null : defaults.schema.toLowerCase();
   const tables = new DistinctTables();
   const catalogs = new DistinctTexts();
   const schemas = new DistinctTexts();
@@ -117,10 +116,6 @@ function completed(
   return count === 2 ? [catalog, part(0), part(1)] : [catalog, schema as string, part(0)];
 }
 
-function lowerCase(text: string | null): string | null {
-  return text === null ? null : lowerCasePart(text, 0, text.length);
-}
-
 function failed(errorMessage: string): ReferencedNames {
   return { ...noNames, errorMessage };
 }
@@ -132,8 +127,8 @@ export function callsKillQuery(parser: Parser, defaults: NameDefaults): boolean 
   const name = completed(
     nameParts,
     (index) => parser.identifierValue(nameToken + 2 * index),
-    lowerCase(defaults.catalog),
-    lowerCase(defaults.schema),
+    defaults.catalog === null ? null : defaults.catalog.toLowerCase(),
+    defaults.schema === null ? null : defaults.schema.toLowerCase(),
   );
   return typeof name !== 'string' && name[0] === 'system' && name[1] === 'runtime' && name[2] === 'kill_query';
 }

@@ -1,4 +1,3 @@
-import { lowerCasePart } from './identifiers.ts';
 import { LAST_IDENTIFIER, T } from './kinds.ts';
 import { type TokenBuffer, tokenize } from './lexer.ts';
 
@@ -173,8 +172,8 @@ export class Parser {
   identifierValue(token: number): string {
     const start = this.tokens.starts[token] as number;
     const end = this.tokens.ends[token] as number;
-    if (this.kinds[token] !== QUOTED_IDENTIFIER) return lowerCasePart(this.text, start, end);
-    const inner = lowerCasePart(this.text, start + 1, end - 1);
+    if (this.kinds[token] !== QUOTED_IDENTIFIER) return this.text.slice(start, end).toLowerCase();
+    const inner = this.text.slice(start + 1, end - 1).toLowerCase();
     return inner.includes('"') ? inner.replaceAll('""', '"') : inner;
   }
 

@@ -68,6 +68,17 @@ describe('every line of the log reaches standard output, whole and in order', ()
     await once(child, 'close');
   });
 
+  test('also lines longer than a portion and of any characters, between short ones', async () => {
+    const lines = await printed(`
+      const texts = ['a', 'é🚀'.repeat(30_000), 'b', 'x'.repeat(21_000), 'é'.repeat(21_000), 'x'.repeat(300_000), 'c', 'é'];
+      for (const text of texts) logger.info({ text }, 'said');
+    `);
+    expect(lines.pop()).toBe('');
+    expect(lines.map((line) => JSON.parse(line).text)).toEqual([
+      ...['a', 'é🚀'.repeat(30_000), 'b', 'x'.repeat(21_000), 'é'.repeat(21_000), 'x'.repeat(300_000), 'c', 'é'],
+    ]);
+  });
+
   test('lines of many turns come in few portions', async () => {
     const child = run(
       `const start = performance.now();
