@@ -9,8 +9,6 @@ import { CompileError, placeText, positionOf } from '../language/source.ts';
 import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
-import { readSources } from './readSources.ts';
-import { ANALYSED, isFromBody } from './requestValues.ts';
 
 /** A rule ready to run. */
 export interface CompiledRule {
@@ -19,8 +17,6 @@ export interface CompiledRule {
   readonly actions: readonly { readonly field: string; readonly program: Program }[];
   /** What its condition needs to be true, for the index; null when that cannot be told. The parsed text is not kept. */
   readonly neededKeys: readonly IndexKey[] | null;
-  /** What it reads of a request, as sources; null when that cannot be told, or chance and time play a part. */
-  readonly readSources: readonly string[] | null;
   /** Whether it reads the user or the query. */
   readonly needsAnalysis: boolean;
   /** Trace entries that are the same for every request. */
@@ -68,26 +64,11 @@ export function compileRule(
       condition: condition.program,
       actions: actions.map(({ field, program }) => ({ field, program })),
       neededKeys: neededKeys(condition.block, definition.deny !== null, context.names),
-      readSources: sourcesOf(all, definition, context),
       needsAnalysis: all.some(({ program }) => program.readsUser || program.readsQuery),
       notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),
       skipped: Object.freeze({ ...base, outcome: 'skipped' }),
     },
   };
-}
-
-function sourcesOf(
-  texts: readonly { readonly block: Block }[],
-  { deny }: RuleDefinition,
-  { names }: CompileContext,
-): readonly string[] | null {
-  const found = readSources(
-    texts.map(({ block }) => block),
-    names,
-  );
-  if (found === null) return null;
-  const sources = [...found];
-  return deny !== null && sources.some(isFromBody) ? [...sources, ANALYSED] : sources;
 }
 
 function problemOf({ text, field, place }: RuleText, error: CompileError): RuleProblem {

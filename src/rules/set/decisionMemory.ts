@@ -1,4 +1,7 @@
+import type { ProductNames } from '../../model/names.ts';
 import type { RuleDecision, RuleRequest } from '../decision.ts';
+import type { CompiledRule } from './compiledRule.ts';
+import { readSources } from './readSources.ts';
 import { isList, listReader, textReader } from './requestValues.ts';
 
 /** Reads one value of a request as text; null where it has none. */
@@ -79,16 +82,17 @@ class RulesPlace extends Place {
  * much as looking their values up.
  */
 export class DecisionMemory {
-  readonly #sources: readonly (readonly string[] | null)[];
+  readonly #rules: readonly CompiledRule[];
+  readonly #names: ProductNames;
   /** Places of marked rules, by a number made of their bits. */
   #byRules = new Map<number, RulesPlace[]>();
   #owner: object | null = null;
   #places = 0;
   #characters = 0;
 
-  /** @param sources what each rule reads; null where that cannot be told */
-  constructor(sources: readonly (readonly string[] | null)[]) {
-    this.#sources = sources;
+  constructor(rules: readonly CompiledRule[], names: ProductNames) {
+    this.#rules = rules;
+    this.#names = names;
   }
 
   /**
@@ -132,8 +136,9 @@ export class DecisionMemory {
 
   #readsOf(marked: Uint32Array): readonly Read[] | null {
     const found = new Set<string>();
-    for (const [number, sources] of this.#sources.entries()) {
+    for (const [number, rule] of this.#rules.entries()) {
       if (((marked[number >>> 5] ?? 0) & (1 << (number & 31))) === 0) continue;
+      const sources = readSources(rule, this.#names);
       if (sources === null) return null;
       for (const source of sources) found.add(source);
     }

@@ -1,6 +1,9 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
+import { parse } from '../language/parser.ts';
+import type { CompiledRule } from './compiledRule.ts';
 import { isName, listSource, memberOf, textSource } from './requestExpressions.ts';
+import { ANALYSED, isFromBody } from './requestValues.ts';
 
 /** Methods and getters of texts, optionals, sets and maps whose outcome only depends on what they are called with. */
 const PURE_METHODS = new Set([
@@ -20,14 +23,29 @@ const PURE_METHODS = new Set([
 ]);
 const PURE_GETTERS = new Set(['present', 'empty', 'blank']);
 
+const known = new WeakMap<CompiledRule, readonly string[] | null>();
+
 /**
  * All that condition and actions of a rule read of a request, as sources; null when they read something else, or when
  * equal values may lead to something else another time. `result` and `state` hold what earlier rules of the same request
- * put into them, so they follow from what those read.
+ * put into them, so they follow from what those read. Found out of the texts when the rule is asked for the first time:
+ * of thousands of rules few are.
  */
-export function readSources(blocks: readonly Block[], names: ProductNames): ReadonlySet<string> | null {
+export function readSources(rule: CompiledRule, names: ProductNames): readonly string[] | null {
+  let sources = known.get(rule);
+  if (sources === undefined) {
+    sources = findSources(rule, names);
+    known.set(rule, sources);
+  }
+  return sources;
+}
+
+function findSources({ definition }: CompiledRule, names: ProductNames): readonly string[] | null {
   const finder = new SourceFinder(names);
-  return blocks.every((block) => finder.addBlock(block)) ? finder.found : null;
+  const texts = [definition.condition, ...definition.actions];
+  if (!texts.every(({ text }) => finder.addBlock(parse(text)))) return null;
+  const sources = [...finder.found];
+  return definition.deny !== null && sources.some(isFromBody) ? [...sources, ANALYSED] : sources;
 }
 
 class SourceFinder {

@@ -113,7 +113,7 @@ export class CompiledRuleSet implements RuleSet {
     this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
     this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : allOf(rules.length);
     this.#traces = new TraceMemory(rules);
-    this.#decisions = new DecisionMemory(rules.map((rule) => rule.readSources));
+    this.#decisions = new DecisionMemory(rules, options.names);
   }
 
   decide(request: RuleRequest): RuleDecision {
