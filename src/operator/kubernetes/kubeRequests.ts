@@ -1,6 +1,5 @@
 import { ApiException, type HttpMethod, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import { type Dispatcher, request } from 'undici';
-import { withTimeLimit } from '../../model/timeLimit.ts';
 
 /** A call of the API server. */
 export interface KubeCall {
@@ -50,23 +49,27 @@ export class KubeRequests {
   }
 }
 
-function answerWithin(
+async function answerWithin(
   timeoutMs: number,
   context: RequestContext,
   body: object | undefined,
 ): Promise<{ readonly statusCode: number; readonly text: string }> {
+  const controller = new AbortController();
+  // Not AbortSignal.timeout: thousands of them would stay until their time is over.
+  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
   const dispatcher = context.getDispatcher() as Dispatcher | undefined;
-  const late = () => new Error(`no answer within ${timeoutMs} ms`);
-  return withTimeLimit(timeoutMs, late, async (signal) => {
+  try {
     const answer = await request(context.getUrl(), {
       method: context.getHttpMethod() as Dispatcher.HttpMethod,
       headers: context.getHeaders(),
-      signal,
+      signal: controller.signal,
       ...(dispatcher === undefined ? {} : { dispatcher }),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     return { statusCode: answer.statusCode, text: await answer.body.text() };
-  });
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Path of what the parts name, encoded. */
