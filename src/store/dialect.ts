@@ -39,8 +39,3 @@ export interface SqlDialect {
   /** Deletes up to `limit` rows whose `column` is below the bound; answers how many. */
   deleteBatch(knex: Knex, table: string, column: string, bound: number, limit: number): Promise<number>;
 }
-
-/** Record as the JSON that PostgreSQL and SQLite unpack themselves: one parameter, one cached statement, any batch. */
-export function recordsJson(records: readonly QueryRecord[]): string {
-  return JSON.stringify(records);
-}

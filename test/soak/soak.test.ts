@@ -77,7 +77,6 @@ describe.skipIf(!hasPostgresql())('a long mixed load with resources that change 
     const startedAt = performance.now();
     try {
       await pause(WARM_UP_SECONDS * 1_000);
-      // Begins the first sample's time.
       await Promise.all(watched.map((series) => series.start()));
       ended = load.queries.length;
       for (let count = 1; count <= SAMPLES; count++) {

@@ -1,10 +1,10 @@
 import { productNames } from '../../src/model/names.ts';
 import type { RoutingRule, RoutingRuleSpec } from '../../src/model/routingRule.ts';
-import type { RuleCompiler } from '../../src/rules/ruleCompiler.ts';
+import type { RuleCompiler, RuleCompilerOptions } from '../../src/rules/ruleCompiler.ts';
 import { createRuleCompiler } from '../../src/rules/set/compiler.ts';
 
-/** The rule compiler as a gateway with default settings has it. */
-export function defaultRuleCompiler(): RuleCompiler {
+/** The rule compiler as a gateway with default settings has it, but for what is given. */
+export function defaultRuleCompiler(options: Partial<RuleCompilerOptions> = {}): RuleCompiler {
   return createRuleCompiler({
     names: productNames('Engine'),
     rulesEngineEnabled: undefined,
@@ -13,6 +13,7 @@ export function defaultRuleCompiler(): RuleCompiler {
     onRuleError: 'skip',
     onFileError: 'header',
     monotonic: () => performance.now(),
+    ...options,
   });
 }
 

@@ -51,20 +51,18 @@ export function compileRule(
     }
   };
   const condition = parsed(definition.condition);
-  const actions = definition.actions.flatMap((text) => {
-    const action = parsed(text);
-    return action === null ? [] : [{ field: text.field, ...action }];
-  });
+  const actions = definition.actions.map((text) => ({ field: text.field, program: parsed(text)?.program ?? null }));
   if (condition === null || problems.length > 0) return { problems };
-  const all = [condition, ...actions];
+  const programs = actions.flatMap(({ field, program }) => (program === null ? [] : [{ field, program }]));
+  const all = [condition.program, ...programs.map(({ program }) => program)];
   const base = { rule: definition.name, origin: definition.origin, priority: definition.priority };
   return {
     rule: {
       definition,
       condition: condition.program,
-      actions: actions.map(({ field, program }) => ({ field, program })),
+      actions: programs,
       neededKeys: neededKeys(condition.block, definition.deny !== null, context.names),
-      needsAnalysis: all.some(({ program }) => program.readsUser || program.readsQuery),
+      needsAnalysis: all.some((program) => program.readsUser || program.readsQuery),
       notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),
       skipped: Object.freeze({ ...base, outcome: 'skipped' }),
     },

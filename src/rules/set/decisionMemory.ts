@@ -21,7 +21,7 @@ const WORTH = TRIAL / 2;
 const PAUSE = 20_000;
 
 /** Where the decision of requests with certain values is remembered. */
-export class Place {
+class Place {
   /** Null as long as no such request was decided. */
   decision: RuleDecision | null = null;
   #next: Map<string | null, Place> | null = null;

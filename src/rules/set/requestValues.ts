@@ -5,7 +5,7 @@ import { firstHeader } from '../objects/request.ts';
 /** One text of a request; null or undefined where it has none. */
 export type ReadText = (request: RuleRequest) => string | null | undefined;
 /** Several texts of a request, each of one or more parts. */
-export type ReadTexts = (request: RuleRequest) => readonly (string | readonly string[])[] | undefined;
+type ReadTexts = (request: RuleRequest) => readonly (string | readonly string[])[] | undefined;
 
 /** Whether there was a statement to analyse: declarative denies fail where they read one that is not there. */
 export const ANALYSED = 'analysed';
@@ -43,6 +43,7 @@ export function isFromBody(source: string): boolean {
   return !source.startsWith(HEADER) && source !== 'method' && source !== 'path' && source !== 'user';
 }
 
+/** Whether a source is one of several texts. */
 export function isList(source: string): source is ListSource {
   return Object.hasOwn(lists, source);
 }

@@ -70,8 +70,8 @@ export class TraceNode implements DecisionTrace {
 }
 
 /**
- * Traces of a rule set's requests, used again: most requests have one of a few, and a trace of its own for each is an
- * array as long as the rules, and text of it in the history.
+ * Traces of a rule set's requests, used again: most requests have one of a few, and a trace of its own for each would have
+ * a text of its own in the history.
  */
 export class TraceMemory {
   readonly #rules: readonly CompiledRule[];

@@ -1,5 +1,4 @@
 import type { SqlDialect } from '../dialect.ts';
-import { recordsJson } from '../dialect.ts';
 
 const historySql = `insert into query_history
   (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url)
@@ -45,7 +44,7 @@ export const sqliteDialect: SqlDialect = {
   widenQueryText: null,
   insertHistory: (knex, records) =>
     knex.transaction(async (trx) => {
-      const json = recordsJson(records);
+      const json = JSON.stringify(records);
       await trx.raw(historySql, [json]);
       await trx.raw(decisionsSql, [json]);
     }),

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { productNames } from '../../../src/model/names.ts';
 import type { RuleRequest } from '../../../src/rules/decision.ts';
-import { createRuleCompiler } from '../../../src/rules/set/compiler.ts';
+import { defaultRuleCompiler } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
 
 const value = fc.constantFrom('a', 'b', 'c', '');
@@ -74,15 +73,7 @@ function compile(conditions: readonly string[]) {
         `---\nname: r${index}\ndescription: d\ncondition: '${one}'\nactions: ['result.put("routingGroup", "g${index}")']\n`,
     )
     .join('');
-  const compiler = createRuleCompiler({
-    names: productNames('Engine'),
-    rulesEngineEnabled: true,
-    rulesType: 'FILE',
-    analyzeRequest: true,
-    onRuleError: 'skip',
-    onFileError: 'header',
-    monotonic: () => 0,
-  });
+  const compiler = defaultRuleCompiler({ rulesEngineEnabled: true, analyzeRequest: true });
   const compiled = compiler.compile([], { path: 'rules.yaml', text });
   expect(compiled.fileProblems).toEqual([]);
   if (compiled.ruleSet === null) throw new Error('there is no rule set');

@@ -1,11 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { productNames } from '../../../src/model/names.ts';
 import type { RoutingRuleSpec } from '../../../src/model/routingRule.ts';
 import type { RuleRequest, RuleSet } from '../../../src/rules/decision.ts';
-import { createRuleCompiler } from '../../../src/rules/set/compiler.ts';
 import type { QueryProperties } from '../../../src/sql/queryProperties.ts';
-import { resourceRule } from '../../support/resourceRules.ts';
+import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
 
 const put = (group: string): Pick<RoutingRuleSpec, 'actions'> => ({
@@ -73,16 +71,7 @@ function requestOf(parts: Parts): RuleRequest {
 }
 
 function compile(chosen: readonly Partial<RoutingRuleSpec>[], countFailure = (_rule: string) => {}): RuleSet {
-  const compiler = createRuleCompiler({
-    names: productNames('Engine'),
-    rulesEngineEnabled: true,
-    rulesType: 'FILE',
-    analyzeRequest: true,
-    onRuleError: 'skip',
-    onFileError: 'header',
-    monotonic: () => 0,
-    countFailure,
-  });
+  const compiler = defaultRuleCompiler({ rulesEngineEnabled: true, analyzeRequest: true, countFailure });
   const resources = chosen.map((spec, index) => resourceRule(`r${String(index).padStart(2, '0')}`, spec));
   const { ruleSet, verdicts } = compiler.compile(resources, null);
   expect([...verdicts.values()].filter(({ accepted }) => !accepted)).toEqual([]);
