@@ -152,12 +152,11 @@ export class ForwardExchange extends Exchange {
   }
 
   protected override holds(status: number, _headers: IncomingHttpHeaders): boolean {
-    // A coordinator that does not know the query: perhaps another one with the same suffix does.
+    // A coordinator that does not know the query: perhaps another one does, and if not, the client is told why.
     return (
       (status === 404 || status === 410) &&
       this.#reason.queryId !== null &&
       this.#proxied.pathKind !== 'ui' &&
-      !this.#rerouted &&
       this.#outgoing.body === null
     );
   }
@@ -167,7 +166,7 @@ export class ForwardExchange extends Exchange {
     this.#looking = true;
     this.pauseHeld();
     const { queryId } = this.#reason;
-    void this.#reroute(queryId).then((done) => {
+    void this.#reroute(queryId, true).then((done) => {
       if (done || this.clientGone) return;
       const why = this.#lostBecause(queryId);
       if (why === null) this.release();
@@ -258,25 +257,43 @@ export class ForwardExchange extends Exchange {
         this.#context.refuse(this.#proxied, ownerGone(queryId, this.#clusterName(), reason));
       } else this.#giveUp(error);
     };
-    if (this.sent || this.#rerouted || this.#outgoing.body !== null) giveUp();
+    if (this.sent || this.#outgoing.body !== null) giveUp();
     else {
-      void this.#reroute(queryId).then((done) => {
+      // A cluster that has just begun to refuse is given time to come back before it is looked for elsewhere.
+      void this.#reroute(queryId, refused).then((done) => {
         if (!done && !this.clientGone) giveUp();
       });
     }
   }
 
-  /** Sends the request to the owner written down by full id, if that is another one. */
-  async #reroute(queryId: string): Promise<boolean> {
+  /**
+   * Sends the request to the owner written down by full id, if that is another one.
+   * @param mayHaveMoved otherwise to where the cluster is by now: its coordinator may have moved with it, and the
+   *   replica that saw that could not write it down
+   */
+  async #reroute(queryId: string, mayHaveMoved: boolean): Promise<boolean> {
+    if (this.#rerouted) return false;
     this.#rerouted = true;
-    const owner = await this.#context.stickiness.findByFullId(queryId);
-    if (owner === null || owner.baseUrl === this.upstream?.baseUrl || this.clientGone) return false;
+    const stored = await this.#context.stickiness.findByFullId(queryId);
+    const owner = this.#isElsewhere(stored) ? stored : mayHaveMoved ? this.#movedOwner() : null;
+    if (!this.#isElsewhere(owner) || this.clientGone) return false;
     const upstream = this.#context.upstreams.get(owner.baseUrl);
     if (upstream === null) return false;
     this.discard();
+    this.#looking = false;
     this.#reason = { queryId, owner };
     this.start(upstream);
     return true;
+  }
+
+  #isElsewhere(owner: QueryOwner | null): owner is QueryOwner {
+    return owner !== null && owner.baseUrl !== this.upstream?.baseUrl;
+  }
+
+  /** The owner at the address that its cluster is registered with now; null where it is registered no more. */
+  #movedOwner(): QueryOwner | null {
+    const cluster = this.#context.table.current.clusters.get(this.#clusterName());
+    return cluster === undefined ? null : { cluster: cluster.name, baseUrl: cluster.proxyTo };
   }
 }
 

@@ -73,11 +73,21 @@ function routeSegment(
   { stickiness, table }: Pick<DataPlaneContext, 'stickiness' | 'table'>,
   keys: ClusterKeys,
   key: string,
-): PrefixRoute {
+): PrefixRoute | Promise<PrefixRoute> {
   const cluster = keys.clusterOf(key);
   if (cluster !== null) return { to: 'cluster', cluster };
-  const owner = stickiness.newestOwner(({ cluster: name }) => name !== '' && keys.keyOf(name) === key);
-  return owner === null ? unknownKey(null) : { to: 'cluster', cluster: ownerCluster(table.current, owner) };
+  const hasKey = ({ cluster: name }: QueryOwner) => name !== '' && keys.keyOf(name) === key;
+  const toOwner = (owner: QueryOwner): PrefixRoute => ({
+    to: 'cluster',
+    cluster: ownerCluster(table.current, owner),
+  });
+  const known = stickiness.newestOwner(hasKey);
+  if (known !== null) return toOwner(known);
+  // As with queries: another replica may have heard of the cluster.
+  return stickiness.findNewestOwner(hasKey).then((found) => {
+    if (found === 'undecided') return refused(undecidedSegment);
+    return found === 'unknown' ? unknownKey(null) : toOwner(found);
+  });
 }
 
 function isBelow(path: string, base: string): boolean {
@@ -97,6 +107,13 @@ function unknownKey(queryId: string | null): PrefixRoute {
   const message = 'The first segment of the URL names no cluster behind this gateway. Run the query again.';
   return refused({ reason: 'unknown_prefix', message, queryId });
 }
+
+/** The refusal of a segment whose cluster only another replica may have heard of. */
+const undecidedSegment: Refusal = {
+  reason: 'undecided_query',
+  message: 'Which cluster holds this segment of a result cannot be told at the moment; ask again in a second.',
+  queryId: null,
+};
 
 function notOfAQuery(): PrefixRoute {
   const message = 'Only the URLs of a query begin with the key of a cluster; ask without the first path segment.';

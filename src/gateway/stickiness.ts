@@ -5,6 +5,7 @@ import { growingTo } from '../model/growingCache.ts';
 import { coordinatorSuffix, isPlausible } from '../routing/queryId.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import { KnownCoordinators } from './knownCoordinators.ts';
+import { StoredOwners } from './storedOwners.ts';
 
 /** The cluster that a query runs on. */
 export interface QueryOwner {
@@ -68,6 +69,7 @@ export class Stickiness {
   readonly #clock: Clock;
   readonly #options: StickinessOptions;
   readonly #coordinators = new KnownCoordinators();
+  readonly #storedOwners: StoredOwners;
   readonly #fullIds = new LRUCache<string, QueryOwner>(growingTo(MAX_FULL_IDS));
   readonly #misses: LRUCache<string, true>;
   readonly #lookups = new Map<string, Promise<Lookup>>();
@@ -95,6 +97,7 @@ export class Stickiness {
     this.#logger = dependencies.logger;
     this.#clock = dependencies.clock;
     this.#options = options;
+    this.#storedOwners = new StoredOwners(this.#store.coordinators, this.#clock);
     this.#misses = new LRUCache({
       max: MAX_MISSES,
       ttl: options.missTtl,
@@ -135,9 +138,25 @@ export class Stickiness {
     return this.#fullIds.get(id) ?? null;
   }
 
-  /** The owner that was learned last among those that fulfil a condition. */
+  /** The owner that was learned last among those that fulfil a condition, as far as memory knows. */
   newestOwner(condition: (owner: QueryOwner) => boolean): QueryOwner | null {
     return this.#coordinators.newestOwner(condition);
+  }
+
+  /** Looks for such an owner in the database. Never rejects. */
+  async findNewestOwner(condition: (owner: QueryOwner) => boolean): Promise<QueryOwner | 'unknown' | 'undecided'> {
+    try {
+      const stored = await within(this.#storedOwners.newest(), this.#options.lookupTimeout, null);
+      if (stored !== null) {
+        const found = [...stored.values()].find(condition);
+        return found ?? this.#whileUnknown();
+      }
+      this.#logger.warn('the owners of queries could not be looked up in time');
+    } catch (error) {
+      this.#logger.warn({ err: error }, 'the owners of queries could not be looked up');
+    }
+    this.#noteAway();
+    return 'undecided';
   }
 
   /** Whether the id was unknown everywhere a moment ago. */
@@ -250,10 +269,15 @@ export class Stickiness {
     this.#undecidedUntil = this.#clock.monotonic() + this.#options.catchUpTime;
   }
 
+  /** What it means that the database does not know a query. */
+  #whileUnknown(): 'unknown' | 'undecided' {
+    return this.#clock.monotonic() < this.#undecidedUntil ? 'undecided' : 'unknown';
+  }
+
   async #lookUp(id: string): Promise<Lookup> {
     try {
       const found = await within(this.#find(id), this.#options.lookupTimeout, 'undecided' as const);
-      if (found === 'unknown') return this.#clock.monotonic() < this.#undecidedUntil ? 'undecided' : 'unknown';
+      if (found === 'unknown') return this.#whileUnknown();
       if (found !== 'undecided') return found;
       this.#logger.warn({ queryId: id }, 'the owner of a query could not be looked up in time');
     } catch (error) {

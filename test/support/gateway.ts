@@ -15,7 +15,7 @@ import {
   type GatewayServerOptions,
 } from '../../src/gateway/server/gatewayServer.ts';
 import type { Tracing } from '../../src/gateway/tracing/requestTrace.ts';
-import { systemClock } from '../../src/model/clock.ts';
+import { type Clock, systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
 import { productNames } from '../../src/model/names.ts';
 import { neverChecked, type RoutableCluster } from '../../src/routing/routingTable.ts';
@@ -50,6 +50,7 @@ export interface TestGatewayOptions {
   /** A rules service that decides, by its address and settings. */
   readonly externalRules?: Partial<ExternalRulesOptions> & { readonly url: string };
   readonly random?: () => number;
+  readonly clock?: Clock;
   /** Clusters start HEALTHY unless this is false. */
   readonly healthy?: boolean;
 }
@@ -138,7 +139,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       externalRules,
       logger,
       registry,
-      clock: systemClock,
+      clock: options.clock ?? systemClock,
       random: options.random ?? Math.random,
       connectionFailed: (cluster, _baseUrl, reason) => void connectionFailures.push(`${cluster}: ${reason}`),
       onObservation: (observation) => void observations.push(observation),

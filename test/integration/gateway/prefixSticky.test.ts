@@ -1,8 +1,9 @@
 import { pino } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { systemClock } from '../../../src/model/clock.ts';
 import { clusterKey } from '../../../src/routing/clusterKey.ts';
-import { openStore } from '../../../src/store/openStore.ts';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { sqlite } from '../../support/databases.ts';
 import {
   closeAll,
@@ -22,6 +23,13 @@ const engine = async (name: string, more = {}) =>
 /** A replica of its own: no database tells it what another one has learned. */
 const gateway = (options: TestGatewayOptions) =>
   startGateway({ ...options, dataPlane: { prefixSticky: true, ...options.dataPlane } });
+/** An empty database. */
+async function database(): Promise<KnexStore> {
+  const server = await sqlite.start();
+  const store = await openStore({ ...(await server.create()), runMigrations: true, logger: pino({ level: 'silent' }) });
+  closing({ close: () => store.close().then(() => server.dispose()) });
+  return store;
+}
 const user = ['X-Engine-User', 'test'];
 const results = (text: string) => JSON.parse(text) as QueryResults;
 const unknownId = '20261121_015745_00042_strng';
@@ -162,11 +170,7 @@ describe('what may be asked with a key', () => {
   test('a key of no cluster is refused: in the protocol on statement paths, by HTTP elsewhere', async () => {
     const seen: string[] = [];
     const a = await echo('a', seen);
-    const database = await sqlite.start();
-    const logger = pino({ level: 'silent' });
-    const store = await openStore({ ...(await database.create()), runMigrations: true, logger });
-    closing({ close: () => store.close().then(() => database.dispose()) });
-    const one = await gateway({ clusters: [clusterAt('a', a.url)], store });
+    const one = await gateway({ clusters: [clusterAt('a', a.url)], store: await database() });
     const stray = clusterKey('nobody');
     const refused = await send(one.url, `/${stray}/v1/statement/executing/${unknownId}/y/1`);
     expect([refused.status, results(refused.text)]).toMatchObject([
@@ -188,6 +192,72 @@ describe('what may be asked with a key', () => {
     expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
     one.table.setInputs({ clusters: [clusterAt('late', (await echo('late')).url)] });
     expect((await send(one.url, path)).headers['x-name']).toBe('late');
+  });
+
+  describe('a segment of a result whose cluster this replica has not heard of', () => {
+    const path = `/${clusterKey('late')}/v1/spooled/download/x`;
+
+    test('comes from where another replica has seen it, which the database tells', async () => {
+      const store = await database();
+      const late = await engine('late');
+      const other = await gateway({ clusters: [], store });
+      await submit((await gateway({ clusters: [clusterAt('late', late.url)], store })).url, 'SELECT 1');
+      await send(other.url, path);
+      expect(late.requests.at(-1)!.url).toBe('/v1/spooled/download/x');
+    });
+
+    test('is put off while the database is away', async () => {
+      const one = await gateway({ clusters: [] });
+      const answer = await send(one.url, path);
+      expect([answer.status, answer.headers['retry-after'], answer.text]).toEqual([
+        503,
+        '1',
+        expect.stringContaining('Which cluster holds this segment of a result cannot be told at the moment'),
+      ]);
+      one.table.setInputs({ clusters: [clusterAt('late', (await echo('late')).url)] });
+      expect((await send(one.url, path)).headers['x-name']).toBe('late');
+    });
+
+    test('is put off while the database hangs', async () => {
+      const store = await database();
+      const coordinators = Object.create(store.coordinators) as typeof store.coordinators;
+      const one = await gateway({
+        clusters: [],
+        store: { coordinators, queries: store.queries, history: store.history },
+        dataPlane: { stickiness: { lookupTimeout: 50 } },
+      });
+      coordinators.all = () => new Promise(() => undefined);
+      expect((await send(one.url, path)).status).toBe(503);
+    });
+
+    test('does not keep the database busy, whatever keys somebody makes up', async () => {
+      const store = await database();
+      const coordinators = Object.create(store.coordinators) as typeof store.coordinators;
+      let looks = 0;
+      coordinators.all = () => {
+        looks++;
+        return store.coordinators.all();
+      };
+      let now = 0;
+      const one = await gateway({
+        clusters: [],
+        store: { coordinators, queries: store.queries, history: store.history },
+        clock: { ...systemClock, monotonic: () => now },
+      });
+      looks = 0;
+      for (const [at, expected] of [
+        [1, 1],
+        [1_000, 1],
+        [1_001, 2],
+        [1_002, 2],
+      ] as const) {
+        now = at;
+        const keys = ['x', 'y', 'z'].map((name) => clusterKey(name));
+        const answers = await Promise.all(keys.map((key) => send(one.url, `/${key}/v1/spooled/download/x`)));
+        expect(answers.map(({ status }) => status)).toEqual([404, 404, 404]);
+        expect(looks).toBe(expected);
+      }
+    });
   });
 
   test.each([

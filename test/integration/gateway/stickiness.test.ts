@@ -463,4 +463,65 @@ describe('owners that are gone', () => {
     expect(error!.message).toContain('it was restarted since');
     expect((await followAlternately([one.url], after)).error).toBeUndefined();
   });
+
+  describe('a coordinator that moved with its cluster to a new address, which nobody could write down', () => {
+    const id = '20261121_015745_00042_moved';
+    const path = `/v1/statement/executing/${id}/y/1`;
+    let status: number;
+    const at = (name: string, statusNow: () => number) =>
+      startServer((request, response) => {
+        request.resume();
+        if (request.method === 'POST') response.end(JSON.stringify({ id, nextUri: 'x' }));
+        else response.writeHead(statusNow(), { 'x-name': name }).end('{}');
+      });
+    const moving = async (new_: number) => {
+      status = 200;
+      const old = await at('old', () => status);
+      const one = await startGateway({ clusters: [clusterAt('a', old.url)], settings: { ownerGoneAfter: 300 } });
+      await send(one.url, '/v1/statement', { method: 'POST', body: 'x' });
+      one.table.setInputs({ clusters: [clusterAt('a', (await at('new', () => new_)).url)], rules: null });
+      return { old, one };
+    };
+    const errorOf = (text: string) => results(text).error!.message;
+
+    test('is asked where it was as long as it answers there', async () => {
+      const { one } = await moving(404);
+      expect((await send(one.url, path)).headers['x-name']).toBe('old');
+    });
+
+    test('is asked where it is once the old address refuses for a while', async () => {
+      const { old, one } = await moving(200);
+      await old.close();
+      expect((await send(one.url, path)).status).toBe(502);
+      await until(async () => (await send(one.url, path)).status !== 502, 'another answer');
+      expect((await send(one.url, path)).headers['x-name']).toBe('new');
+    });
+
+    test.each([404, 410])('is asked where it is when the old address answers %i', async (gone) => {
+      const { one } = await moving(200);
+      status = gone;
+      for (const method of ['GET', 'DELETE']) {
+        expect((await send(one.url, path, { method })).headers['x-name']).toBe('new');
+      }
+    });
+
+    test('is lost where neither knows the query, and the client is told in the protocol', async () => {
+      const { old, one } = await moving(404);
+      status = 404;
+      const lost = `Query ${id} was lost with its cluster "a": it does not know the query any more. Run the query again.`;
+      expect(errorOf((await send(one.url, path)).text)).toBe(lost);
+      await old.close();
+      expect((await send(one.url, path)).status).toBe(502);
+      await until(async () => (await send(one.url, path)).status === 200, 'the refusal');
+      expect(errorOf((await send(one.url, path)).text)).toBe(lost);
+    });
+
+    test('is lost with a cluster that is registered no more', async () => {
+      const { old, one } = await moving(200);
+      one.table.setInputs({ clusters: [], rules: null });
+      await old.close();
+      await until(async () => (await send(one.url, path)).status === 200, 'the refusal');
+      expect(errorOf((await send(one.url, path)).text)).toContain('connection refused');
+    });
+  });
 });
