@@ -1,6 +1,6 @@
 import { productNames } from '../src/model/names.ts';
+import { createRuleCompiler } from '../src/rules/compiler.ts';
 import type { RuleRequest } from '../src/rules/decision.ts';
-import { createRuleCompiler } from '../src/rules/set/compiler.ts';
 import { escapeAttempts } from '../test/support/escapeAttempts.ts';
 import { attempt } from '../test/support/ruleAttempt.ts';
 

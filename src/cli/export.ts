@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { createLogging } from '../config/logger.ts';
 import { GatewayError } from '../model/errors.ts';
 import { type ExportedRule, exportManifests } from '../operator/exportManifests.ts';
-import { parseRulesFile } from '../rules/set/rulesFile.ts';
+import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { openStore } from '../store/openStore.ts';
 import { readConfigFile } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';

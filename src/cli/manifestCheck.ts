@@ -3,12 +3,12 @@ import type { Problem } from '../model/errors.ts';
 import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../model/routingRule.ts';
 import { specProblems } from '../model/specValidation.ts';
 import { readManifests } from '../operator/directory/manifestDocuments.ts';
+import { warningsOf } from '../rules/compile/checkRules.ts';
+import { compileRule } from '../rules/compile/compiledRule.ts';
+import { plainRule, type RuleDefinition } from '../rules/compile/definition.ts';
+import { textPlace } from '../rules/compile/textPlace.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
-import { warningsOf } from '../rules/set/checkRules.ts';
-import { compileRule } from '../rules/set/compiledRule.ts';
-import { plainRule, type RuleDefinition } from '../rules/set/definition.ts';
-import { textPlace } from '../rules/set/textPlace.ts';
 
 /** What checking a manifest file found. */
 export interface ManifestCheck {

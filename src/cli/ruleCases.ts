@@ -1,5 +1,6 @@
 import { productNames } from '../model/names.ts';
 import type { RequestUser } from '../model/requestUser.ts';
+import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
 import { Evaluation, EvaluationError } from '../rules/evaluation.ts';
 import { compileProgram } from '../rules/language/program.ts';
@@ -7,7 +8,6 @@ import { CompileError, placeText } from '../rules/language/source.ts';
 import { QueryObject } from '../rules/objects/query.ts';
 import { RequestObject } from '../rules/objects/request.ts';
 import { UserObject } from '../rules/objects/user.ts';
-import { createRuleCompiler } from '../rules/set/compiler.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../rules/values/collections.ts';
 import { compareNatural } from '../rules/values/operators.ts';
 import { javaText } from '../rules/values/text.ts';

@@ -2,9 +2,9 @@ import { readFile, stat } from 'node:fs/promises';
 import { Command } from 'commander';
 import { productNames } from '../model/names.ts';
 import { listManifestFiles } from '../operator/directory/manifestFiles.ts';
+import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
-import { checkRulesFile } from '../rules/set/checkRules.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { checkManifests } from './manifestCheck.ts';
 

@@ -2,9 +2,9 @@ import { GatewayError } from '../model/errors.ts';
 import { explainRouting, type RoutingExplanation } from '../routing/explanation.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import { placedText, type RuleDraft } from '../rules/compile/ruleDraft.ts';
 import type { RuleRequest, RuleSet } from '../rules/decision.ts';
 import type { RuleCompiler, TriedRule } from '../rules/ruleCompiler.ts';
-import { placedText, type RuleDraft } from '../rules/set/ruleDraft.ts';
 import { headerValues } from '../sql/rawHeaders.ts';
 import { type DescribedRequest, type DescriptionReader, describedRuleRequest } from './describedRequest.ts';
 

@@ -1,8 +1,8 @@
 import type { PlacedProblem } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { RoutingRule } from '../model/routingRule.ts';
+import type { RuleDraft } from './compile/ruleDraft.ts';
 import type { RuleSet } from './decision.ts';
-import type { RuleDraft } from './set/ruleDraft.ts';
 
 /** The rules file as it was last read. */
 export interface RulesFile {

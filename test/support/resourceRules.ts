@@ -1,7 +1,7 @@
 import { productNames } from '../../src/model/names.ts';
 import type { RoutingRule, RoutingRuleSpec } from '../../src/model/routingRule.ts';
+import { createRuleCompiler } from '../../src/rules/compiler.ts';
 import type { RuleCompiler, RuleCompilerOptions } from '../../src/rules/ruleCompiler.ts';
-import { createRuleCompiler } from '../../src/rules/set/compiler.ts';
 
 /** The rule compiler as a gateway with default settings has it, but for what is given. */
 export function defaultRuleCompiler(options: Partial<RuleCompilerOptions> = {}): RuleCompiler {

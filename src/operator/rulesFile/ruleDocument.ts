@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { isMap, parseDocument } from 'yaml';
 import { GatewayError } from '../../model/errors.ts';
 import { DEFAULT_PRIORITY } from '../../model/routingRule.ts';
-import type { RuleDefinition } from '../../rules/set/definition.ts';
-import { parseRulesFile } from '../../rules/set/rulesFile.ts';
+import type { RuleDefinition } from '../../rules/compile/definition.ts';
+import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 
 /** A rule as the web application sends and lists it (spec.md: Routing rule). */
 export interface RuleFields {

@@ -8,8 +8,8 @@ import { requestAnalyzer } from '../../../src/gateway/user/requestAnalyzer.ts';
 import { UserExtractor, type UserSettings } from '../../../src/gateway/user/userExtractor.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
+import { createRuleCompiler } from '../../../src/rules/compiler.ts';
 import type { RuleSet } from '../../../src/rules/decision.ts';
-import { createRuleCompiler } from '../../../src/rules/set/compiler.ts';
 import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
 import { closeAll, closing, clusterAt, startGateway, startServer, type TestGateway } from '../../support/gateway.ts';
 

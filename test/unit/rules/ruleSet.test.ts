@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { productNames } from '../../../src/model/names.ts';
+import { createRuleCompiler } from '../../../src/rules/compiler.ts';
 import type { RuleDecision, RuleRequest } from '../../../src/rules/decision.ts';
 import type { CompiledRules, RuleCompilerOptions, RuleFailure } from '../../../src/rules/ruleCompiler.ts';
-import { createRuleCompiler } from '../../../src/rules/set/compiler.ts';
 import { resourceRule as rule } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
 

@@ -1,8 +1,8 @@
 import type { ProductNames } from '../../model/names.ts';
+import type { CompiledRule } from '../compile/compiledRule.ts';
+import { isList, listReader, textReader } from '../compile/requestValues.ts';
 import type { RuleDecision, RuleRequest } from '../decision.ts';
-import type { CompiledRule } from './compiledRule.ts';
 import { readSources } from './readSources.ts';
-import { isList, listReader, textReader } from './requestValues.ts';
 
 /** Reads one value of a request as text; null where it has none. */
 type Read = (request: RuleRequest) => string | null | undefined;

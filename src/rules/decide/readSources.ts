@@ -1,9 +1,9 @@
 import type { ProductNames } from '../../model/names.ts';
+import type { CompiledRule } from '../compile/compiledRule.ts';
+import { isName, listSource, memberOf, textSource } from '../compile/requestExpressions.ts';
+import { ANALYSED, isFromBody } from '../compile/requestValues.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
 import { parse } from '../language/parser.ts';
-import type { CompiledRule } from './compiledRule.ts';
-import { isName, listSource, memberOf, textSource } from './requestExpressions.ts';
-import { ANALYSED, isFromBody } from './requestValues.ts';
 
 /** Methods and getters of texts, optionals, sets and maps whose outcome only depends on what they are called with. */
 const PURE_METHODS = new Set([

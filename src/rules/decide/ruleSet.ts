@@ -1,4 +1,5 @@
 import type { ProductNames } from '../../model/names.ts';
+import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import type { RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
 import { Evaluation, type Sources } from '../evaluation.ts';
 import { QueryObject } from '../objects/query.ts';
@@ -9,7 +10,6 @@ import { JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
 import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
-import { act, type CompiledRule, matches, RuleFailed } from './compiledRule.ts';
 import { ConditionIndex } from './conditionIndex.ts';
 import { DecisionMemory } from './decisionMemory.ts';
 import { TraceMemory, type TraceNode } from './traceMemory.ts';

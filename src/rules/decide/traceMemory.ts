@@ -1,6 +1,6 @@
+import type { CompiledRule } from '../compile/compiledRule.ts';
 import type { DecisionTrace, RuleTrace } from '../decision.ts';
 import { storedTrace } from '../storedTrace.ts';
-import type { CompiledRule } from './compiledRule.ts';
 
 /** Traces that are remembered together: about two megabytes, beside their texts. */
 const MAX_TRACES = 10_000;

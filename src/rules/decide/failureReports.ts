@@ -1,5 +1,5 @@
+import type { CompiledRule } from '../compile/compiledRule.ts';
 import type { RuleCompilerOptions, RuleFailure } from '../ruleCompiler.ts';
-import type { CompiledRule } from './compiledRule.ts';
 
 const DEFAULT_INTERVAL_MS = 10_000;
 

@@ -1,8 +1,15 @@
-import { keyOf, keyText } from '../../model/resource.ts';
-import { DEFAULT_PRIORITY, type RoutingRule } from '../../model/routingRule.ts';
-import type { RuleSet } from '../decision.ts';
-import { systemSources } from '../evaluation.ts';
-import { defaultRuleLimits } from '../limits.ts';
+import { keyOf, keyText } from '../model/resource.ts';
+import { DEFAULT_PRIORITY, type RoutingRule } from '../model/routingRule.ts';
+import { warningsOf } from './compile/checkRules.ts';
+import { type CompiledRule, compileRule } from './compile/compiledRule.ts';
+import { plainRule, type RuleDefinition } from './compile/definition.ts';
+import { draftDefinition, placedProblems, type RuleDraft } from './compile/ruleDraft.ts';
+import { parseRulesFile } from './compile/rulesFile.ts';
+import { FailureReports } from './decide/failureReports.ts';
+import { CompiledRuleSet } from './decide/ruleSet.ts';
+import type { RuleSet } from './decision.ts';
+import { systemSources } from './evaluation.ts';
+import { defaultRuleLimits } from './limits.ts';
 import type {
   CompiledRules,
   LiveRuleSettings,
@@ -12,14 +19,7 @@ import type {
   RulesFileProblem,
   RuleVerdict,
   TriedRule,
-} from '../ruleCompiler.ts';
-import { warningsOf } from './checkRules.ts';
-import { type CompiledRule, compileRule } from './compiledRule.ts';
-import { plainRule, type RuleDefinition } from './definition.ts';
-import { FailureReports } from './failureReports.ts';
-import { draftDefinition, placedProblems, type RuleDraft } from './ruleDraft.ts';
-import { CompiledRuleSet } from './ruleSet.ts';
-import { parseRulesFile } from './rulesFile.ts';
+} from './ruleCompiler.ts';
 
 /** Outcome of compiling a resource's current version. */
 type Outcome =

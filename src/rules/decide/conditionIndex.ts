@@ -1,6 +1,6 @@
+import type { CompiledRule } from '../compile/compiledRule.ts';
+import { isList, listReader, type ReadText, textReader } from '../compile/requestValues.ts';
 import type { RuleRequest } from '../decision.ts';
-import type { CompiledRule } from './compiledRule.ts';
-import { isList, listReader, type ReadText, textReader } from './requestValues.ts';
 
 const NO_RULES: readonly number[] = [];
 
