@@ -1,4 +1,5 @@
 import { productNames } from '../model/names.ts';
+import { headerValues } from '../model/rawHeaders.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
@@ -24,7 +25,6 @@ import {
   type Value,
 } from '../rules/values/value.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
-import { headerValues } from '../sql/rawHeaders.ts';
 
 /** A request of a case. */
 export interface CaseRequest {

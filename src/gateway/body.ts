@@ -1,21 +1,21 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import { headerOf } from './requestAnalyzer.ts';
+import { firstHeader, isHeader } from '../model/rawHeaders.ts';
 
 /** Whether a request has a body (RFC 9112 §6.3). */
 export function hasBody(request: IncomingMessage): boolean {
   const raw = request.rawHeaders;
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index] as string;
-    if (name.length === 14 && name.toLowerCase() === 'content-length') return Number(raw[index + 1]) > 0;
-    if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') return true;
+    if (isHeader(name, 'content-length')) return Number(raw[index + 1]) > 0;
+    if (isHeader(name, 'transfer-encoding')) return true;
   }
   return false;
 }
 
 /** Bytes that the client announced; null when it did not say. */
 export function announcedLength(request: IncomingMessage): number | null {
-  const value = headerOf(request, 'content-length');
+  const value = firstHeader(request.rawHeaders, 'content-length');
   return value === undefined ? null : Number(value);
 }
 

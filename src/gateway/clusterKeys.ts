@@ -1,3 +1,4 @@
+import { isHeader } from '../model/rawHeaders.ts';
 import { clusterKey } from '../routing/clusterKey.ts';
 import type { ClusterEntry, RoutingTable } from '../routing/routingTable.ts';
 import type { DataPlaneContext } from './dataPlaneContext.ts';
@@ -5,6 +6,7 @@ import type { DataPlaneContext } from './dataPlaneContext.ts';
 /** Clusters come and go; a key that was forgotten is quickly made again. */
 const MAX_NAMES = 10_000;
 const PREFIX_HEADER = 'X-Forwarded-Prefix';
+const PREFIX_KEY = PREFIX_HEADER.toLowerCase();
 
 /** Keys of clusters and clusters of keys, each worked out once (`routing.prefixSticky`, cookies of the handshake). */
 export class ClusterKeys {
@@ -50,7 +52,7 @@ export class ClusterKeys {
     for (let index = 0; index < lines.length; index += 2) {
       const name = lines[index] as string;
       const value = lines[index + 1] as string;
-      if (name.length === PREFIX_HEADER.length && name.toLowerCase() === PREFIX_HEADER.toLowerCase()) outer = value;
+      if (isHeader(name, PREFIX_KEY)) outer = value;
       else kept.push(name, value);
     }
     kept.push(PREFIX_HEADER, `${outer.replace(/\/+$/, '')}/${this.keyOf(cluster)}`);

@@ -1,10 +1,10 @@
 import { type Static, Type } from 'typebox';
 import type { ProductNames } from '../model/names.ts';
+import { headerValues, type RawHeaders } from '../model/rawHeaders.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import type { AnalyzeRequest } from '../sql/analyzeRequest.ts';
-import { headerValues, type RawHeaders } from '../sql/rawHeaders.ts';
 import { isStatementPath } from '../sql/statementPath.ts';
 
 /** A request as people describe it, to ask what would become of it. */

@@ -1,11 +1,11 @@
 import { GatewayError } from '../model/errors.ts';
+import { headerValues } from '../model/rawHeaders.ts';
 import { explainRouting, type RoutingExplanation } from '../routing/explanation.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { placedText, type RuleDraft } from '../rules/compile/ruleDraft.ts';
 import type { RuleRequest, RuleSet } from '../rules/decision.ts';
 import type { RuleCompiler, TriedRule } from '../rules/ruleCompiler.ts';
-import { headerValues } from '../sql/rawHeaders.ts';
 import { type DescribedRequest, type DescriptionReader, describedRuleRequest } from './describedRequest.ts';
 
 /** What a request would come to, and what was seen of it. */

@@ -2,8 +2,8 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { RawHeaders } from '../model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../model/requestUser.ts';
-import type { RawHeaders } from '../sql/rawHeaders.ts';
 import { UserExtractor, type UserSettings } from './user/userExtractor.ts';
 
 /**

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { ProductNames } from '../model/names.ts';
+import { firstHeader } from '../model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../model/requestUser.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
 import type { BodyStart } from './body.ts';
@@ -30,22 +31,8 @@ export interface RequestAnalyzer {
 export function headerUserAnalyzer(names: ProductNames): RequestAnalyzer {
   const key = names.headerKey('User');
   const user = (request: IncomingMessage): RequestUser => {
-    const value = headerOf(request, key);
+    const value = firstHeader(request.rawHeaders, key);
     return value === undefined ? noUser : { user: value, userInfo: null };
   };
   return { user, analyze: (request) => ({ user: user(request), queryProperties: null }) };
-}
-
-/**
- * The first value of a header, read from the lines as sent: of repeated ones `request.headers` has the first, the last or
- * all joined, by name.
- * @param key name in lower case
- */
-export function headerOf(request: IncomingMessage, key: string): string | undefined {
-  const raw = request.rawHeaders;
-  for (let index = 0; index < raw.length; index += 2) {
-    const name = raw[index] as string;
-    if (name.length === key.length && name.toLowerCase() === key) return raw[index + 1];
-  }
-  return undefined;
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ProductNames } from '../model/names.ts';
+import { firstHeader } from '../model/rawHeaders.ts';
 import {
   type ClientView,
   directView,
@@ -9,7 +10,6 @@ import {
   type IncomingForwarded,
 } from './forwardedHeaders.ts';
 import { withoutCookies } from './ownCookies.ts';
-import { headerOf } from './requestAnalyzer.ts';
 import { traceHeaders } from './tracing/requestTrace.ts';
 import { plainAddress, type TrustPeer } from './trustedProxies.ts';
 
@@ -75,7 +75,7 @@ export class RequestHeaders {
   /** Where the client is, after trusted proxies. */
   clientOf(request: IncomingMessage): ClientView {
     const connection = this.#connection(request.socket);
-    const host = headerOf(request, 'host');
+    const host = firstHeader(request.rawHeaders, 'host');
     if (connection.trusted) {
       const incoming = forwardedOf(request);
       if (incoming !== null) return forwardedView(this.#direct(request, connection, host), incoming);

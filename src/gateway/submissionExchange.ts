@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import { firstHeader } from '../model/rawHeaders.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { type ClusterChoice, explainNoCluster } from '../routing/clusterChoice.ts';
 import { type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
@@ -16,7 +17,6 @@ import { decisionText } from './decisionText.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
 import { overloaded, tooLarge, unreachableOwner } from './forwardExchange.ts';
-import { headerOf } from './requestAnalyzer.ts';
 import type { Upstream } from './upstreams.ts';
 
 /** What is known of a submission when it is sent. */
@@ -245,7 +245,7 @@ export class SubmissionExchange extends Exchange {
         attempts: this.#attempts ?? undefined,
         refused: this.#refused ?? undefined,
         user: user.user,
-        source: headerOf(this.request, names.headerKey('Source')),
+        source: firstHeader(this.request.rawHeaders, names.headerKey('Source')),
         status: status === 0 ? 'client_gone' : status,
         durationMs: Math.round(clock.monotonic() - this.#proxied.startedAt),
         queryText: settings().logQueryText ? body.text : undefined,
@@ -272,7 +272,7 @@ export class SubmissionExchange extends Exchange {
       queryId,
       queryText: body.text,
       user: user.user,
-      source: headerOf(this.request, names.headerKey('Source')) ?? null,
+      source: firstHeader(this.request.rawHeaders, names.headerKey('Source')) ?? null,
       backendUrl: cluster.proxyTo,
       created: clock.now(),
       routingGroup: decision.group,

@@ -1,6 +1,6 @@
+import type { RawHeaders } from '../model/rawHeaders.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
-import type { RawHeaders } from '../sql/rawHeaders.ts';
 
 /** A request as rules see it: plain values, no I/O. Header names in lower case, as Node gives them. */
 export interface RuleRequest {

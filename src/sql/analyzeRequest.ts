@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache';
 import type { ProductNames } from '../model/names.ts';
+import { headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.ts';
 import { analyzeSql, type SqlVerdict } from './analyzeSql.ts';
 import { bodyText } from './bodyText.ts';
 import { preparedStatements } from './preparedStatements.ts';
 import type { QueryProperties } from './queryProperties.ts';
-import { headerValue, headerValues, type RawHeaders } from './rawHeaders.ts';
 import { SeenTexts } from './seenTexts.ts';
 import { v2Body } from './v2Body.ts';
 

@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http';
+import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { BodyStart } from '../body.ts';
 import type { ProxiedRequest } from '../dataPlaneContext.ts';
 import type { ClientView } from '../forwardedHeaders.ts';
-import { type Analysis, headerOf } from '../requestAnalyzer.ts';
+import type { Analysis } from '../requestAnalyzer.ts';
 import type { RequestHeaders } from '../requestHeaders.ts';
 
 /**
@@ -64,7 +65,7 @@ export class ProxiedRuleRequest implements RuleRequest {
   get formBody(): string | null {
     const body = this.#body;
     if (body === null || !body.complete) return null;
-    const contentType = headerOf(this.#request, 'content-type')?.toLowerCase();
+    const contentType = firstHeader(this.#request.rawHeaders, 'content-type')?.toLowerCase();
     return contentType?.startsWith('application/x-www-form-urlencoded') === true ? body.text : null;
   }
 

@@ -1,10 +1,11 @@
+import { firstHeader } from '../../model/rawHeaders.ts';
 import { decideExternally, decideGroup, type GroupDecision } from '../../routing/groupDecision.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { noTrace, type RuleDecision, type RuleRequest } from '../../rules/decision.ts';
 import type { BodyStart } from '../body.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import type { ExternalRules } from '../external/externalRules.ts';
-import { type Analysis, headerOf } from '../requestAnalyzer.ts';
+import type { Analysis } from '../requestAnalyzer.ts';
 import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
@@ -43,7 +44,8 @@ export class RoutingGroups {
 
   /** The group by what the rules said, or by the header. */
   groupOf(proxied: ProxiedRequest, ruled: RuleDecision | null): GroupDecision {
-    const header = ruled === null || ruled.useHeader ? headerOf(proxied.request, this.#groupHeader) : undefined;
+    const header =
+      ruled === null || ruled.useHeader ? firstHeader(proxied.request.rawHeaders, this.#groupHeader) : undefined;
     return decideGroup(ruled, header, this.#context.settings().defaultRoutingGroup);
   }
 
@@ -63,7 +65,7 @@ export class RoutingGroups {
         this.#context.refuse(proxied, { reason: 'external_errors', message, queryId: null, list: answer.errors });
         return;
       }
-      const header = headerOf(proxied.request, this.#groupHeader);
+      const header = firstHeader(proxied.request.rawHeaders, this.#groupHeader);
       next(decideExternally(answer, ruled?.trace ?? noTrace, header, defaultRoutingGroup));
     });
   }

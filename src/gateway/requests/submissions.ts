@@ -1,10 +1,11 @@
+import { firstHeader } from '../../model/rawHeaders.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { type BodyStart, emptyBody, hasBody, readStart } from '../body.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import { mayKillQuery } from '../killQuery.ts';
 import { ownerCluster } from '../ownerCluster.ts';
-import { type Analysis, headerOf } from '../requestAnalyzer.ts';
+import type { Analysis } from '../requestAnalyzer.ts';
 import { type Submission, SubmissionExchange } from '../submissionExchange.ts';
 import type { RequestSteps } from './requestSteps.ts';
 import type { RoutingGroups } from './routingGroups.ts';
@@ -106,7 +107,7 @@ export class Submissions {
       {
         ...more,
         user: analysis.user.user,
-        source: headerOf(proxied.request, names.headerKey('Source')),
+        source: firstHeader(proxied.request.rawHeaders, names.headerKey('Source')),
         status: 'refused',
         durationMs: Math.round(clock.monotonic() - proxied.startedAt),
       },

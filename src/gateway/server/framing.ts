@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isHeader } from '../../model/rawHeaders.ts';
 
 /** Why a request is refused before anybody looks at what it asks. */
 export interface FramingFault {
@@ -27,9 +28,9 @@ export function framingFault(request: IncomingMessage): FramingFault | null {
   let codingLines = 0;
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index] as string;
-    if (name.length === 4) {
-      if (name.toLowerCase() === 'host' && ++hostLines > 1) return hosts;
-    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
+    if (isHeader(name, 'host')) {
+      if (++hostLines > 1) return hosts;
+    } else if (isHeader(name, 'transfer-encoding')) {
       if (request.httpVersionMinor === 0) return oldCoding;
       if (++codingLines > 1 || (raw[index + 1] as string).toLowerCase() !== 'chunked') return codings;
     }

@@ -1,6 +1,6 @@
+import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RuleRequest } from '../decision.ts';
 import { isUnanalysed } from '../objects/query.ts';
-import { firstHeader } from '../objects/request.ts';
 
 /** One text of a request; null or undefined where it has none. */
 export type ReadText = (request: RuleRequest) => string | null | undefined;
@@ -52,7 +52,7 @@ export function isList(source: string): source is ListSource {
 export function textReader(source: string): ReadText {
   if (!source.startsWith(HEADER)) return texts[source] ?? (() => null);
   const name = source.slice(HEADER.length);
-  return ({ headers }) => firstHeader(headers, name);
+  return ({ headers }) => firstHeader(headers, name) ?? null;
 }
 
 /** How a source of several texts is read. */

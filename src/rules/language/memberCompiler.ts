@@ -220,11 +220,10 @@ function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefi
   if (object === undefined && PATTERN_METHODS.has(name)) keepLiteral(arg.value, literalPattern(arg.value, arg.offset));
   if (args.length !== 1) return null;
   if (object === 'request' && name === 'getHeader') {
-    const name = arg.value;
-    const key = name.toLowerCase();
+    const key = arg.value.toLowerCase();
     return (e) => {
       e.step();
-      return e.objects.request.header(key, name);
+      return e.objects.request.header(key);
     };
   }
   if (object === 'query' && name === 'tablesContains') {

@@ -1,4 +1,4 @@
-import type { RawHeaders } from '../../sql/rawHeaders.ts';
+import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RuleRequest } from '../decision.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { long, MethodTable } from '../library/methodTable.ts';
@@ -36,13 +36,10 @@ export class RequestObject extends JavaObject {
     return headers;
   }
 
-  /**
-   * First value of a header; null when it is absent.
-   * @param asWritten the name as a rule has it: most clients send it so
-   */
-  header(lowerCaseName: string, asWritten: string = lowerCaseName): string | null {
+  /** First value of a header; null when it is absent. */
+  header(lowerCaseName: string): string | null {
     if (lowerCaseName === this.#lastName) return this.#lastValue;
-    const found = firstHeader(this.request.headers, lowerCaseName, asWritten);
+    const found = firstHeader(this.request.headers, lowerCaseName) ?? null;
     this.#lastName = lowerCaseName;
     this.#lastValue = found;
     return found;
@@ -53,30 +50,6 @@ export class RequestObject extends JavaObject {
     this.#parameters ??= parametersOf(this.request);
     return this.#parameters;
   }
-}
-
-/**
- * First value of a header; null when it is absent. Searches the lines: a request has about ten, and rules ask for a few
- * names, which costs less than a map of them.
- * @param asWritten the name as a rule has it: most clients send it so
- */
-export function firstHeader(lines: RawHeaders, lowerCaseName: string, asWritten = lowerCaseName): string | null {
-  for (let index = 0; index < lines.length; index += 2) {
-    const name = lines[index] as string;
-    if (name.length !== lowerCaseName.length) continue;
-    if (name === asWritten || isName(name, lowerCaseName)) return lines[index + 1] as string;
-  }
-  return null;
-}
-
-/** Whether a header's name is the one of its length that is asked for, in any letter case. */
-function isName(name: string, lowerCaseName: string): boolean {
-  for (let index = name.length - 1; index >= 0; index -= 1) {
-    const unit = name.charCodeAt(index);
-    const wanted = lowerCaseName.charCodeAt(index);
-    if (unit !== wanted && (unit < 65 || unit > 90 || unit + 32 !== wanted)) return false;
-  }
-  return true;
 }
 
 /** A cookie of the request. */

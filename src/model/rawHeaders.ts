@@ -1,0 +1,53 @@
+/** Header lines as Node's `rawHeaders`: name, value, name, value, … in the order they came. */
+export type RawHeaders = readonly string[];
+
+/**
+ * Whether a line's name is a header's, in any letter case (RFC 9110 §5.1). Looks at lengths first, and makes no text in
+ * lower case: a request has about ten lines, and is asked for a dozen headers.
+ * @param key name in lower case
+ */
+export function isHeader(name: string, key: string): boolean {
+  if (name.length !== key.length) return false;
+  for (let index = name.length - 1; index >= 0; index -= 1) {
+    const unit = name.charCodeAt(index);
+    const wanted = key.charCodeAt(index);
+    if (unit !== wanted && (unit < 65 || unit > 90 || unit + 32 !== wanted)) return false;
+  }
+  return true;
+}
+
+/**
+ * Value of a header's first line: of repeated ones `request.headers` has the first, the last or all joined, by name.
+ * @param key name in lower case
+ */
+export function firstHeader(headers: RawHeaders, key: string): string | undefined {
+  for (let index = 0; index < headers.length; index += 2) {
+    if (isHeader(headers[index] as string, key)) return headers[index + 1];
+  }
+  return undefined;
+}
+
+/**
+ * Values of a header's lines.
+ * @param key name in lower case
+ */
+export function headerValues(headers: RawHeaders, key: string): readonly string[] {
+  let values: string[] | null = null;
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    if (!isHeader(headers[index] as string, key)) continue;
+    values ??= [];
+    values.push(headers[index + 1] as string);
+  }
+  return values ?? noValues;
+}
+const noValues: readonly string[] = [];
+
+/** Value of a header, that of several lines joined with commas; null when there is none. */
+export function headerValue(headers: RawHeaders, key: string): string | null {
+  let joined: string | null = null;
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    if (!isHeader(headers[index] as string, key)) continue;
+    joined = joined === null ? (headers[index + 1] as string) : `${joined},${headers[index + 1]}`;
+  }
+  return joined;
+}
