@@ -130,6 +130,25 @@ class ImmediateTransaction extends SqliteTransaction {
   }
 }
 
+/** Milliseconds for which statements may follow one another while nothing else of the process gets a turn. */
+const MAX_TURN = 5;
+let turnBegan: number | null = null;
+
+/**
+ * Lets everything else have a turn, where statements have taken all of the time lately. They are answered at once, so that
+ * whoever awaits one after the other never leaves the event loop: thousands of them would hold up every query.
+ */
+function turn(): Promise<void> | null {
+  const now = performance.now();
+  if (turnBegan === null) {
+    turnBegan = now;
+    setImmediate(() => {
+      turnBegan = null;
+    });
+  } else if (now - turnBegan > MAX_TURN) return new Promise((resolve) => setImmediate(resolve));
+  return null;
+}
+
 type Statement = ReturnType<DatabaseSync['prepare']>;
 
 /** Prepared statements a connection keeps. */
@@ -162,8 +181,9 @@ export class SqliteClient extends SqliteBase {
   }
 
   override async _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
+    const database = connection as unknown as DatabaseSync;
     try {
-      const statement = this.prepared(connection as unknown as DatabaseSync, query.sql);
+      const statement = this.prepared(database, query.sql);
       const values = (query.bindings ?? []).map(sqliteValue);
       if (statement.columns().length > 0) {
         query.response = statement.all(...values);
@@ -172,10 +192,13 @@ export class SqliteClient extends SqliteBase {
         query.response = result;
         query.context = { lastID: result.lastInsertRowid, changes: result.changes };
       }
-      return query;
     } catch (error) {
       throw databaseFailure(error);
     }
+    // Never within a transaction: whoever waits for its lock meanwhile blocks the event loop, and it with that.
+    const waiting = database.isTransaction ? null : turn();
+    if (waiting !== null) await waiting;
+    return query;
   }
 
   private prepared(database: DatabaseSync, sql: string): Statement {

@@ -67,6 +67,32 @@ for (const database of databases) {
       await store.ping(2000);
     });
 
+    it('leaves turns to everything else while writes follow one another', async () => {
+      let turns = 0;
+      let immediate: NodeJS.Immediate;
+      const turn = () => {
+        turns++;
+        immediate = setImmediate(turn);
+      };
+      immediate = setImmediate(turn);
+      const until = performance.now() + 200;
+      let written = 0;
+      const worker = async (_: unknown, number: number) => {
+        for (let version = 1; performance.now() < until; version++) {
+          const busy = resource(`busy${number}`, `${version}`);
+          await store.resources.project(busy, backend(busy.name), null);
+          written++;
+        }
+      };
+      await Promise.all(Array.from({ length: 4 }, worker));
+      clearImmediate(immediate);
+      expect(written).toBeGreaterThan(4);
+      // As each takes 5 ms and a few statements at most; the embedded database answers without one.
+      expect(turns).toBeGreaterThan(4);
+      for (let number = 0; number < 4; number++)
+        await store.resources.remove(key(`busy${number}`), `uid-busy${number}`, null);
+    });
+
     it('stores a resource whole and its derived row', async () => {
       const stored = resource('whole', '5');
       const before = BigInt(await store.resources.changeMark());
