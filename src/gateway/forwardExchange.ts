@@ -39,6 +39,7 @@ export class ForwardExchange extends Exchange {
   #tooLarge = false;
   #excluded: Map<string, string> | null = null;
   #looking = false;
+  #moved = false;
   #watch: AnswerWatch | null = null;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, reason: ForwardReason) {
@@ -86,6 +87,7 @@ export class ForwardExchange extends Exchange {
     if (status >= 200) {
       this.#watch = this.#newWatch();
       this.#watch?.begin(status, headers);
+      if (this.#moved) this.#noteMoved(status);
     }
     super.onResponseStart(controller, status, headers, statusText);
   }
@@ -267,20 +269,22 @@ export class ForwardExchange extends Exchange {
   }
 
   /**
-   * Sends the request to the owner written down by full id, if that is another one.
-   * @param mayHaveMoved otherwise to where the cluster is by now: its coordinator may have moved with it, and the
-   *   replica that saw that could not write it down
+   * Sends the request to another owner, if there is one: that written down by full id.
+   * @param mayHaveMoved whether the address that the cluster has now counts too: its coordinator may have moved there, and
+   *   whoever saw that could not write it down
    */
   async #reroute(queryId: string, mayHaveMoved: boolean): Promise<boolean> {
     if (this.#rerouted) return false;
     this.#rerouted = true;
     const stored = await this.#context.stickiness.findByFullId(queryId);
-    const owner = this.#isElsewhere(stored) ? stored : mayHaveMoved ? this.#movedOwner() : null;
+    const moved = mayHaveMoved && !this.#isElsewhere(stored);
+    const owner = moved ? this.#movedOwner() : stored;
     if (!this.#isElsewhere(owner) || this.clientGone) return false;
     const upstream = this.#context.upstreams.get(owner.baseUrl);
     if (upstream === null) return false;
     this.discard();
     this.#looking = false;
+    this.#moved = moved;
     this.#reason = { queryId, owner };
     this.start(upstream);
     return true;
@@ -294,6 +298,13 @@ export class ForwardExchange extends Exchange {
   #movedOwner(): QueryOwner | null {
     const cluster = this.#context.table.current.clusters.get(this.#clusterName());
     return cluster === undefined ? null : { cluster: cluster.name, baseUrl: cluster.proxyTo };
+  }
+
+  /** The next request need not ask at the old address first, which may take as long as a connection may. */
+  #noteMoved(status: number): void {
+    const reason = this.#reason;
+    if (status !== 200 || reason.queryId === null || !this.#proxied.statementPath) return;
+    void this.#context.stickiness.learn(reason.queryId, reason.owner);
   }
 }
 

@@ -468,14 +468,17 @@ describe('owners that are gone', () => {
     const id = '20261121_015745_00042_moved';
     const path = `/v1/statement/executing/${id}/y/1`;
     let status: number;
+    let asked: string[];
     const at = (name: string, statusNow: () => number) =>
       startServer((request, response) => {
         request.resume();
+        asked.push(name);
         if (request.method === 'POST') response.end(JSON.stringify({ id, nextUri: 'x' }));
         else response.writeHead(statusNow(), { 'x-name': name }).end('{}');
       });
     const moving = async (new_: number) => {
       status = 200;
+      asked = [];
       const old = await at('old', () => status);
       const one = await startGateway({ clusters: [clusterAt('a', old.url)], settings: { ownerGoneAfter: 300 } });
       await send(one.url, '/v1/statement', { method: 'POST', body: 'x' });
@@ -503,6 +506,7 @@ describe('owners that are gone', () => {
       for (const method of ['GET', 'DELETE']) {
         expect((await send(one.url, path, { method })).headers['x-name']).toBe('new');
       }
+      expect(asked).toEqual(['old', 'old', 'new', 'new']);
     });
 
     test('is lost where neither knows the query, and the client is told in the protocol', async () => {
