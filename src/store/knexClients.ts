@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import { databaseFailure } from './failures.ts';
 
@@ -135,18 +136,17 @@ const MAX_TURN = 5;
 let turnBegan: number | null = null;
 
 /**
- * Lets everything else have a turn, where statements have taken all of the time lately. They are answered at once, so that
- * whoever awaits one after the other never leaves the event loop: thousands of them would hold up every query.
+ * Whether statements have taken all of the time lately, so that everything else has to have a turn. They are answered at
+ * once: whoever awaits one after the other never leaves the event loop, and thousands of them would hold up every query.
  */
-function turn(): Promise<void> | null {
+function turnIsOver(): boolean {
   const now = performance.now();
-  if (turnBegan === null) {
-    turnBegan = now;
-    setImmediate(() => {
-      turnBegan = null;
-    });
-  } else if (now - turnBegan > MAX_TURN) return new Promise((resolve) => setImmediate(resolve));
-  return null;
+  if (turnBegan !== null) return now - turnBegan > MAX_TURN;
+  turnBegan = now;
+  setImmediate(() => {
+    turnBegan = null;
+  });
+  return false;
 }
 
 type Statement = ReturnType<DatabaseSync['prepare']>;
@@ -196,8 +196,7 @@ export class SqliteClient extends SqliteBase {
       throw databaseFailure(error);
     }
     // Never within a transaction: whoever waits for its lock meanwhile blocks the event loop, and it with that.
-    const waiting = database.isTransaction ? null : turn();
-    if (waiting !== null) await waiting;
+    if (!database.isTransaction && turnIsOver()) await nextTurn();
     return query;
   }
 
