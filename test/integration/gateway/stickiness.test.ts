@@ -69,6 +69,46 @@ describe('replicas and restarts', () => {
     expect((await store.coordinators.all()).map((row) => row.cluster).sort()).toEqual(['a', 'b', 'c']);
   });
 
+  test('every path of a query leads to its cluster, those of additional statement paths among them', async () => {
+    const asked: string[] = [];
+    const cluster = async (name: string) => {
+      const { url } = await startServer((request, response) => {
+        request.resume();
+        asked.push(`${name} ${request.method} ${request.url}`);
+        const id = `20261121_015745_00042_xxxx${name}`;
+        response.end(JSON.stringify({ id, nextUri: `${url}/api/sql/queued/${id}/y/1` }));
+      });
+      return clusterAt(name, url, { routingGroup: name });
+    };
+    const clusters = [await cluster('a'), await cluster('b')];
+    const dataPlane = { additionalStatementPaths: ['/api/sql/'] };
+    const one = await gateway({ clusters, dataPlane });
+    const other = await gateway({ clusters, dataPlane, store: closing(await open()) });
+    for (const group of ['b', 'a']) {
+      const headers = [...user, 'X-Engine-Routing-Group', group];
+      const answer = await send(one.url, '/api/sql', { method: 'POST', body: 'SELECT 1', headers });
+      const { id } = results(answer.text);
+      expect([answer.status, id]).toEqual([200, `20261121_015745_00042_xxxx${group}`]);
+      const requests = [
+        ['GET', `/api/sql/queued/${id}/y/1`],
+        ['DELETE', `/api/sql/executing/partialCancel/${id}/0/y/1`],
+        ['GET', `/v1/statement/executing/${id}/y/1`],
+        ['DELETE', `/v1/statement/executing/partialCancel/${id}/0/y/1`],
+        ['GET', `/v1/query/${id}`],
+        ['PUT', `/v1/query/${id}/killed`],
+        ['GET', `/ui/query.html?${id}`],
+        ['GET', `/ui/api/query/${id}`],
+      ] as const;
+      asked.length = 0;
+      for (const [method, path] of requests) expect((await send(other.url, path, { method })).status).toBe(200);
+      expect(asked).toEqual(requests.map((request) => `${group} ${request.join(' ')}`));
+    }
+    expect(one.records.map(({ queryId, routingGroup }) => [queryId.at(-1), routingGroup])).toEqual([
+      ['b', 'b'],
+      ['a', 'a'],
+    ]);
+  });
+
   test('a restarted gateway serves running queries, also of clusters that are inactive, unhealthy, deleted or moved', async () => {
     const a = await engine('a');
     const first = await gateway({ clusters: [clusterAt('a', a.url)] });
