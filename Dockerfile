@@ -1,13 +1,17 @@
-# syntax=docker/dockerfile:1
 # Engine Gateway. Runs as an ordinary user on a read-only root file system: only /data is written to
 # (docker run --read-only --tmpfs /tmp -v engine-gateway:/data).
+# No "syntax" line: the build uses the Dockerfile frontend of the builder itself and pulls no other one.
 
-FROM node:26-slim AS dependencies
+# The digest is that of the tag's index, for all platforms; a tag alone may point to another image tomorrow. Change tag and
+# digest together: docker buildx imagetools inspect node:26.10.0-slim. A mirror: --build-arg BASE=mirror.example/node@sha256:…
+ARG BASE=node:26.10.0-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1
+
+FROM ${BASE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM node:26-slim AS build
+FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc tsconfig.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
@@ -15,7 +19,7 @@ COPY scripts scripts
 COPY src src
 RUN node scripts/buildUi.ts && node scripts/buildServer.ts
 
-FROM node:26-slim
+FROM ${BASE}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Engine Gateway" \
@@ -27,6 +31,7 @@ ENV NODE_ENV=production
 COPY --from=dependencies /app/node_modules /app/node_modules
 COPY package.json LICENSE /app/
 COPY bin /app/bin
+COPY manifests/image/gateway.yaml /etc/engine-gateway/gateway.yaml
 COPY --from=build /app/dist/server /app/dist/server
 COPY --from=build /app/dist/ui /app/dist/ui
 # The embedded database and waiting history: data/ of the working directory, which is the root.
@@ -40,4 +45,5 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["nod
 # Garbage is collected when the heap has grown by a quarter, not only when it has doubled or more, so that a first sync of
 # thousands of resources takes 250 MB, not 400 (docs/resources.md). A smaller young generation costs submissions CPU.
 ENTRYPOINT ["node", "--max-semi-space-size=16", "--heap-growing-percent=25", "/app/dist/server/main.js"]
-CMD ["serve"]
+# The file says that nobody has to log in; mount another one in its place to change that (docs/authentication.md).
+CMD ["serve", "--config", "/etc/engine-gateway/gateway.yaml"]

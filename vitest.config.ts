@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
 /** Suites whose gateways are processes of the program as it ships, in place of the sources. */
-const shipped = ['contract', 'faults', 'abuse', 'soak', 'engine'];
+const shipped = ['contract', 'faults', 'abuse', 'soak', 'engine', 'origins'];
 
 /**
  * One project a kind of suite; `npm test` runs unit and integration, the others have a script each. Time limits only guard
@@ -33,8 +33,10 @@ export default defineConfig({
       suite('engine', 600, true),
       suite('packaging', 180, true),
       suite('ui', 180, true),
+      suite('origins', 300, true),
       suite('faults', 420),
-      suite('abuse', 120),
+      // One after the other: its gateways are measured, and each has its clients beside it.
+      suite('abuse', 120, true),
       suite('soak', 60, true),
     ],
   },

@@ -12,6 +12,7 @@ import { Catalogs, type Table } from './catalogs.ts';
 import { type Answer, answer, baseUrl, send } from './engineAnswer.ts';
 import { EngineQuery } from './engineQuery.ts';
 import { type EngineCounts, Logins, managementBean, metricsText, uiStatistics } from './engineStatistics.ts';
+import { EngineTransactions } from './engineTransactions.ts';
 import { runStatement } from './sqlStatements.ts';
 import { QueryError } from './sqlSyntax.ts';
 
@@ -132,6 +133,7 @@ class Engine implements SimulatedEngine {
   readonly #queries = new Map<string, EngineQuery>();
   readonly #requests: RecordedRequest[] = [];
   #catalogs: Catalogs;
+  #transactions = new EngineTransactions();
   #state: EngineState;
   #suffix: string;
   #started = Date.now();
@@ -201,6 +203,7 @@ class Engine implements SimulatedEngine {
     this.#count = 0;
     this.#started = Date.now();
     this.#catalogs = this.#newCatalogs();
+    this.#transactions = new EngineTransactions();
   }
 
   async close(): Promise<void> {
@@ -409,15 +412,17 @@ ${rows}</table>
         if (this.#state.starting) {
           throw new QueryError('SERVER_STARTING_UP', `${this.#product.product} server is still initializing`);
         }
-        return runStatement(text, {
-          catalogs: this.#catalogs,
-          catalog: optional('Catalog'),
-          schema: optional('Schema'),
-          user,
-          now: new Date(),
-          version: VERSION,
-          kill: (queryId, message) => this.#kill(queryId, message),
-        });
+        const statement = () =>
+          runStatement(text, {
+            catalogs: this.#catalogs,
+            catalog: optional('Catalog'),
+            schema: optional('Schema'),
+            user,
+            now: new Date(),
+            version: VERSION,
+            kill: (queryId, message) => this.#kill(queryId, message),
+          });
+        return this.#transactions.run(text, optional('Transaction-Id'), statement);
       },
     });
     this.#queries.set(query.id, query);

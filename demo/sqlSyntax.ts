@@ -22,6 +22,8 @@ export const errorCodes = {
   FUNCTION_NOT_FOUND: { code: 6, type: 'USER_ERROR' },
   DIVISION_BY_ZERO: { code: 8, type: 'USER_ERROR' },
   NOT_SUPPORTED: { code: 13, type: 'USER_ERROR' },
+  UNKNOWN_TRANSACTION: { code: 20, type: 'USER_ERROR' },
+  NOT_IN_TRANSACTION: { code: 21, type: 'USER_ERROR' },
   ADMINISTRATIVELY_KILLED: { code: 31, type: 'USER_ERROR' },
   CATALOG_NOT_FOUND: { code: 44, type: 'USER_ERROR' },
   SCHEMA_NOT_FOUND: { code: 45, type: 'USER_ERROR' },

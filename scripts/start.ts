@@ -6,10 +6,12 @@ import { fleetNames, fleetPorts } from '../demo/fleet.ts';
 import { ChildProcessFailed, ManagedProcess } from '../demo/managedProcess.ts';
 import { copyManifests, setAddresses } from '../demo/manifests.ts';
 import { isPortFree, parsePort } from '../demo/ports.ts';
+import { isLoopback } from '../src/config/openAccess.ts';
 
 const usage = `npm start [-- OPTIONS]
   --port N                the gateway's port; PORT in the environment, else 8080
-  --host ADDRESS          address the gateway listens on; 127.0.0.1 without it
+  --host ADDRESS          address the gateway listens on; 127.0.0.1 without it. There is no login: whoever reaches
+                          another address may change clusters and rules
   --engine-ports A,B,C    ports of the three simulated engines; else ${fleetPorts.join(',')}
   --logs                  show the logs here instead of writing them to data/`;
 
@@ -102,7 +104,7 @@ async function run(): Promise<number> {
   try {
     const base = `http://${options.host === '0.0.0.0' || options.host === '127.0.0.1' ? 'localhost' : options.host}:${options.port}`;
     await Promise.race([waitUntilReady(base, gateway), stopped]);
-    if (!children.some((child) => child.stopping)) announce(base, urls, copied, options.logs);
+    if (!children.some((child) => child.stopping)) announce(base, options.host, urls, copied, options.logs);
     const failed = await Promise.race([stopped, ...children.map((child) => child.done.then(() => child))]);
     if (failed !== 'stopped' && !failed.stopping) throw new ChildProcessFailed(failed);
     await stopped;
@@ -132,13 +134,17 @@ function stopOnSignal(children: readonly ManagedProcess[]): Promise<'stopped'> {
   });
 }
 
-function announce(base: string, urls: ReadonlyMap<string, string>, copied: boolean, logs: boolean): void {
+function announce(base: string, host: string, urls: ReadonlyMap<string, string>, copied: boolean, logs: boolean): void {
   const groups = new Map([...urls.keys()].map((name) => [name, name.replace(/-\d+$/, '')]));
+  const reach = isLoopback(host)
+    ? `no login; reached from this machine alone (${host})`
+    : `WARNING: no login, and it listens on ${host}: whoever reaches that address may change clusters and rules`;
   const engineLines = [...urls].map(([name, url]) => `  ${name.padEnd(10)} ${url}   routing group ${groups.get(name)}`);
   console.log(`
 Engine Gateway runs. Ctrl-C stops everything.
 
   gateway    ${base}   SQL, REST API, and pages for a browser at /engine-gateway
+  access     ${reach}
 ${engineLines.join('\n')}
   resources  ${manifests}/*.yaml, ${copied ? 'just copied from manifests/demo' : 'copied from manifests/demo at the first start'}:
              edit them while it runs; REST calls write into them, too

@@ -4,6 +4,7 @@ import Fastify, { type FastifySchema } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
+import { type RequestBodies, unlimitedBodies } from '../gateway/bodies/requestBodies.ts';
 import type { ExplainRequest } from '../gateway/explainRequest.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
@@ -16,7 +17,8 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
 import type { QueryCounts } from '../store/queryCounts.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
-import type { HistoryWriter, QueryHistoryRepository } from '../store/store.ts';
+import type { HistoryWriter, QueryHistoryRepository, TransactionRepository } from '../store/store.ts';
+import { readBodies } from './apiBody.ts';
 import type { Authentication } from './auth/authentication.ts';
 import { guardRoutes } from './auth/guard.ts';
 import { loginRoutes } from './auth/loginRoutes.ts';
@@ -59,6 +61,8 @@ export interface ApiDependencies {
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
   readonly metrics: Registry;
   readonly logger: Logger;
+  /** Reads bodies; absent: without a limit of memory. */
+  readonly bodies?: RequestBodies;
   /** Who may call. */
   readonly authentication: Authentication;
   /** Told of every change that a call made, for events; absent: there is no place for them. */
@@ -77,9 +81,10 @@ export interface ApiDependencies {
 
 /** What the calls about rules and routing speak for. */
 export interface RuleDependencies {
-  readonly routingRules: Pick<RoutingRules, 'list' | 'update' | 'inventory'>;
+  readonly routingRules: Pick<RoutingRules, 'inventory' | 'list' | 'named' | 'update'>;
   readonly explain: ExplainRequest;
   readonly history: QueryHistoryRepository;
+  readonly transactions: Pick<TransactionRepository, 'get'>;
   /** Records that are not in the database yet. */
   readonly buffered: HistoryWriter['buffered'];
 }
@@ -127,8 +132,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   });
 
   app.setErrorHandler(onError);
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  readBodies(app, dependencies.bodies ?? unlimitedBodies(), bodyLimit);
   // Query and path are checked here; bodies by the routes, whose messages know the fields. Answers are not rewritten.
   app.setValidatorCompiler<FastifySchema & TSchema>(({ schema, httpPart }) => {
     if (httpPart === 'body' || httpPart === 'headers') return () => true;
@@ -178,14 +182,14 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     }
   }
   if (rules) {
-    const { routingRules, explain, history, buffered } = rules;
+    const { routingRules, explain, history, transactions, buffered } = rules;
     await app.register(routingRuleRoutes, {
       logger,
       rules: routingRules,
       pendingHeader: names.header('Gateway-Pending'),
     });
     await app.register(ruleRoutes, { rules: routingRules, names });
-    await app.register(explainRoutes, { explain, history, buffered });
+    await app.register(explainRoutes, { explain, history, transactions, buffered });
   }
   if (userInterface) await app.register(userInterfaceRoutes, { ...userInterface, names });
   const hasPages = () => userInterface?.built != null && userInterface.enabled();

@@ -9,7 +9,7 @@ export const ClusterInPath = Type.Object({
 
 /**
  * The cluster's name in the path of a request. Any name can be asked for but one with a slash, which no cluster can have.
- * @throws GatewayError EG_MALFORMED (contract §1.2: an encoded slash)
+ * @throws GatewayError EG_MALFORMED for an encoded slash
  */
 export function clusterInPath(request: FastifyRequest): string {
   const { name } = request.params as { name: string };

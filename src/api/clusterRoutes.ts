@@ -28,7 +28,10 @@ const tags = ['clusters'];
 const Activation = Type.Object({ active: Type.Boolean({ description: 'Whether it takes new queries.' }) });
 const checkActivation = compileCheck(Activation);
 
-/** Clusters with health, override, origin and conditions, and the switch that overrides `active` (contract §10). */
+/**
+ * Clusters with health, override, origin and conditions, and the switch that overrides `active`
+ * (docs/rest-api.md#clusters-and-their-resources).
+ */
 export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes): Promise<void> {
   const { inventory, registry, table, names } = options;
   revalidate(app);

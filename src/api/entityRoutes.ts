@@ -38,7 +38,7 @@ const UseSchema = {
   useSchema: Type.Optional(Type.String({ description: "Another database of the gateway's server." })),
 };
 
-/** The entity editor's calls (contract §1.4); resource groups and selectors keep every column. */
+/** The entity editor's calls (docs/compatibility.md#entities); resource groups and selectors keep every column. */
 export async function entityRoutes(app: FastifyInstance, { registry, stores, names }: EntityRoutes): Promise<void> {
   const pendingHeader = names.header('Gateway-Pending');
   const use = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>

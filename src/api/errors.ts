@@ -64,9 +64,6 @@ export function errorHandler(logger: Logger, form: ErrorForm = (body) => body) {
     }
     const retry = told.retryAfterSeconds ?? (told.status === 503 ? DEFAULT_RETRY_SECONDS : undefined);
     if (retry !== undefined) reply.header('Retry-After', String(Math.max(1, Math.ceil(retry))));
-    // Fastify would close the connection, on which what the client still sends can take the answer away from it. Node
-    // reads and drops that, for at most `server.requestTimeout`.
-    if (told.status === 413) reply.removeHeader('Connection');
     reply.code(told.status).type('application/json; charset=utf-8').send(form(told.toBody(), told.status));
   };
 }

@@ -6,9 +6,11 @@ import { GatewayError } from '../model/errors.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';
 import { readTrace } from '../rules/storedTrace.ts';
-import type { HistoryWriter, QueryHistoryRepository, QueryRecord } from '../store/store.ts';
+import type { HistoryWriter, QueryHistoryRepository, QueryRecord, TransactionRepository } from '../store/store.ts';
 import { Explanation, RoutedQuery } from './answers/routing.ts';
 import type { Caller } from './auth/caller.ts';
+import { changeRules } from './auth/endpointAccess.ts';
+import { requireAccess } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { RuleToTry, wholeRule } from './ruleRoutes.ts';
@@ -18,6 +20,7 @@ import { answer, errorAnswers } from './schemas.ts';
 export interface ExplainRoutes {
   readonly explain: ExplainRequest;
   readonly history: QueryHistoryRepository;
+  readonly transactions: Pick<TransactionRepository, 'get'>;
   /** Records that are not in the database yet. */
   readonly buffered: HistoryWriter['buffered'];
 }
@@ -30,10 +33,10 @@ const TriedRequest = Type.Object(
 const checkTriedRequest = compileCheck(TriedRequest);
 const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the query.' }) });
 
-/** Where requests would go, and where queries went (design.md: explaining). */
+/** Where requests would go, and where queries went (docs/rest-api.md#routing-explained). */
 export async function explainRoutes(
   app: FastifyInstance,
-  { explain, history, buffered }: ExplainRoutes,
+  { explain, history, transactions, buffered }: ExplainRoutes,
 ): Promise<void> {
   app.post(
     '/api/explain',
@@ -42,20 +45,24 @@ export async function explainRoutes(
         tags,
         summary: 'Explains where a request would go',
         description:
-          'Nothing is sent and no external service is asked. With `rule`, as if that rule were in force in place of the one of its name: it is not stored.',
+          'Nothing is sent and no external service is asked. A statement with a transaction id goes to the cluster that began the transaction. With `rule`, as if that rule were in force in place of the one of its name: it is not stored. A call with `rule` needs the right to change rules.',
         body: TriedRequest,
         response: {
           200: answer('The decision and how it came about.', Explanation),
-          ...errorAnswers(400, 413, 415, 422),
+          ...errorAnswers(400, 413, 415, 422, 503),
         },
       },
     },
-    (request, reply) => {
+    async (request, reply) => {
       const checked = checkTriedRequest(jsonBody(request));
       if (!checked.ok) throw malformed(checked.problems);
       const { rule, ...described } = checked.value;
-      if (rule === undefined || rule === null) return reply.send(explain(described) satisfies Explanation);
-      return reply.send(explain.withRule(described, wholeRule(rule.name, rule, 'rule.')));
+      const isTrial = rule !== undefined && rule !== null;
+      if (isTrial) await requireAccess(request, changeRules);
+      const transactionId = explain.transactionOf(described);
+      const began = transactionId === null ? null : await transactions.get(transactionId);
+      if (!isTrial) return reply.send((await explain(described, began)) satisfies Explanation);
+      return reply.send(await explain.withRule(described, wholeRule(rule.name, rule, 'rule.'), began));
     },
   );
 
@@ -83,7 +90,7 @@ export async function explainRoutes(
   );
 }
 
-/** Administrators see all queries, users their own (contract §1.6: findQueryHistory). */
+/** Administrators see all queries, users their own, as in `findQueryHistory`. */
 async function maySee(caller: Caller | null, record: QueryRecord): Promise<boolean> {
   if (caller === null || caller.name === record.user) return true;
   return (await caller.roles()).has('ADMIN');

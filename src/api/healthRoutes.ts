@@ -18,7 +18,10 @@ const Verbose = Type.Object({
   verbose: Type.Optional(Type.String({ description: 'Given at all: tells the state of every component.' })),
 });
 
-/** Liveness and readiness (contract §1.8), under the gateway's own path and, for Kubernetes' habit, at the root. */
+/**
+ * Liveness and readiness (docs/rest-api.md#probes), under the gateway's own path and, for Kubernetes' habit, at the
+ * root.
+ */
 export async function healthRoutes(app: FastifyInstance, { readiness, table, names }: HealthRoutes): Promise<void> {
   const notReady = `${names.product} Gateway is still initializing`;
   for (const prefix of [names.gatewayPath, '']) {

@@ -19,7 +19,7 @@ h1 { font-size: 1.5rem; } dt { margin-top: 0.75rem; } dd { margin: 0; opacity: 0
 `;
 const styleHash = createHash('sha256').update(style).digest('base64');
 
-/** `/`: leads people to the user interface (contract §1.7); without one a plain page of links, without scripts. */
+/** `/`: leads people to the user interface; without one a plain page of links, without scripts. */
 export async function indexPage(app: FastifyInstance, { names, version, hasPages }: IndexPage): Promise<void> {
   const links: readonly (readonly [string, string, string])[] = [
     ['/gateway/backend/all', 'Clusters', 'all registered clusters as JSON'],

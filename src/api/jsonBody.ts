@@ -1,5 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 import { GatewayError } from '../model/errors.ts';
+import { exceededBound } from '../model/jsonShape.ts';
+
+/** What a body may hold at most. */
+const BOUNDS = { values: 5_000, depth: 100 };
 
 /**
  * The JSON value of a request whose body was read as bytes. Stricter than `JSON.parse`: UTF-8 must be right, every
@@ -11,6 +15,7 @@ export function jsonBody(request: FastifyRequest, type: 'json' | 'any' = 'json')
   if (type === 'json') requireJson(request.headers['content-type']);
   const text = utf8(request.body as Buffer | undefined);
   if (text.trim() === '') throw new GatewayError('EG_MALFORMED', 'The body is empty; send a JSON object.');
+  requireSimple(text);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -53,6 +58,16 @@ function requireJson(contentType: string | undefined): void {
   const utf = charset === undefined || /^charset="?utf-?8"?$/.test(charset);
   if (/^application\/(.+\+)?json$/.test(type.trim()) && utf) return;
   throw new GatewayError('EG_MEDIA_TYPE', `Content-Type ${contentType} is not accepted here; send application/json.`);
+}
+
+/** @throws GatewayError EG_MALFORMED for a text that would take long to parse and to check */
+function requireSimple(text: string): void {
+  switch (exceededBound(text, BOUNDS)) {
+    case 'depth':
+      throw new GatewayError('EG_MALFORMED', `The body is nested more than ${BOUNDS.depth} levels deep; send less.`);
+    case 'values':
+      throw new GatewayError('EG_MALFORMED', `The body has more than ${BOUNDS.values} values; send fewer.`);
+  }
 }
 
 /** The first key that an object of the text names twice; null when none. The text must be valid JSON. */

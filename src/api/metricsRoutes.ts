@@ -1,7 +1,16 @@
 import type { FastifyInstance } from 'fastify';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry, type RegistryContentType } from 'prom-client';
+import {
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  type Metric,
+  Registry,
+  type RegistryContentType,
+} from 'prom-client';
 import { Type } from 'typebox';
 import type { ClusterHealth } from '../model/registryCluster.ts';
+import { Turns } from '../model/turns.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { errorAnswers } from './schemas.ts';
 
@@ -22,7 +31,7 @@ const Filter = Type.Object({
   ),
 });
 
-/** `/metrics`: Prometheus text, or OpenMetrics 1.0.0 where `Accept` asks for it (contract §1.8). */
+/** `/metrics`: Prometheus text, or OpenMetrics 1.0.0 where `Accept` asks for it (docs/rest-api.md#metrics). */
 export async function metricsRoutes(app: FastifyInstance, { metrics }: MetricsRoutes): Promise<void> {
   const text = { schema: Type.String() };
   app.get<{ Querystring: { 'name[]'?: string | string[] } }>(
@@ -48,10 +57,8 @@ export async function metricsRoutes(app: FastifyInstance, { metrics }: MetricsRo
         .some((range) => /^\s*application\/openmetrics-text\b(?!.*;\s*q=0(\.0*)?\s*$)/i.test(range));
       const wanted = [request.query['name[]'] ?? []].flat();
       const shown = exposition(metrics, open ? openMetrics : Registry.PROMETHEUS_CONTENT_TYPE, wanted);
-      return reply
-        .header('Vary', 'Accept')
-        .type(shown.contentType)
-        .send(await shown.metrics());
+      const exposed = await expositionText(shown);
+      return reply.header('Vary', 'Accept').type(shown.contentType).send(exposed);
     },
   );
 }
@@ -74,6 +81,58 @@ function exposition(
     shown.registerMetric(Object.create(metric, { name: { value: name, writable: true, enumerable: true } }));
   }
   return shown;
+}
+
+/** Values of a metric that are formatted at once. */
+const VALUES_AT_ONCE = 1000;
+
+/**
+ * The text of a registry as `Registry.metrics` makes it, but in turns of the event loop: a gateway with thousands of
+ * clusters has tens of thousands of values.
+ */
+async function expositionText(shown: Registry<RegistryContentType>): Promise<string> {
+  const isOpen = shown.contentType === openMetrics;
+  const turns = new Turns();
+  const texts: string[] = [];
+  for (const metric of shown.getMetricsAsArray() as unknown as ReadableMetric[]) {
+    if (isOpen && metric.type === 'counter') metric.name = metric.name.replace(/_total$/, '');
+    const read = await (metric.getForPromString?.() ?? metric.get());
+    const lines: string[] = [];
+    for (let start = 0; start === 0 || start < read.values.length; start += VALUES_AT_ONCE) {
+      const part = { ...read, values: read.values.slice(start, start + VALUES_AT_ONCE) };
+      const text = await metricText({ ...part, get: () => Promise.resolve(part) }, shown.contentType);
+      // HELP and TYPE are written once.
+      lines.push(start === 0 ? text : text.split('\n').slice(2).join('\n'));
+      if (turns.isOver) await turns.next();
+    }
+    texts.push(lines.join('\n'));
+  }
+  return isOpen ? `${texts.join('\n')}\n# EOF\n` : `${texts.join('\n\n')}\n`;
+}
+
+const END = '\n# EOF';
+
+/** One metric in a format. */
+async function metricText(metric: ReadableMetric, contentType: RegistryContentType): Promise<string> {
+  const alone: Registry<RegistryContentType> = new Registry();
+  alone.setContentType(contentType);
+  alone.registerMetric(metric as unknown as Metric);
+  const text = (await alone.metrics()).trimEnd();
+  return text.endsWith(END) ? text.slice(0, -END.length) : text;
+}
+
+/** What is read of a metric; only histograms and summaries have `getForPromString`, which prom-client does not type. */
+interface ReadableMetric {
+  name: string;
+  readonly type: string;
+  readonly get: () => Promise<ReadValues>;
+  readonly getForPromString?: () => Promise<ReadValues>;
+}
+
+interface ReadValues {
+  readonly name: string;
+  readonly type: string;
+  readonly values: readonly unknown[];
 }
 
 /** Registers what is known without asking other modules: process, build, and every cluster of the table at scrape time. */

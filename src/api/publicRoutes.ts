@@ -17,7 +17,7 @@ export interface PublicRoutes {
 
 const tags = ['public reads'];
 
-/** Reads without any role (contract §1.3). */
+/** Reads that need no credentials unless `authentication.publicReads` is false; they show no names of users. */
 export async function publicRoutes(app: FastifyInstance, { registry, table, names }: PublicRoutes): Promise<void> {
   const ClusterState = Type.Object({
     clusterId: Type.String({ description: 'Name of the cluster.' }),
@@ -28,11 +28,6 @@ export async function publicRoutes(app: FastifyInstance, { registry, table, name
     proxyTo: Type.Optional(Type.String()),
     externalUrl: Type.Optional(Type.String()),
     routingGroup: Type.Optional(Type.String()),
-    userQueuedCount: Type.Optional(
-      Type.Record(Type.String(), Type.Integer(), {
-        description: 'Queued queries by user, where the check gives them.',
-      }),
-    ),
   });
 
   app.get(
@@ -94,7 +89,6 @@ export async function publicRoutes(app: FastifyInstance, { registry, table, name
         proxyTo: entry.proxyTo,
         externalUrl: entry.externalUrl,
         routingGroup: entry.routingGroup,
-        ...(health.queuedByUser === null ? {} : { userQueuedCount: Object.fromEntries(health.queuedByUser) }),
       });
     },
   );

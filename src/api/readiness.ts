@@ -8,7 +8,7 @@ export interface ComponentState {
 }
 
 /**
- * Whether the process takes traffic (design.md, fixed point 6): a snapshot is loaded and every cluster has a verdict, or
+ * Whether the process takes traffic (docs/rest-api.md#probes): a snapshot is loaded and every cluster has a verdict, or
  * the grace time has passed. Never unready because of database, API server or clusters.
  */
 export interface Readiness {

@@ -26,7 +26,7 @@ const unknownCluster = {
   content: { 'text/plain': { schema: Type.String() }, 'application/json': { schema: reference(ErrorBody) } },
 };
 
-/** The cluster registry (spec.md: Cluster registry; contract §1.2; design.md, fixed points 4 and 5). */
+/** The cluster registry (docs/rest-api.md#cluster-registry, docs/compatibility.md#cluster-registry). */
 export async function registryRoutes(app: FastifyInstance, { registry, names }: RegistryRoutes): Promise<void> {
   const pendingHeader = names.header('Gateway-Pending');
   const accepted = `As 200, but the database is away: the change is safe in the resource source and follows by itself (header ${pendingHeader}).`;
@@ -175,6 +175,9 @@ function contextOf(request: FastifyRequest): WriteContext {
   return { by: writerOf(request, 'api'), force: isForced(request) };
 }
 
+/** Characters of the longest object with a name: no cluster has a name of more than 256. */
+const LONGEST_OBJECT = 10_000;
+
 /** The name as text, or of `{"name": "…"}`, which clients in the field send. One line end after it is not part of it. */
 function nameToDelete(body: Buffer | undefined, registry: ClusterRegistry): string {
   const text = utf8(body);
@@ -185,7 +188,7 @@ function nameToDelete(body: Buffer | undefined, registry: ClusterRegistry): stri
       field: 'name',
     });
   }
-  if (!name.trimStart().startsWith('{')) return name;
+  if (!name.trimStart().startsWith('{') || name.length > LONGEST_OBJECT) return name;
   let value: unknown;
   try {
     value = JSON.parse(name);

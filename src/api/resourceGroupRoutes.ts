@@ -53,7 +53,7 @@ interface RouteText {
   readonly errors: readonly number[];
 }
 
-/** Resource groups, selectors and global properties (spec.md; contract §1.5; design.md's decisions). */
+/** Resource groups, selectors and global properties (docs/rest-api.md#resource-groups-selectors-global-properties). */
 export async function resourceGroupRoutes(app: FastifyInstance, { stores, names }: ResourceGroupRoutes): Promise<void> {
   const base = `/${names.pathSegment}`;
   const withStore = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>

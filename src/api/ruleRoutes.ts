@@ -6,7 +6,6 @@ import { Deny, RouteTo, RoutingRuleSpec } from '../model/routingRule.ts';
 import { specProblems } from '../model/specValidation.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { RoutingRules, RuleChange } from '../operator/routingRules.ts';
-import type { InventoryRule } from '../operator/ruleInventory.ts';
 import { nullable } from './answers/answer.ts';
 import { RuleInventory, RuleState } from './answers/rules.ts';
 import { recordChange } from './auth/audit.ts';
@@ -18,7 +17,7 @@ import { answer, errorAnswers, Force, reference } from './schemas.ts';
 
 /** Needs of the routes of routing rules. */
 export interface RuleRoutes {
-  readonly rules: Pick<RoutingRules, 'inventory' | 'update'>;
+  readonly rules: Pick<RoutingRules, 'inventory' | 'named' | 'update'>;
   readonly names: ProductNames;
 }
 
@@ -69,7 +68,10 @@ const RuleInPath = Type.Object({
   name: Type.String({ minLength: 1, description: 'Name of the rule, percent-encoded.' }),
 });
 
-/** Routing rules in firing order with status and mistakes, and changing them where they live (contract §10). */
+/**
+ * Routing rules in firing order with status and mistakes, and changing them where they live
+ * (docs/rest-api.md#routing-rules).
+ */
 export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRoutes): Promise<void> {
   revalidate(app);
 
@@ -83,7 +85,7 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
         response: { 200: answer('The rules.', RuleInventory), ...notModified },
       },
     },
-    (_request, reply) => reply.send(rules.inventory() satisfies RuleInventory),
+    async (_request, reply) => reply.send((await rules.inventory()) satisfies RuleInventory),
   );
 
   app.put(
@@ -106,20 +108,16 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
     },
     async (request, reply) => {
       const change = sentChange(request);
-      const before = ruleNamed(rules, change.name);
+      const before = rules.named(change.name);
       const context = { by: writerOf(request, 'api'), force: isForced(request) };
       const { pending, resource } = await rules.update(change, context);
-      const after = ruleNamed(rules, change.name);
+      const after = rules.named(change.name);
       recordChange(request, { object: `routing rule ${change.name}`, regarding: resource ?? 'gateway', before, after });
       if (pending) reply.code(202).header(names.header('Gateway-Pending'), 'database');
       if (after === null) throw new GatewayError('EG_CONFLICT', `the rule ${change.name} was deleted meanwhile`);
       return reply.send(after satisfies RuleState);
     },
   );
-}
-
-function ruleNamed(rules: RuleRoutes['rules'], name: string): InventoryRule | null {
-  return rules.inventory().rules.find((rule) => rule.name === name) ?? null;
 }
 
 function sentChange(request: FastifyRequest): RuleChange {

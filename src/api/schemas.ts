@@ -3,7 +3,7 @@ import { type ErrorCode, errorCatalog } from '../model/errors.ts';
 
 const codes = Object.keys(errorCatalog) as ErrorCode[];
 
-/** Every error of the API (design.md, fixed point 12). */
+/** Every error of the API (docs/errors.md). */
 export const ErrorBody = Type.Object(
   {
     error: Type.Object({
@@ -31,7 +31,7 @@ export const ErrorBody = Type.Object(
   { $id: 'Error', description: 'An error.' },
 );
 
-/** Query of a write that may take fields over (design.md, fixed point 5); needs ADMIN. */
+/** Query of a write that may take fields over (docs/gitops.md#who-owns-a-field); needs ADMIN. */
 export const Force = Type.Object({
   force: Type.Optional(
     Type.Union([Type.Literal('true'), Type.Literal('false'), Type.Literal('')], {
@@ -78,7 +78,7 @@ type WithoutNulls<T> = { readonly [Field in keyof T as null extends T[Field] ? n
   readonly [Field in keyof T as null extends T[Field] ? Field : never]?: Exclude<T[Field], null>;
 };
 
-/** Null fields are left out of answers (contract §1.1). */
+/** Null fields are left out of answers (docs/compatibility.md#common-rules). */
 export function withoutNulls<T extends object>(row: T): WithoutNulls<T> {
   return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)) as WithoutNulls<T>;
 }

@@ -18,7 +18,7 @@ export interface ViewRoutes {
   readonly names: ProductNames;
 }
 
-/** The JSON views under the gateway's own path (contract §1.8). */
+/** The JSON views under the gateway's own path (docs/compatibility.md#views-health-and-metrics). */
 export async function viewRoutes(app: FastifyInstance, { registry, history, table, names }: ViewRoutes): Promise<void> {
   const base = `${names.gatewayPath}/api`;
   const tags = ['views'];

@@ -1,5 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { defaultRequestMemory, leastRequestMemory } from '../config/requestMemory.ts';
+import { formatSize } from '../config/units.ts';
+import { AnalysisThread } from '../gateway/analysisThread.ts';
+import { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import { OpenRequests } from '../gateway/server/openRequests.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
@@ -13,6 +17,11 @@ import { openIncomingTls, openOutgoingTls } from './gateway/tls.ts';
 import { openTracing } from './gateway/tracing.ts';
 import { openDataPlane, openExternalRules } from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
+import { sharesOrigin } from './settings.ts';
+
+/** What the log says where a page of an engine can act as a user of the gateway's pages. */
+const SHARED_ORIGIN =
+  'web pages of engines are served at the same address as the API: a script in them acts as whoever is logged in to the gateway. Set server.adminHosts, or server.enginePages to redirect or off (docs/serving.md, Separate origins)';
 
 /** A gateway that runs. */
 export interface RunningGateway {
@@ -49,11 +58,23 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
   const tls = await openOutgoingTls(frame, control.table, tlsMetrics);
   const clientTls = await openIncomingTls(frame, tlsMetrics);
   const monitors = openMonitors(frame, control, tls.healthChecks);
-  const analyze = requestAnalysis({
-    names,
-    maxBodySize: () => current().requestAnalyzerConfig.maxBodySize,
-    clientsUseV2Format: config.requestAnalyzerConfig.isClientsUseV2Format,
-    cacheBytes: DEFAULT_CACHE_BYTES,
+  const longAnalysis = new AnalysisThread();
+  undo(() => longAnalysis.close());
+  const analyze = requestAnalysis(
+    {
+      names,
+      maxBodySize: () => current().requestAnalyzerConfig.maxBodySize,
+      clientsUseV2Format: config.requestAnalyzerConfig.isClientsUseV2Format,
+      cacheBytes: DEFAULT_CACHE_BYTES,
+    },
+    (task) => longAnalysis.analyze(task),
+  );
+  const bodies = new RequestBodies({
+    memory: config.server.requestMemory ?? defaultRequestMemory(config.requestAnalyzerConfig.maxBodySize),
+    largest: leastRequestMemory(config.requestAnalyzerConfig.maxBodySize),
+    minRate: () => current().server.minBodyRate,
+    clock,
+    registry: frame.metrics,
   });
   const externalRules = openExternalRules(frame, tls.rulesService);
   const dataPlane = openDataPlane(frame, {
@@ -61,11 +82,12 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
     control,
     monitors,
     analyze,
+    bodies,
     externalRules,
     tls: tls.clusters,
     tracing: await openTracing(frame),
   });
-  const api = await openApi(frame, storage, control, analyze, externalRules);
+  const api = await openApi(frame, storage, control, analyze, bodies, externalRules);
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: () => current().dataStore.queryHistoryHoursRetention,
@@ -79,9 +101,13 @@ async function startParts({ frame, configure, beginStop, close }: OpenFrame): Pr
   await dataPlane.start();
   undo(() => dataPlane.close(0));
   const openRequests = new OpenRequests();
-  const listeners = await listen(config, { dataPlane, api: api.handler, openRequests, tls: clientTls });
+  const listeners = await listen(config, { dataPlane, api: api.handler, openRequests, bodies, tls: clientTls });
   const { url, httpsUrl, adminUrl } = listeners;
-  logger.info({ url, httpsUrl: httpsUrl ?? undefined, adminUrl, version }, 'listening');
+  logger.info(
+    { url, httpsUrl: httpsUrl ?? undefined, adminUrl, version, requestMemory: formatSize(bodies.memory) },
+    'listening',
+  );
+  if (sharesOrigin(config)) logger.warn({ key: 'server.enginePages' }, SHARED_ORIGIN);
 
   return {
     url,

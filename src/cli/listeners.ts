@@ -1,7 +1,10 @@
 import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { originReader } from '../api/auth/clientAddress.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';
+import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import type { DataPlane } from '../gateway/dataPlane.ts';
 import {
   createGatewayServer,
@@ -9,10 +12,15 @@ import {
   type RequestHandler,
   type ServerLimits,
 } from '../gateway/server/gatewayServer.ts';
+import { hostCheck } from '../gateway/server/hostCheck.ts';
 import type { OpenRequests } from '../gateway/server/openRequests.ts';
+import { type Origins, sideByHost } from '../gateway/server/origins.ts';
 import { createSecureGatewayServer } from '../gateway/server/secureServer.ts';
 import type { TlsWatch } from '../gateway/tls/tlsWatch.ts';
+import { trustPeers } from '../gateway/trustedProxies.ts';
 import { GatewayError } from '../model/errors.ts';
+import { productNames } from '../model/names.ts';
+import { parseHost } from '../model/requestHost.ts';
 
 /** Time between two looks for connections over their time. */
 const CONNECTIONS_CHECKING_INTERVAL_MS = 5_000;
@@ -39,6 +47,7 @@ export interface Served {
   readonly dataPlane: DataPlane;
   readonly api: RequestHandler;
   readonly openRequests: OpenRequests;
+  readonly bodies: RequestBodies;
   /** Certificate files of clients' connections; null where HTTPS is off. */
   readonly tls: TlsWatch | null;
 }
@@ -51,40 +60,45 @@ interface Listener {
 }
 
 /**
- * Starts listening (contract.md §1; `server.adminPort`: design.md, fixed point 13). With HTTPS on, the listener of
- * `server.adminPort` speaks it too.
+ * Starts listening. With HTTPS on, the listener of `server.adminPort` speaks it too. Where `server.adminHosts` or
+ * `server.adminPort` is set, no address serves both the API and what is proxied (docs/serving.md).
  * @throws GatewayError EG_IMPOSSIBLE when an address cannot be listened on: the message names address and key; nothing
  *   is left listening then
  */
-export async function listen(config: GatewayConfig, { dataPlane, api, openRequests, tls }: Served): Promise<Listeners> {
+export async function listen(
+  config: GatewayConfig,
+  { dataPlane, api, openRequests, bodies, tls }: Served,
+): Promise<Listeners> {
   const { serverConfig, server } = config;
+  const { adminPort } = server;
+  const separated = separateOrigins(config);
   const started: Listener[] = [];
-  const start = async (
-    parts: Pick<GatewayServerOptions, 'dataPlane' | 'api'>,
-    port: number,
-    key: string,
-    secure: boolean,
-  ) => {
-    const options = { ...parts, ...serverLimits(config), openRequests };
+  const hosts = isOpenAccess(config) ? hostCheck(knownHosts(server)) : undefined;
+  const start = async (origins: Origins | null, port: number, key: string, secure: boolean) => {
+    const options = { dataPlane, api, origins, ...serverLimits(config), openRequests, bodies, hostCheck: hosts };
     const asked = serverConfig['http-server.https.truststore.path'] !== null;
-    const listener = await (secure && tls !== null
-      ? startSecure(options, tls, asked, { address: server.address, port, key })
-      : startClear(options, { address: server.address, port, key }));
-    started.push(listener);
-    return listener.url;
+    const open = async (address: string, openPort: number): Promise<string> => {
+      const listener = await (secure && tls !== null
+        ? startSecure(options, tls, asked, { address, port: openPort, key })
+        : startClear(options, { address, port: openPort, key }));
+      started.push(listener);
+      return listener.url;
+    };
+    const [first, second] = listenAddresses(server.address);
+    const url = await open(first, port);
+    if (second !== undefined) await openBeside(() => open(second, Number(new URL(url).port)), port === 0);
+    return url;
   };
   try {
-    const { adminPort } = server;
-    const all = { dataPlane, api: adminPort === null ? api : null };
     const http = serverConfig['http-server.http.enabled']
-      ? await start(all, serverConfig['http-server.http.port'], 'serverConfig "http-server.http.port"', false)
+      ? await start(separated, serverConfig['http-server.http.port'], 'serverConfig "http-server.http.port"', false)
       : null;
     const https =
       tls === null
         ? null
-        : await start(all, serverConfig['http-server.https.port'], 'serverConfig "http-server.https.port"', true);
-    const adminUrl =
-      adminPort === null ? null : await start({ dataPlane: null, api }, adminPort, 'server.adminPort', true);
+        : await start(separated, serverConfig['http-server.https.port'], 'serverConfig "http-server.https.port"', true);
+    const admin: Origins | null = separated === null ? null : { ...separated, sideOf: () => 'admin' };
+    const adminUrl = adminPort === null ? null : await start(admin, adminPort, 'server.adminPort', true);
     return listenersOf(started, { url: http ?? https ?? '', httpsUrl: https, adminUrl });
   } catch (error) {
     for (const { server: open } of started) open.close();
@@ -92,9 +106,54 @@ export async function listen(config: GatewayConfig, { dataPlane, api, openReques
   }
 }
 
+/**
+ * Listens on IPv6 beside IPv4, where this machine has it.
+ * @param isAnyPort the port was chosen for IPv4, so that another program may have it for IPv6
+ */
+async function openBeside(open: () => Promise<string>, isAnyPort: boolean): Promise<void> {
+  try {
+    await open();
+  } catch (error) {
+    const code = ((error as GatewayError).cause as NodeJS.ErrnoException | undefined)?.code ?? '';
+    const isMissing = code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || code === 'EINVAL';
+    if (!isMissing && !(isAnyPort && code === 'EADDRINUSE')) throw error;
+  }
+}
+
+/** Hosts that a gateway without authentication answers under, beside addresses and localhost. */
+function knownHosts({ address, allowedHosts, adminHosts }: GatewayConfig['server']): readonly string[] {
+  return [address, ...allowedHosts, ...adminHosts.flatMap((host) => parseHost(host)?.name ?? [])];
+}
+
+/** How API and pages are kept apart from what is proxied, on the listeners of both; null where they share an origin. */
+function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Origins | null {
+  const { adminHosts, adminPort, trustedProxies } = server;
+  if (adminHosts.length === 0 && adminPort === null) return null;
+  const names = productNames(protocol.productName);
+  const trustPeer = trustPeers(serverConfig['http-server.process-forwarded'], trustedProxies);
+  const view = originReader(names, trustPeer);
+  const hosts = adminHosts.map(parseHost).filter((host) => host !== null);
+  const places = [
+    ...(adminHosts.length === 0 ? [] : [`${adminHosts.join(', ')} (server.adminHosts)`]),
+    ...(adminPort === null ? [] : [`port ${adminPort} (server.adminPort)`]),
+  ];
+  return {
+    sideOf: hosts.length === 0 ? () => 'queries' : sideByHost(hosts, (request) => view(request).view),
+    adminAddress: places.join(' and '),
+    sharedPaths: new Set([
+      '/livez',
+      '/readyz',
+      '/metrics',
+      `${names.gatewayPath}/livez`,
+      `${names.gatewayPath}/readyz`,
+    ]),
+  };
+}
+
 function serverLimits({ server, serverConfig }: GatewayConfig): ServerLimits {
   return {
     maxHeaderSize: serverConfig['http-server.max-request-header-size'],
+    maxAnswerHeaderSize: serverConfig['http-server.max-response-header-size'],
     headersTimeout: server.headersTimeout,
     requestTimeout: server.requestTimeout,
     idleTimeout: serverConfig['http-server.net.max-idle-time'],

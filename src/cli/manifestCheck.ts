@@ -1,4 +1,5 @@
 import { isMap, isScalar, LineCounter, parseDocument, type Scalar } from 'yaml';
+import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import type { Problem } from '../model/errors.ts';
 import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../model/routingRule.ts';
 import { specProblems } from '../model/specValidation.ts';
@@ -18,6 +19,9 @@ export interface ManifestCheck {
   readonly warnings: readonly RulesFileProblem[];
 }
 
+/** What a gateway allows whose configuration names no addresses; where it runs, and so loopback, is not known here. */
+const defaultAddresses = new ClusterAddresses({ allowed: [], loopback: true });
+
 /** Checks the resources of a manifest file: their form, and that rules compile. Documents of other API groups are not ours. */
 export function checkManifests(path: string, text: string, context: CompileContext): ManifestCheck {
   const problems: RulesFileProblem[] = [];
@@ -35,6 +39,11 @@ export function checkManifests(path: string, text: string, context: CompileConte
     const source = new SourceDocument(text.slice(document.start, document.end), document.line);
     for (const { field, message } of specProblems(key.kind, spec)) {
       problems.push({ ...at, ...source.placeOf(field), rule: key.name, message: problemMessage({ field, message }) });
+    }
+    const refusal = typeof spec.proxyTo === 'string' ? defaultAddresses.urlRefusal(spec.proxyTo) : null;
+    if (key.kind === 'EngineCluster' && refusal !== null) {
+      const field = 'spec.proxyTo';
+      warnings.push({ ...at, ...source.placeOf(field), rule: key.name, message: `${field}: ${refusal}` });
     }
     if (key.kind !== 'RoutingRule' || typeof spec.condition !== 'string') continue;
     const compiled = compileRule(definitionOf(key.name, spec as RoutingRuleSpec, source), context);

@@ -26,7 +26,7 @@ export interface ReadinessParts {
   readonly stopping: () => boolean;
 }
 
-/** Readiness of the whole gateway (design.md, fixed point 6). */
+/** Readiness of the whole gateway (docs/rest-api.md#probes). */
 export function gatewayReadiness(parts: ReadinessParts): Readiness {
   const ready = readinessOf(parts.table, parts.clock);
   return {
@@ -76,7 +76,10 @@ function leaderState(leadership: Leadership): ComponentState {
   return { name: 'leader', ok: true, message };
 }
 
-/** Rows of a gateway that ran before (design.md): routed like any other, and marked here. */
+/**
+ * Rows of a gateway that ran before (docs/resources.md#a-gateway-that-ran-before): routed like any other, and marked
+ * here.
+ */
 function unmanagedState(table: RoutingTableHolder): readonly ComponentState[] {
   const rows = [...table.current.clusters.values()].filter((cluster) => cluster.origin === 'row');
   if (rows.length === 0) return [];

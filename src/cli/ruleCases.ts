@@ -9,22 +9,9 @@ import { CompileError, placeText } from '../rules/language/source.ts';
 import { QueryObject } from '../rules/objects/query.ts';
 import { RequestObject } from '../rules/objects/request.ts';
 import { UserObject } from '../rules/objects/user.ts';
-import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../rules/values/collections.ts';
-import { compareNatural } from '../rules/values/operators.ts';
-import { javaText } from '../rules/values/text.ts';
-import {
-  JavaChar,
-  JavaClass,
-  JavaDouble,
-  JavaFloat,
-  JavaLong,
-  JavaObject,
-  JavaOptional,
-  JavaSmallInt,
-  kindOf,
-  type Value,
-} from '../rules/values/value.ts';
+import { JavaMap } from '../rules/values/collections.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
+import { fillMap, typeOf, valueJson } from './caseValues.ts';
 
 /** A request of a case. */
 export interface CaseRequest {
@@ -94,17 +81,19 @@ function evaluateExpression(line: RuleCase): CaseResult {
     query: new QueryObject(toProperties(vars.queryProperties)),
   };
   const e = new Evaluation(objects);
-  for (const [key, value] of Object.entries(vars.state ?? {})) objects.state.fill(key, fromJson(value, e), e);
-  for (const [key, value] of Object.entries(vars.result ?? {})) objects.result.fill(key, fromJson(value, e), e);
   try {
+    fillMap(objects.state, vars.state, e);
+    fillMap(objects.result, vars.result, e);
     const program = compileProgram(expr, { names, analyzeRequest: vars.analyzeRequest !== false });
     const value = program.run(e);
+    // What is printed has budgets of its own: an expression may use up those of its evaluation.
+    const printing = new Evaluation(objects);
     return {
       id,
-      value: toJson(value, e),
+      value: valueJson(value, printing),
       type: typeOf(value),
-      ...(vars.state === undefined ? {} : { state: toJson(objects.state, e) }),
-      ...(vars.result === undefined ? {} : { result: toJson(objects.result, e) }),
+      ...(vars.state === undefined ? {} : { state: valueJson(objects.state, printing) }),
+      ...(vars.result === undefined ? {} : { result: valueJson(objects.result, printing) }),
     };
   } catch (error) {
     if (error instanceof CompileError) {
@@ -213,79 +202,4 @@ function tableParts(table: string | readonly string[]): readonly string[] {
   return [table.slice(0, first), table.slice(first + 1, last), table.slice(last + 1)].map((part) =>
     part.replace(/^"(.*)"$/, '$1'),
   );
-}
-
-function fromJson(json: unknown, e: Evaluation): Value {
-  if (json === null || typeof json === 'string' || typeof json === 'boolean') return json;
-  if (typeof json === 'number') {
-    if (!Number.isInteger(json)) return new JavaDouble(json);
-    return Math.abs(json) < 2 ** 31 ? json : new JavaLong(BigInt(json));
-  }
-  if (Array.isArray(json)) return new JavaList(json.map((item) => fromJson(item, e)));
-  const entries = Object.entries(json as object);
-  const [first] = entries;
-  if (first !== undefined && first[0] === '$set') {
-    const set = new JavaSet();
-    for (const item of first[1] as unknown[]) set.fill(fromJson(item, e), e);
-    return set;
-  }
-  const map = new JavaMap();
-  for (const [key, value] of entries) map.fill(key, fromJson(value, e), e);
-  return map;
-}
-
-function typeOf(value: Value): string {
-  const kind = kindOf(value);
-  const plain = [
-    'boolean',
-    'int',
-    'long',
-    'double',
-    'float',
-    'short',
-    'byte',
-    'string',
-    'char',
-    'null',
-    'list',
-    'array',
-    'set',
-    'map',
-    'collection',
-    'optional',
-    'class',
-  ];
-  return plain.includes(kind) ? kind : 'object';
-}
-
-function numberJson(value: number): unknown {
-  return Number.isFinite(value) ? value : String(value);
-}
-
-function toJson(value: Value, e: Evaluation): unknown {
-  if (!(value instanceof JavaObject)) return value;
-  if (value instanceof JavaDouble || value instanceof JavaFloat) return numberJson(value.value);
-  if (value instanceof JavaLong) {
-    return value.value >= BigInt(Number.MIN_SAFE_INTEGER) && value.value <= BigInt(Number.MAX_SAFE_INTEGER)
-      ? Number(value.value)
-      : String(value.value);
-  }
-  if (value instanceof JavaSmallInt) return value.value;
-  if (value instanceof JavaChar) return value.text;
-  if (value instanceof JavaClass) return value.name;
-  if (value instanceof JavaOptional) return value.value === null ? [] : [toJson(value.value, e)];
-  if (value instanceof JavaList || value instanceof JavaArray || value instanceof JavaCollection) {
-    return value.items.map((item) => toJson(item, e));
-  }
-  if (value instanceof JavaSet) return sorted(value.ordered(e, compareNatural).map((item) => toJson(item, e)));
-  if (value instanceof JavaMap) {
-    return Object.fromEntries(
-      [...value.entries.values()].map((entry) => [javaText(entry.key, e), toJson(entry.value, e)]),
-    );
-  }
-  return javaText(value, e);
-}
-
-function sorted(items: unknown[]): unknown[] {
-  return items.sort((a, b) => (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0));
 }

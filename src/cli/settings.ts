@@ -6,12 +6,19 @@ import type { HandshakeCookieOptions } from '../gateway/handshakeCookies.ts';
 import type { UserCheckSettings } from '../gateway/health/checkSettings.ts';
 import type { MonitorSettings } from '../gateway/health/clusterMonitor.ts';
 import type { UpstreamOptions } from '../gateway/upstreams.ts';
+import { ClusterAddresses } from '../model/clusterAddresses.ts';
+import { GroupBindings } from '../model/groupBindings.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { ClusterPolicy } from '../operator/clusterPolicy.ts';
 import type { Strategy } from '../routing/pickCluster.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
+import { LONGEST_ANALYZED } from '../sql/analyzeRequest.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
 
-/** Time of refused connections after which the owner of a query counts as gone (design.md: follow-ups). */
+/**
+ * Time of refused connections after which the owner of a query counts as gone
+ * (docs/protocol.md#follow-ups-of-a-cluster-that-is-gone).
+ */
 const OWNER_GONE_AFTER_MS = 10_000;
 
 /** Settings of the data plane, which may change while it runs. */
@@ -29,10 +36,12 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     propagateErrors: config.routingRules.rulesExternalConfiguration.propagateErrors,
     cancelQueryOnDisconnect: routing.cancelQueryOnDisconnect,
     includeClusterHostInResponse: config.includeClusterHostInResponse,
-    maxAnalyzedBody: config.requestAnalyzerConfig.maxBodySize,
+    maxAnalyzedBody: Math.min(config.requestAnalyzerConfig.maxBodySize, LONGEST_ANALYZED),
     maxBodySize: config.server.maxBodySize,
     clientStallTimeout: config.serverConfig['http-server.net.max-idle-time'],
     ownerGoneAfter: OWNER_GONE_AFTER_MS,
+    ownerTakeover: routing.ownerTakeover,
+    askClusters: routing.askClusters,
     logQueryText: config.logging.queryText,
     historyEnabled: config.dataStore.queryHistoryEnabled,
   };
@@ -65,11 +74,11 @@ export function upstreamOptions(config: GatewayConfig): UpstreamOptions {
     connectTimeout: client.connectTimeout,
     bodyTimeout: client.requestTimeout ?? 0,
     idleTimeout: client.idleTimeout,
-    maxHeaderSize: config.serverConfig['http-server.max-request-header-size'],
+    maxHeaderSize: config.serverConfig['http-server.max-response-header-size'],
   };
 }
 
-/** The external rules service; null where rules and header decide (spec.md: Routing rules engine). */
+/** The external rules service; null where rules and header decide (docs/rules.md#an-external-rules-service). */
 export function externalRulesOptions(
   config: GatewayConfig,
   current: () => GatewayConfig,
@@ -130,6 +139,22 @@ export function historySettings({ dataStore, queryHistory }: GatewayConfig): His
   };
 }
 
+const policies = new WeakMap<GatewayConfig['resources'], ClusterPolicy>();
+
+/** What the configuration lets authors of resources do; the same object for the same configuration. */
+export function clusterPolicy({ resources }: GatewayConfig): ClusterPolicy {
+  const known = policies.get(resources);
+  if (known !== undefined) return known;
+  const { source, allowedAddresses, groups } = resources;
+  const policy = {
+    // Elsewhere those who write resources run the gateway; engines beside it on one machine are theirs.
+    addresses: new ClusterAddresses({ allowed: allowedAddresses, loopback: source !== 'kubernetes' }),
+    groups: new GroupBindings(groups),
+  };
+  policies.set(resources, policy);
+  return policy;
+}
+
 /** Settings of the rules engine. */
 export function ruleCompilerOptions({
   routingRules,
@@ -144,6 +169,11 @@ export function ruleCompilerOptions({
     analyzeRequest: requestAnalyzerConfig.analyzeRequest,
     onRuleError: routingRules.onRuleError,
     onFileError: routingRules.onFileError,
-    limits: { steps: routingRules.maxSteps },
+    limits: { steps: routingRules.maxSteps, time: routingRules.decisionTimeout },
   };
+}
+
+/** Whether pages of engines are served at the same origin as the gateway's API and pages (docs/serving.md). */
+export function sharesOrigin({ server }: GatewayConfig): boolean {
+  return server.enginePages === 'proxy' && server.adminHosts.length === 0 && server.adminPort === null;
 }

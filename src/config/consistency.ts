@@ -1,5 +1,9 @@
 import type { Problem } from '../model/errors.ts';
+import { namesOneOf, parseHost } from '../model/requestHost.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
+import { isLoopback, THIS_MACHINE } from './openAccess.ts';
+import { leastRequestMemory } from './requestMemory.ts';
+import { formatSize } from './units.ts';
 
 /** A mistake at a key that another key brings about. */
 export interface CrossProblem extends Problem {
@@ -10,7 +14,7 @@ export interface CrossProblem extends Problem {
 /** Notes a mistake at a key. */
 type Report = (field: string, message: string, cause?: string) => void;
 
-/** Kinds of health checks that log in to the cluster (contract.md §5). */
+/** Kinds of health checks that log in to the cluster (docs/health.md#credentials). */
 const monitorsWithUser = ['METRICS', 'JDBC', 'JMX', 'UI_API'];
 
 /** Mistakes that lie between keys: what one key needs of another. */
@@ -28,6 +32,8 @@ const LEAST_SECRET = 32;
 const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkResources,
   checkPorts,
+  checkAdminHosts,
+  checkRequestMemory,
   checkTls,
   checkTimes,
   checkRules,
@@ -43,6 +49,13 @@ function checkResources({ resources }: GatewayConfig, report: Report): void {
   if (resources.source === 'directory' && resources.directory === null) {
     report('resources.directory', 'must be given, as resources.source is directory', 'resources.source');
   }
+}
+
+function checkRequestMemory({ server, requestAnalyzerConfig }: GatewayConfig, report: Report): void {
+  const least = leastRequestMemory(requestAnalyzerConfig.maxBodySize);
+  if (server.requestMemory === null || server.requestMemory >= least) return;
+  const why = 'so that submissions of up to requestAnalyzerConfig.maxBodySize have room';
+  report('server.requestMemory', `must be at least ${formatSize(least)}, ${why}`, 'requestAnalyzerConfig.maxBodySize');
 }
 
 function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): void {
@@ -66,6 +79,21 @@ function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): vo
     if (other !== undefined) report(key, `must differ from ${other}, which is ${port} too`);
     taken.set(port, key);
   }
+}
+
+/** The provider's answer to a login is only taken where the pages are. */
+function checkAdminHosts({ server, authentication }: GatewayConfig, report: Report): void {
+  const redirectUrl = URL.parse(authentication?.oauth?.redirectUrl ?? '');
+  if (server.adminHosts.length === 0 || redirectUrl === null) return;
+  const hosts = server.adminHosts.map(parseHost).filter((host) => host !== null);
+  const sent = parseHost(redirectUrl.host);
+  if (sent !== null && namesOneOf(hosts, sent)) return;
+  const field = 'authentication.oauth.redirectUrl';
+  report(
+    field,
+    `must have one of server.adminHosts as its host, ${server.adminHosts.join(' or ')}`,
+    'server.adminHosts',
+  );
 }
 
 function checkTimes({ server }: GatewayConfig, report: Report): void {
@@ -119,7 +147,7 @@ function checkMonitor(config: GatewayConfig, report: Report): void {
   }
 }
 
-/** Reference: statement paths are absolute and none is a prefix of another or under /v1/statement (contract.md §6). */
+/** Statement paths are absolute, and none is a prefix of another or under /v1/statement, as in the reference. */
 function checkStatementPaths({ additionalStatementPaths }: GatewayConfig, report: Report): void {
   const seen: string[] = ['/v1/statement'];
   for (const [index, path] of additionalStatementPaths.entries()) {
@@ -150,11 +178,27 @@ function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Rep
   }
 }
 
-function checkAuthentication({ authentication }: GatewayConfig, report: Report): void {
-  if (authentication === null) return;
+function checkAuthentication({ authentication, server }: GatewayConfig, report: Report): void {
+  if (authentication === null) {
+    if (isLoopback(server.address)) return;
+    const message = `is reached from other machines, and nothing says who may call: configure "authentication", or add the line "authentication: none" to let every call pass, or write ${THIS_MACHINE}`;
+    report('server.address', message, 'authentication');
+    return;
+  }
   const { defaultType, form, oauth, kubernetes } = authentication;
+  if (defaultType === 'none') {
+    for (const way of ['form', 'oauth', 'kubernetes'] as const) {
+      if (authentication[way] === null) continue;
+      const message = 'must be left out, as authentication.defaultType is none: every call would pass all the same';
+      report(`authentication.${way}`, message);
+    }
+    return;
+  }
   if (defaultType === null && form === null && oauth === null && kubernetes === null) {
-    report('authentication', 'must hold form, oauth or kubernetes; leave it out to let every call pass');
+    report(
+      'authentication',
+      'must hold form, oauth or kubernetes; write "authentication: none" to let every call pass',
+    );
   }
   if (defaultType !== null && authentication[defaultType] === null) {
     report(

@@ -1,5 +1,6 @@
 import { productNames } from '../model/names.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
+import { THIS_MACHINE } from './openAccess.ts';
 import type { ConfigNote } from './problem.ts';
 
 /** The configuration after derived values, with notes about keys that could not be used. */
@@ -8,12 +9,17 @@ export interface Derived {
   readonly notes: readonly ConfigNote[];
 }
 
-/** Class of the reference that routes by query counts (contract.md §4). */
+/** What to know where nothing says who may call. */
+const unguarded =
+  'is not configured, so the gateway listens on this machine alone (127.0.0.1 and ::1); configure it (docs/authentication.md), or add the line "authentication: none" to let every call pass on all addresses';
+
+/** Class of the reference that routes by query counts (docs/compatibility.md#the-query-count-router). */
 const queryCountRouter = /(^|\.)QueryCountBasedRouterProvider$/;
 
 /**
  * Fills in what follows from other keys: metric names under the product's name, the strategy that `modules` of the
- * reference stand for, and the time limit of checks that an existing file sets at the HTTP client.
+ * reference stand for, what becomes of engines' pages, the time limit of checks that an existing file sets at the HTTP
+ * client, and the address of a gateway without authentication.
  * @param lineOf line of a key, null where the file does not give it
  * @param productName the product name that `{product}` stands for
  */
@@ -32,7 +38,22 @@ export function derive(
   });
   const routing =
     byQueryCount && !strategyGiven ? { ...config.routing, strategy: 'leastLoaded' as const } : config.routing;
-  return { config: { ...config, routing, monitor: deriveMonitor(config, lineOf, productName) }, notes };
+  const isUnguarded = config.authentication === null && lineOf('server.address') === null;
+  if (isUnguarded) notes.push({ field: 'authentication', line: lineOf('authentication'), message: unguarded });
+  const server = {
+    ...config.server,
+    enginePages: config.server.enginePages ?? enginePages(config),
+    ...(isUnguarded ? { address: THIS_MACHINE } : {}),
+  };
+  return { config: { ...config, server, routing, monitor: deriveMonitor(config, lineOf, productName) }, notes };
+}
+
+/**
+ * What becomes of engines' pages where the file does not say it. In Kubernetes whoever may create a cluster is not always
+ * an administrator of the gateway, so its pages share an origin with the API only where that is asked for.
+ */
+function enginePages({ resources, server }: GatewayConfig): 'proxy' | 'redirect' {
+  return resources.source === 'kubernetes' && server.adminHosts.length === 0 ? 'redirect' : 'proxy';
 }
 
 function deriveMonitor(

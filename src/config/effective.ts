@@ -16,8 +16,13 @@ function shown(schema: FieldSchema, value: unknown): unknown {
   if (value === null || value === undefined) return null;
   if (schema.secret === true) return value === '' ? '' : MASK;
   switch (schema.kind) {
-    case 'section':
-      return shownSection(schema, value as Readonly<Record<string, unknown>>);
+    case 'section': {
+      const { shorthand } = schema;
+      const values = value as Readonly<Record<string, unknown>>;
+      return shorthand !== undefined && values[shorthand.key] === shorthand.word
+        ? shorthand.word
+        : shownSection(schema, values);
+    }
     case 'map':
       return shownMap(schema.items, value as Readonly<Record<string, unknown>>);
     case 'list':

@@ -2,9 +2,12 @@ import { type TUnsafe, Type } from 'typebox';
 
 /** Forms of text that are checked when the file is read (`formats.ts` has the checks and their messages). */
 export type TextFormat =
+  | 'authority'
   | 'cidr'
   | 'databaseName'
   | 'host'
+  | 'hostNamePattern'
+  | 'hostPattern'
   | 'jdbcUrl'
   | 'name'
   | 'path'
@@ -25,6 +28,8 @@ export interface FieldNotes {
   readonly aliases?: readonly string[];
   /** Why the key, and what is below it, is accepted but changes nothing; noted at start when the file sets it. */
   readonly withoutEffect?: string;
+  /** Of a section: a word that may stand in its place, and the key of the section whose value it is. */
+  readonly shorthand?: { readonly word: string; readonly key: string };
   /** Of a section: keys that are accepted and dropped, each with the reason. */
   readonly ignored?: Readonly<Record<string, string>>;
 }

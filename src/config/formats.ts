@@ -1,5 +1,7 @@
 import { isIP } from 'node:net';
 import { RE2JS } from 're2js';
+import { hostPatternProblem } from '../model/hostPattern.ts';
+import { parseHost } from '../model/requestHost.ts';
 import type { TextFormat } from './fields.ts';
 
 /** Answers what is wrong with a text, or null. */
@@ -10,6 +12,10 @@ const jdbcForms =
 
 /** Checks of the forms of text, each with a message that says the mend. */
 export const formatChecks: Readonly<Record<TextFormat, Check>> = {
+  authority: (text) =>
+    parseHost(text) !== null
+      ? null
+      : `must be a host name or address with an optional port, such as admin.example or [::1]:8081, not "${text}"`,
   cidr: (text) => (isCidr(text) ? null : `must be an address or a network such as 10.0.0.0/8, not "${text}"`),
   databaseName: (text) =>
     /^[A-Za-z0-9_$-]{1,64}$/.test(text)
@@ -19,6 +25,11 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
     isIP(text) !== 0 || /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/.test(text)
       ? null
       : `must be an address or a host name, not "${text}"`,
+  hostNamePattern: (text) =>
+    text === '*' || /^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$/.test(text)
+      ? null
+      : `must be a host name without scheme and port, "*.example.com" or "*", not "${text}"`,
+  hostPattern: hostPatternProblem,
   jdbcUrl: checkJdbcUrl,
   name: (text) =>
     text.trim() === '' ? 'must not be empty' : text.length > 256 ? 'must have at most 256 characters' : null,

@@ -22,7 +22,7 @@ import {
 import { proxiedPaths, requestAnalyzerConfig, routing, routingRules } from './schema/routing.ts';
 import { serverConfig } from './schema/serverConfig.ts';
 
-/** The whole configuration file: spec.md's keys, contract.md §6 and design.md's own. */
+/** The whole configuration file: the reference's keys (docs/compatibility.md#configuration) and the gateway's own. */
 const configSchema = section(
   {
     protocol,

@@ -17,7 +17,7 @@ export interface HttpClientSettings {
   readonly trustStorePath: string | null;
 }
 
-/** The settings under a client's prefix in `serverConfig` (contract.md §6). */
+/** The settings under a client's prefix in `serverConfig`. */
 export function httpClientSettings({ serverConfig }: GatewayConfig, client: HttpClient): HttpClientSettings {
   return {
     connectTimeout: serverConfig[`${client}.http-client.connect-timeout`],

@@ -12,7 +12,7 @@ export const USER_MARK = '${USER}';
 
 const pool = 'connections are made when they are needed';
 
-/** The file of an LDAP server, under the keys of the reference (contract.md §6). */
+/** The file of an LDAP server, under the keys of the reference (docs/authentication.md#names-and-passwords). */
 const ldapFile = section(
   {
     ldapHost: text({ description: 'Host of the server.', format: 'host' }),

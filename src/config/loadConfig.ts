@@ -13,7 +13,7 @@ export type LoadResult =
   | { readonly problems: readonly ConfigProblem[] };
 
 /**
- * Reads a configuration file (spec.md: Configuration keys; contract.md §6).
+ * Reads a configuration file (docs/configuration.md).
  * @param path the YAML file; undefined for the defaults alone
  * @param environment variables for `${ENV:NAME}`
  */
@@ -37,7 +37,9 @@ export function parseConfig(text: string, environment: Environment, productName?
   const lineOf = (field: string): number | null => reading.given.get(field.replace(/\[\d+\]$/, '')) ?? null;
   const derived = derive(reading.value as GatewayConfig, lineOf, productName);
   const found = [...source.problems, ...reading.problems];
-  const between = crossChecks(derived.config).filter(({ field }) => !isTold(field, found));
+  const between = crossChecks(derived.config).filter(
+    ({ field, cause }) => !isTold(field, found) && (cause === undefined || !isTold(cause, found)),
+  );
   const problems = [...found, ...between.map((problem) => placed(problem, lineOf))];
   if (problems.length > 0) return { problems: inOrder(problems) };
   return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]) };

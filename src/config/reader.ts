@@ -65,8 +65,13 @@ class Reader {
   #section(schema: FieldSchema, node: SourceNode, path: string): unknown {
     const inner = this.#unfold(node, path);
     if (inner.kind === 'unreadable') return undefined;
+    const { shorthand } = schema;
+    if (shorthand !== undefined && inner.kind === 'scalar' && inner.text === shorthand.word) {
+      return this.#sectionFrom(schema, [{ key: shorthand.key, line: inner.line, node: inner }], inner, path);
+    }
     if (inner.kind !== 'map') {
-      this.#problem(path, node.line, `must be a group of keys${atRoot(path)}, not ${nounOf(inner)}`);
+      const word = shorthand === undefined ? '' : ` or the word ${shorthand.word}`;
+      this.#problem(path, node.line, `must be a group of keys${atRoot(path)}${word}, not ${nounOf(inner)}`);
       return undefined;
     }
     return this.#sectionFrom(schema, inner.entries, inner, path);

@@ -50,7 +50,7 @@ export interface Source {
 }
 
 /**
- * Reads YAML text with `${ENV:NAME}` and `${FILE:PATH}` references (contract.md §6).
+ * Reads YAML text with `${ENV:NAME}` and `${FILE:PATH}` references (docs/compatibility.md#configuration).
  * @param firstLine line of the text's first line, for a text that stands inside another
  */
 export function readSource(text: string, environment: Environment, firstLine = 1): Source {

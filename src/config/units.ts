@@ -1,6 +1,6 @@
 import { durationUnits } from '../model/engineUnits.ts';
 
-/** Bytes of one unit of a size; steps of 1024 (contract.md §6). */
+/** Bytes of one unit of a size; steps of 1024. */
 const sizeUnits: Readonly<Record<string, number>> = { B: 1, kB: 1024, MB: 1024 ** 2, GB: 1024 ** 3 };
 
 /** Units that people write, and what they are called here. */

@@ -7,7 +7,7 @@ export const MAX_HELD_BYTES = 65_536;
 export type FoundId = { readonly id: string } | 'absent' | 'incomplete';
 
 /**
- * Finds the string `id` of a JSON object from its first bytes (contract.md §3, "Learning"). Looks at the object's own
+ * Finds the string `id` of a JSON object from its first bytes (docs/protocol.md#learning). Looks at the object's own
  * members only, and stops at the id: engines write it first.
  * @param text bytes of the answer as latin1; ids are ASCII
  */

@@ -60,7 +60,7 @@ export class AnswerWatch {
   #decideByStatus(): void {
     this.#decided = true;
     const cancelled = this.#method === 'DELETE' && this.#status < 300;
-    if (cancelled || this.#status === 404 || this.#status === 410) this.#running.ended(this.#queryId);
+    if (cancelled || this.#status === 404 || this.#status === 410) this.#running.ended(this.#queryId, this.#cluster);
   }
 
   #decide(): void {
@@ -68,7 +68,7 @@ export class AnswerWatch {
     const bytes = this.#head.length === 1 ? (this.#head[0] as Buffer) : Buffer.concat(this.#head);
     this.#head = [];
     if (this.#goesOn(bytes)) this.#running.seen(this.#queryId, this.#cluster);
-    else this.#running.ended(this.#queryId);
+    else this.#running.ended(this.#queryId, this.#cluster);
   }
 
   #goesOn(bytes: Buffer): boolean {

@@ -44,6 +44,11 @@ export function isReset(error: Error): boolean {
   return ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNABORTED'].includes(codeOf(error));
 }
 
+/** Whether the head of the cluster's answer is over the limit: asking again would bring the same. */
+export function isHeadTooLarge(error: Error): boolean {
+  return codeOf(error) === 'UND_ERR_HEADERS_OVERFLOW';
+}
+
 /** Whether the request itself could not be written: another cluster would fare no better. */
 export function isOwnFault(error: Error): boolean {
   const code = codeOf(error);

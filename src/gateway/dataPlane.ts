@@ -16,17 +16,21 @@ import { recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
+import { bodyRefusal } from './bodies/bodyRefusal.ts';
+import { type RequestBodies, unlimitedBodies } from './bodies/requestBodies.ts';
 import { announcedLength } from './body.ts';
 import { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneContext, DataPlaneSettings, ProxiedRequest } from './dataPlaneContext.ts';
 import { DataPlaneMetrics, type RequestKind } from './dataPlaneMetrics.ts';
 import type { ExternalRules } from './external/externalRules.ts';
-import { tooLarge } from './forwardExchange.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './forwardedCheck.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './handshakeCookies.ts';
+import { ownCookieNames } from './ownCookies.ts';
+import { OwnershipReport } from './ownershipReport.ts';
 import { PREFIXED_METHODS } from './prefixRouting.ts';
 import type { RequestAnalyzer } from './requestAnalyzer.ts';
 import { RequestHeaders } from './requestHeaders.ts';
+import { EnginePages, type EnginePagesMode } from './requests/enginePages.ts';
 import { FollowUps } from './requests/followUps.ts';
 import { OtherRequests } from './requests/otherRequests.ts';
 import { answer, OwnAnswers } from './requests/ownAnswers.ts';
@@ -34,9 +38,11 @@ import { PrefixedRequests } from './requests/prefixedRequests.ts';
 import { RequestSteps } from './requests/requestSteps.ts';
 import { RoutingGroups } from './requests/routingGroups.ts';
 import { Submissions } from './requests/submissions.ts';
+import { ResponseHeaders } from './responseHeaders.ts';
 import type { RunningQueries } from './runningQueries.ts';
 import { defaultStickinessOptions, Stickiness, type StickinessOptions } from './stickiness.ts';
 import type { Tracing } from './tracing/requestTrace.ts';
+import { Transactions } from './transactions.ts';
 import type { TrustPeer } from './trustedProxies.ts';
 import { type UpstreamOptions, Upstreams } from './upstreams.ts';
 
@@ -44,7 +50,7 @@ import { type UpstreamOptions, Upstreams } from './upstreams.ts';
 export interface DataPlaneDependencies {
   readonly names: ProductNames;
   readonly table: { readonly current: RoutingTable };
-  readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
+  readonly store: Pick<Store, 'coordinators' | 'queries' | 'transactions' | 'history'>;
   readonly history: Pick<HistoryWriter, 'add' | 'buffered'>;
   /** Left out, requests are not traced. */
   readonly tracing?: Tracing | null;
@@ -53,6 +59,8 @@ export interface DataPlaneDependencies {
   readonly analyzer: RequestAnalyzer;
   /** Null: rules and header decide. */
   readonly externalRules?: ExternalRules | null;
+  /** Reads bodies of requests; left out, without limits of memory and pace. */
+  readonly bodies?: RequestBodies;
   readonly logger: Logger;
   readonly registry: Registry;
   readonly clock: Clock;
@@ -76,12 +84,14 @@ export interface DataPlaneOptions {
   readonly prefixSticky?: boolean;
   /** Cookies of OAuth2 logins; null, the default, for none. */
   readonly handshakeCookies?: HandshakeCookieOptions | null;
+  /** `server.enginePages`; `proxy` by default. */
+  readonly enginePages?: EnginePagesMode;
   readonly upstream: UpstreamOptions;
   readonly stickiness?: Partial<StickinessOptions>;
   readonly settings: DataPlaneSettings;
 }
 
-/** The proxying half of the gateway (contract.md §1.9, §2, §3, §4). */
+/** The proxying half of the gateway (docs/routing.md). */
 export interface DataPlane {
   /** Loads what the database knows of running queries. Never rejects. */
   start(): Promise<void>;
@@ -129,8 +139,10 @@ class QueryDataPlane implements DataPlane {
       ownCookies: options.ownCookies,
       tracing: this.#tracing !== null,
     });
+    const stickiness = { ...defaultStickinessOptions, ...options.stickiness };
     const metrics = new DataPlaneMetrics(dependencies.registry, table, upstreams);
     const answers = new OwnAnswers({ names, headers, metrics, logger, clock, settings });
+    const pagesMode = options.enginePages ?? 'proxy';
     const context: DataPlaneContext = {
       names,
       table,
@@ -139,16 +151,26 @@ class QueryDataPlane implements DataPlane {
         {
           store: dependencies.store,
           history: dependencies.history,
-          clusterAt: (baseUrl) => clusterAt(table.current, baseUrl),
+          table,
+          upstream: (baseUrl) => upstreams.peek(baseUrl),
+          takeover: () => this.#settings.ownerTakeover,
           logger,
           clock,
         },
-        { ...defaultStickinessOptions, ...options.stickiness },
+        stickiness,
       ),
+      transactions: new Transactions({ names, store: dependencies.store.transactions, logger, clock }, stickiness),
+      ownership: new OwnershipReport(dependencies.registry, logger, clock),
       prefixes: options.prefixSticky === true ? keys : null,
       handshakes: cookies === null ? null : new HandshakeCookies(cookies, keys, clock),
       upstreams,
       headers,
+      answerHeaders: new ResponseHeaders({
+        ownCookies: ownCookieNames([...options.ownCookies, names.clusterHostCookie], [names.stickyCookiePrefix]),
+        sandboxed: pagesMode !== 'proxy',
+      }),
+      enginePages: new EnginePages({ mode: pagesMode, answers, headers, table }),
+      bodies: dependencies.bodies ?? unlimitedBodies(),
       metrics,
       history: dependencies.history,
       runningQueries: dependencies.runningQueries ?? null,
@@ -234,11 +256,12 @@ class QueryDataPlane implements DataPlane {
   }
 
   async close(timeoutMs: number): Promise<void> {
-    const { clock, upstreams, stickiness } = this.#context;
+    const { clock, upstreams, stickiness, transactions } = this.#context;
     const deadline = clock.monotonic() + timeoutMs;
     while (upstreams.inFlight > 0 && clock.monotonic() < deadline) await delay(20);
     if (this.#sweeper !== null) clearInterval(this.#sweeper);
     stickiness.stop();
+    transactions.stop();
     await upstreams.destroy();
   }
 
@@ -267,9 +290,11 @@ class QueryDataPlane implements DataPlane {
     }
     const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
     if (announced !== null && announced > this.#settings.maxBodySize) {
-      this.#context.refuse(proxied, tooLarge(this.#settings.maxBodySize));
+      this.#context.refuse(proxied, bodyRefusal('body_too_large', this.#context.bodies, this.#settings.maxBodySize));
       return;
     }
+    const { enginePages } = this.#context;
+    if (enginePages.refuse(proxied)) return;
     if (isSubmission) this.#submissions.submit(proxied);
     else if (clusterKey !== null) this.#prefixed.route(proxied, clusterKey);
     else {
@@ -284,11 +309,6 @@ class QueryDataPlane implements DataPlane {
 function kindOf(pathKind: ProxiedRequest['pathKind'], isSubmission: boolean): RequestKind {
   if (isSubmission) return 'submission';
   return pathKind === 'statement' ? 'follow_up' : pathKind;
-}
-
-function clusterAt(table: RoutingTable, baseUrl: string): string {
-  for (const cluster of table.clusters.values()) if (cluster.proxyTo === baseUrl) return cluster.name;
-  return '';
 }
 
 function delay(milliseconds: number): Promise<void> {

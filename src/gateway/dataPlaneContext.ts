@@ -7,15 +7,20 @@ import type { PathKind, ProxiedPaths, RequestTarget } from '../routing/proxiedPa
 import type { Refusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { HistoryWriter } from '../store/store.ts';
+import type { RequestBodies } from './bodies/requestBodies.ts';
 import type { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneMetrics, RequestKind } from './dataPlaneMetrics.ts';
 import type { ForwardedCheck } from './forwardedCheck.ts';
 import type { HandshakeCookies } from './handshakeCookies.ts';
+import type { OwnershipReport } from './ownershipReport.ts';
 import type { RequestAnalyzer } from './requestAnalyzer.ts';
 import type { RequestHeaders } from './requestHeaders.ts';
+import type { EnginePages } from './requests/enginePages.ts';
+import type { ResponseHeaders } from './responseHeaders.ts';
 import type { RunningQueries } from './runningQueries.ts';
 import type { Stickiness } from './stickiness.ts';
 import type { RequestTrace } from './tracing/requestTrace.ts';
+import type { Transactions } from './transactions.ts';
 import type { Upstreams } from './upstreams.ts';
 
 /** Settings of the data plane that may change while it runs; times in milliseconds, sizes in bytes. */
@@ -39,6 +44,10 @@ export interface DataPlaneSettings extends ChoiceSettings {
   readonly clientStallTimeout: number;
   /** Time of refused connections after which a query's cluster counts as gone. */
   readonly ownerGoneAfter: number;
+  /** `routing.ownerTakeover`: time without a sign of life after which another cluster may own a cluster's query ids. */
+  readonly ownerTakeover: number;
+  /** `routing.askClusters`: how clusters are asked for queries that nobody knows. */
+  readonly askClusters: 'coordinatorId' | 'off';
   /** Whether the line of a query holds its text. */
   readonly logQueryText: boolean;
   /** Whether queries are recorded (`dataStore.queryHistoryEnabled`). */
@@ -62,6 +71,8 @@ export const defaultDataPlaneSettings: DataPlaneSettings = {
   maxBodySize: 100 * 1024 ** 2,
   clientStallTimeout: 200_000,
   ownerGoneAfter: 10_000,
+  ownerTakeover: 600_000,
+  askClusters: 'coordinatorId',
   logQueryText: false,
   historyEnabled: true,
 };
@@ -94,12 +105,18 @@ export interface DataPlaneContext {
   readonly table: { readonly current: RoutingTable };
   readonly paths: ProxiedPaths;
   readonly stickiness: Stickiness;
+  readonly transactions: Transactions;
+  /** Reports clusters that answer with query ids of others. */
+  readonly ownership: OwnershipReport;
   /** Tells clusters their keys as a path prefix; null unless `routing.prefixSticky`. */
   readonly prefixes: ClusterKeys | null;
   /** Cookies of OAuth2 logins; null unless they are used. */
   readonly handshakes: HandshakeCookies | null;
   readonly upstreams: Upstreams;
   readonly headers: RequestHeaders;
+  readonly answerHeaders: ResponseHeaders;
+  readonly enginePages: EnginePages;
+  readonly bodies: RequestBodies;
   readonly metrics: DataPlaneMetrics;
   readonly history: Pick<HistoryWriter, 'add'>;
   /** Null: nobody wants to know. */
@@ -117,7 +134,7 @@ export interface DataPlaneContext {
   readonly serverFailed: (cluster: string, baseUrl: string, reason: string, inARow: number) => void;
   /** Answers a request with a refusal. */
   readonly refuse: (proxied: ProxiedRequest, refusal: Refusal) => void;
-  /** Answers 502 as text (contract.md §2). */
+  /** Answers 502 as text (docs/compatibility.md#proxying). */
   readonly answerFailure: (proxied: ProxiedRequest, error: Error, answered: boolean) => void;
   /**
    * Notes the end of a request for metrics and trace; only the first time counts.

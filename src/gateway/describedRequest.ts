@@ -4,7 +4,8 @@ import { headerValues, type RawHeaders } from '../model/rawHeaders.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { RuleRequest } from '../rules/decision.ts';
-import type { AnalyzeRequest } from '../sql/analyzeRequest.ts';
+import type { AnalyzableRequest, AnalyzeLongRequest, AnalyzeRequest } from '../sql/analyzeRequest.ts';
+import type { QueryProperties } from '../sql/queryProperties.ts';
 import { isStatementPath } from '../sql/statementPath.ts';
 
 /** A request as people describe it, to ask what would become of it. */
@@ -39,29 +40,45 @@ export type DescribedRequest = Static<typeof DescribedRequest>;
 export const parseDescribedRequest = compileCheck(DescribedRequest);
 
 /** What turns a description into what rules see. Nothing outside is asked. */
-export interface DescriptionReader {
+export interface DescriptionReader<Analyze extends AnalyzeLongRequest = AnalyzeRequest> {
   readonly names: ProductNames;
   readonly statementPaths: readonly string[];
   /** `requestAnalyzerConfig.analyzeRequest`. */
   readonly analyzeRequest: boolean;
-  readonly analyze: AnalyzeRequest;
+  readonly analyze: Analyze;
   /** The user that header lines name, without asking anybody outside. */
   readonly userOf: (headers: RawHeaders) => RequestUser;
 }
 
 /** The request that rules see. */
 export function describedRuleRequest(description: DescribedRequest, reader: DescriptionReader): RuleRequest {
+  const { analyzable, ruleRequest } = describedParts(description, reader);
+  return ruleRequest(reader.analyze(analyzable));
+}
+
+/** The same, where long statements have to be waited for. */
+export async function awaitedRuleRequest(
+  description: DescribedRequest,
+  reader: DescriptionReader<AnalyzeLongRequest>,
+): Promise<RuleRequest> {
+  const { analyzable, ruleRequest } = describedParts(description, reader);
+  return ruleRequest(await reader.analyze(analyzable));
+}
+
+interface DescribedParts {
+  readonly analyzable: AnalyzableRequest;
+  readonly ruleRequest: (properties: QueryProperties) => RuleRequest;
+}
+
+function describedParts(description: DescribedRequest, reader: DescriptionReader<AnalyzeLongRequest>): DescribedParts {
   const { method = 'POST', body = null } = description;
   const [path = '/', ...query] = (description.path ?? '/v1/statement').split('?');
-  const headers = Object.entries(description.headers ?? {}).flatMap(([name, value]) =>
-    (typeof value === 'string' ? [value] : value).flatMap((line) => [name, line]),
-  );
+  const headers = describedHeaders(description);
   const lineOf = (name: string): string | null => headerValues(headers, name)[0] ?? null;
   const host = /^(\[[^\]]*\]|[^:]*)(?::([0-9]+))?$/.exec(lineOf('host') ?? 'localhost');
   const isForm = lineOf('content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded') === true;
-  const isSubmission = method === 'POST' && isStatementPath(path, reader.statementPaths);
-  const properties = reader.analyze({ method, isSubmission, headers, body });
-  return {
+  const isSubmission = isDescribedSubmission(description, reader);
+  const ruleRequest = (properties: QueryProperties): RuleRequest => ({
     method,
     path,
     query: query.length === 0 ? null : query.join('?'),
@@ -75,9 +92,29 @@ export function describedRuleRequest(description: DescribedRequest, reader: Desc
     isSubmission,
     user: reader.analyzeRequest ? userOf(description, headers, reader) : null,
     queryProperties: reader.analyzeRequest ? properties : null,
-  };
+  });
+  return { analyzable: { method, isSubmission, headers, body }, ruleRequest };
 }
 
-function userOf({ user }: DescribedRequest, lines: RawHeaders, reader: DescriptionReader): RequestUser {
+/** Its header lines. */
+export function describedHeaders({ headers = {} }: DescribedRequest): RawHeaders {
+  return Object.entries(headers).flatMap(([name, value]) =>
+    (typeof value === 'string' ? [value] : value).flatMap((line) => [name, line]),
+  );
+}
+
+/** Whether it is a submission. */
+export function isDescribedSubmission(
+  { method = 'POST', path = '/v1/statement' }: DescribedRequest,
+  { statementPaths }: { readonly statementPaths: readonly string[] },
+): boolean {
+  return method === 'POST' && isStatementPath(path.split('?')[0] ?? '', statementPaths);
+}
+
+function userOf(
+  { user }: DescribedRequest,
+  lines: RawHeaders,
+  reader: DescriptionReader<AnalyzeLongRequest>,
+): RequestUser {
   return user === undefined ? reader.userOf(lines) : { user, userInfo: null };
 }

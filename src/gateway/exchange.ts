@@ -3,7 +3,8 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { classify, isOwnFault } from './clusterError.ts';
-import { headersForClient } from './responseHeaders.ts';
+import { writeClusterHead } from './clusterHead.ts';
+import type { ResponseHeaders } from './responseHeaders.ts';
 import type { Upstream } from './upstreams.ts';
 
 /** What is sent to a cluster. */
@@ -27,6 +28,8 @@ export interface ExchangeOptions {
   readonly stallTimeout: number;
   /** Whether failures tell of the cluster's health (`serverFailed`): those of statement paths do. */
   readonly judgesCluster: boolean;
+  /** Which lines of the cluster's answer the client gets. */
+  readonly answerHeaders: ResponseHeaders;
 }
 
 interface HeldAnswer {
@@ -58,6 +61,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** True once the gateway had to cut an answer short, as the cluster did. */
   cut = false;
   readonly #judgesCluster: boolean;
+  readonly #answerHeaders: ResponseHeaders;
   #controller: Dispatcher.DispatchController | null = null;
   #held: HeldAnswer | null = null;
   #inFlight = false;
@@ -73,6 +77,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.response = response;
     this.#stallTimeout = options.stallTimeout;
     this.#judgesCluster = options.judgesCluster;
+    this.#answerHeaders = options.answerHeaders;
     response.on('close', () => this.#closed());
   }
 
@@ -94,14 +99,6 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
       },
       this,
     );
-  }
-
-  /** Takes over an answer that was asked for elsewhere; its parts are handed in by the caller. */
-  adopt(upstream: Upstream, controller: Dispatcher.DispatchController): void {
-    this.upstream = upstream;
-    this.sent = true;
-    this.answered = true;
-    this.#controller = controller;
   }
 
   /** The cluster failed before anything of an answer went to the client: repeat, or answer the client. */
@@ -140,7 +137,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const held = this.#held;
     if (held === null || this.clientGone) return;
     this.#held = null;
-    this.#writeHead(held.status, held.headers, held.statusText);
+    if (!this.#writeHead(held.status, held.headers, held.statusText)) return;
     for (const chunk of held.chunks) this.#write(chunk);
     if (held.ended) this.#end(null);
     this.#controller?.resume();
@@ -228,14 +225,27 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     else this.serverFailed(failure, ++upstream.failuresInARow);
   }
 
-  #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): void {
-    const lines = headersForClient(headers);
-    const extra = this.extraLines(headers);
-    if (extra !== null) lines.push(...extra);
+  /** Writes the head of the answer; false where it cannot be written: the client is answered as after a failure. */
+  #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): boolean {
     const length = headers['content-length'];
     this.#remaining = typeof length === 'string' ? Number(length) : -1;
-    if (statusText === undefined || statusText === '') this.response.writeHead(status, lines);
-    else this.response.writeHead(status, statusText, lines);
+    try {
+      const lines = this.#answerHeaders.forClient(headers);
+      const extra = this.extraLines(headers);
+      if (extra !== null) lines.push(...extra);
+      writeClusterHead(this.response, status, statusText, lines);
+      return true;
+    } catch (error) {
+      this.#remaining = -1;
+      this.#held = null;
+      const controller = this.#controller;
+      this.#controller = null;
+      this.#leave();
+      controller?.abort(discarded);
+      if (this.response.headersSent) this.response.destroy();
+      else this.failed(error as Error);
+      return false;
+    }
   }
 
   #write(chunk: Buffer): boolean {
@@ -268,11 +278,22 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   #end(trailers: IncomingHttpHeaders | null): void {
     if (this.#ended) return;
     this.#ended = true;
-    if (trailers !== null && Object.keys(trailers).length > 0) {
-      this.response.addTrailers(trailers as Record<string, string>);
-    }
+    const kept = trailers === null ? null : this.#answerHeaders.trailersForClient(trailers);
+    if (kept !== null && !this.#addTrailers(kept)) return;
     this.response.end();
     if (this.response.writableLength > 0) this.#watchStall();
+  }
+
+  /** Adds trailers; where they cannot be sent the answer is cut, as it is not whole. */
+  #addTrailers(trailers: IncomingHttpHeaders): boolean {
+    try {
+      this.response.addTrailers(trailers as Record<string, string>);
+      return true;
+    } catch {
+      this.cut = true;
+      this.response.destroy();
+      return false;
+    }
   }
 
   #pauseUntilDrained(controller: Dispatcher.DispatchController): void {

@@ -1,12 +1,20 @@
 import { GatewayError } from '../model/errors.ts';
 import { headerValues } from '../model/rawHeaders.ts';
-import { explainRouting, type RoutingExplanation } from '../routing/explanation.ts';
+import { explainRouting, type RoutingExplanation, type TransactionOwner } from '../routing/explanation.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import { transactionIdOf } from '../routing/transactionId.ts';
 import { placedText, type RuleDraft } from '../rules/compile/ruleDraft.ts';
 import type { RuleRequest, RuleSet } from '../rules/decision.ts';
 import type { RuleCompiler, TriedRule } from '../rules/ruleCompiler.ts';
-import { type DescribedRequest, type DescriptionReader, describedRuleRequest } from './describedRequest.ts';
+import type { AnalyzeLongRequest } from '../sql/analyzeRequest.ts';
+import {
+  awaitedRuleRequest,
+  type DescribedRequest,
+  type DescriptionReader,
+  describedHeaders,
+  isDescribedSubmission,
+} from './describedRequest.ts';
 
 /** What a request would come to, and what was seen of it. */
 export interface ExplainedRequest extends RoutingExplanation {
@@ -28,13 +36,18 @@ export interface ExplainedRequest extends RoutingExplanation {
 
 /** Explains described requests. */
 export interface ExplainRequest {
-  /** What would become of a request now. */
-  (description: DescribedRequest): ExplainedRequest;
+  /**
+   * What would become of a request now.
+   * @param began the cluster of its transaction; null outside of transactions that are known
+   */
+  (description: DescribedRequest, began: TransactionOwner | null): Promise<ExplainedRequest>;
   /**
    * What would become of it with one more rule, in place of the rule of its name or added; nothing is kept of it.
    * @throws GatewayError EG_MALFORMED (the rule does not compile), EG_IMPOSSIBLE (rules are not asked at all)
    */
-  withRule(description: DescribedRequest, draft: RuleDraft): ExplainedRequest;
+  withRule(description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null): Promise<ExplainedRequest>;
+  /** Id of the transaction that a described statement belongs to; null for none. */
+  transactionOf(description: DescribedRequest): string | null;
 }
 
 /**
@@ -44,20 +57,32 @@ export interface ExplainRequest {
  */
 export function requestExplanation(
   table: RoutingTableHolder,
-  reader: DescriptionReader,
+  reader: DescriptionReader<AnalyzeLongRequest>,
   defaultGroup: () => string,
   tryRule: RuleCompiler['tryRule'],
 ): ExplainRequest {
   const groupKey = reader.names.headerKey('Routing-Group');
-  const explained = (description: DescribedRequest, current: RoutingTable, rules: RuleSet | null) => {
-    const request = describedRuleRequest(description, reader);
+  const transactionKey = reader.names.headerKey('Transaction-Id');
+  const explained = async (
+    description: DescribedRequest,
+    current: RoutingTable,
+    rules: RuleSet | null,
+    began: TransactionOwner | null,
+  ) => {
+    const request = await awaitedRuleRequest(description, reader);
     const ruled = rules === null ? null : rules.decide(request);
     const header = headerValues(request.headers, groupKey)[0];
-    return { ...explainRouting(current, ruled, header, defaultGroup()), request: seen(request) };
+    return { ...explainRouting(current, ruled, header, defaultGroup(), began), request: seen(request) };
   };
-  return Object.assign((description: DescribedRequest) => explained(description, table.current, table.current.rules), {
-    withRule: (description: DescribedRequest, draft: RuleDraft) =>
-      explained(description, table.current, triedRules(tryRule(draft))),
+  const now = (description: DescribedRequest, began: TransactionOwner | null) =>
+    explained(description, table.current, table.current.rules, began);
+  return Object.assign(now, {
+    withRule: async (description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null) =>
+      await explained(description, table.current, triedRules(tryRule(draft)), began),
+    transactionOf(description: DescribedRequest) {
+      if (!isDescribedSubmission(description, reader)) return null;
+      return transactionIdOf(headerValues(describedHeaders(description), transactionKey)[0]);
+    },
   });
 }
 

@@ -4,15 +4,17 @@ import { explainNoCluster } from '../routing/clusterChoice.ts';
 import { type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import { AnswerWatch } from './answerWatch.ts';
-import { BodyRelay, hasBody } from './body.ts';
+import { bodyRefusal } from './bodies/bodyRefusal.ts';
+import { BodyRelay, type RelayFault } from './bodies/bodyRelay.ts';
+import { hasBody } from './body.ts';
 import { cancelQuery } from './cancelQuery.ts';
-import { classify, isOwnFault, isReset } from './clusterError.ts';
+import { classify, isHeadTooLarge, isOwnFault, isReset } from './clusterError.ts';
 import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
 import type { Handshake, HandshakeCookies } from './handshakeCookies.ts';
-import type { QueryOwner } from './stickiness.ts';
+import { movedOwner, type QueryOwner } from './queryOwner.ts';
 import type { Upstream } from './upstreams.ts';
 
 /** Why a request goes where it goes: the query it belongs to, or a decision like that of a submission. */
@@ -36,16 +38,20 @@ export class ForwardExchange extends Exchange {
   #reason: ForwardReason;
   #repeated = false;
   #rerouted = false;
-  #tooLarge = false;
+  #bodyFault: RelayFault | null = null;
+  #started = false;
   #excluded: Map<string, string> | null = null;
   #looking = false;
   #moved = false;
   #watch: AnswerWatch | null = null;
+  /** The transaction that the answer begins is being stored. */
+  #beginning: Promise<void> | null = null;
 
   constructor(context: DataPlaneContext, proxied: ProxiedRequest, reason: ForwardReason) {
     super(proxied.request, proxied.response, {
       stallTimeout: context.settings().clientStallTimeout,
       judgesCluster: proxied.statementPath,
+      answerHeaders: context.answerHeaders,
     });
     this.#context = context;
     this.#proxied = proxied;
@@ -61,8 +67,8 @@ export class ForwardExchange extends Exchange {
         reason.queryId === null ? setHeadersOf(reason.decision) : null,
       ),
       body: hasBody(request)
-        ? new BodyRelay(request, null, settings.maxBodySize, () => {
-            this.#tooLarge = true;
+        ? new BodyRelay(request, null, settings.maxBodySize, context.bodies, (fault) => {
+            this.#bodyFault = fault;
           })
         : null,
       headersTimeout: settings.asyncTimeout,
@@ -104,6 +110,11 @@ export class ForwardExchange extends Exchange {
 
   /** Starts toward the upstream of the reason. */
   start(upstream: Upstream): void {
+    if (!this.#started && this.#outgoing.body !== null && !this.#context.bodies.relay(this.request)) {
+      this.#context.refuse(this.#proxied, this.#refusalOf('request_memory'));
+      return;
+    }
+    this.#started = true;
     if (upstream.overloaded) {
       this.#context.refuse(this.#proxied, overloaded(this.#clusterName()));
       return;
@@ -125,8 +136,8 @@ export class ForwardExchange extends Exchange {
   protected override failed(error: Error): void {
     const { upstream } = this;
     if (upstream === null) return;
-    if (this.#tooLarge) {
-      this.#context.refuse(this.#proxied, tooLarge(this.#context.settings().maxBodySize));
+    if (this.#bodyFault !== null) {
+      this.#context.refuse(this.#proxied, this.#refusalOf(this.#bodyFault));
       return;
     }
     const { type, reason } = classify(error, this.sent);
@@ -134,6 +145,10 @@ export class ForwardExchange extends Exchange {
     this.#context.metrics.clusterError(cluster, type);
     this.#proxied.trace?.failed(reason);
     this.#context.logger.debug({ cluster, baseUrl: upstream.baseUrl, err: error }, 'cluster did not answer');
+    if (isHeadTooLarge(error)) {
+      this.#context.refuse(this.#proxied, answerHeadTooLarge(cluster, this.#reason.queryId));
+      return;
+    }
     if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster, upstream.baseUrl, reason);
     const { method } = this.#proxied;
     const idempotent = (method === 'GET' || method === 'HEAD' || method === 'DELETE') && this.#outgoing.body === null;
@@ -148,16 +163,26 @@ export class ForwardExchange extends Exchange {
     else this.#elsewhere(this.#reason, reason);
   }
 
+  #refusalOf(fault: RelayFault | 'request_memory') {
+    const { bodies, settings } = this.#context;
+    return bodyRefusal(fault, bodies, settings().maxBodySize);
+  }
+
   protected override serverFailed(reason: string, inARow: number): void {
     const baseUrl = this.upstream?.baseUrl ?? '';
     this.#context.serverFailed(this.#clusterName(), baseUrl, reason, inARow);
   }
 
-  protected override holds(status: number, _headers: IncomingHttpHeaders): boolean {
+  protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
+    const { queryId } = this.#reason;
+    if (status === 200 && queryId !== null && this.#proxied.statementPath) {
+      this.#beginning = this.#context.transactions.answered(queryId, headers, this.#reason.owner);
+      return this.#beginning !== null;
+    }
     // A coordinator that does not know the query: perhaps another one does, and if not, the client is told why.
     return (
       (status === 404 || status === 410) &&
-      this.#reason.queryId !== null &&
+      queryId !== null &&
       this.#proxied.pathKind !== 'ui' &&
       this.#outgoing.body === null
     );
@@ -167,6 +192,10 @@ export class ForwardExchange extends Exchange {
     if (this.#looking || this.#reason.queryId === null) return;
     this.#looking = true;
     this.pauseHeld();
+    if (this.#beginning !== null) {
+      void this.#beginning.then(() => this.release());
+      return;
+    }
     const { queryId } = this.#reason;
     void this.#reroute(queryId, true).then((done) => {
       if (done || this.clientGone) return;
@@ -269,16 +298,17 @@ export class ForwardExchange extends Exchange {
   }
 
   /**
-   * Sends the request to another owner, if there is one: that written down by full id.
+   * Sends the request to another owner, if there is one: that of the database, which another replica may have changed.
    * @param mayHaveMoved whether the address that the cluster has now counts too: its coordinator may have moved there, and
    *   whoever saw that could not write it down
    */
   async #reroute(queryId: string, mayHaveMoved: boolean): Promise<boolean> {
     if (this.#rerouted) return false;
     this.#rerouted = true;
-    const stored = await this.#context.stickiness.findByFullId(queryId);
+    const stored = await this.#context.stickiness.findStored(queryId);
     const moved = mayHaveMoved && !this.#isElsewhere(stored);
-    const owner = moved ? this.#movedOwner() : stored;
+    const { owner: asked } = this.#reason as { readonly owner: QueryOwner };
+    const owner = moved ? movedOwner(this.#context.table.current, asked) : stored;
     if (!this.#isElsewhere(owner) || this.clientGone) return false;
     const upstream = this.#context.upstreams.get(owner.baseUrl);
     if (upstream === null) return false;
@@ -292,12 +322,6 @@ export class ForwardExchange extends Exchange {
 
   #isElsewhere(owner: QueryOwner | null): owner is QueryOwner {
     return owner !== null && owner.baseUrl !== this.upstream?.baseUrl;
-  }
-
-  /** The owner at the address that its cluster is registered with now; null where it is registered no more. */
-  #movedOwner(): QueryOwner | null {
-    const cluster = this.#context.table.current.clusters.get(this.#clusterName());
-    return cluster === undefined ? null : { cluster: cluster.name, baseUrl: cluster.proxyTo };
   }
 
   /** The next request need not ask at the old address first, which may take as long as a connection may. */
@@ -335,11 +359,12 @@ export function overloaded(cluster: string) {
   };
 }
 
-/** The refusal of a body over the limit. */
-export function tooLarge(limit: number) {
+/** The refusal of a request whose answer has headers over the limit. */
+export function answerHeadTooLarge(cluster: string, queryId: string | null) {
+  const key = 'serverConfig."http-server.max-response-header-size"';
   return {
-    reason: 'body_too_large' as const,
-    message: `The body is larger than ${limit} bytes (server.maxBodySize).`,
-    queryId: null,
+    reason: 'answer_head_too_large' as const,
+    message: `The headers of the answer of cluster "${cluster}" are larger than the gateway takes (${key}).`,
+    queryId,
   };
 }

@@ -5,7 +5,7 @@ import { CLUSTER_KEY_FORM } from '../routing/clusterKey.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { ClusterKeys } from './clusterKeys.ts';
 
-/** How cookies of the handshake are made (contract.md §3). */
+/** How cookies of the handshake are made (docs/routing.md#logins-by-oauth2). */
 export interface HandshakeCookieOptions {
   /** `gatewayCookieConfiguration.cookieSigningSecret`, the same on all replicas. */
   readonly secret: string;

@@ -1,5 +1,5 @@
 /**
- * A `Cookie` header's value without certain cookies (design.md, fixed point 13: the gateway's own go to nobody else).
+ * A `Cookie` header's value without certain cookies: the gateway's own go to nobody else.
  * @returns the remaining pairs; empty when none is left
  */
 export function withoutCookies(value: string, names: ReadonlySet<string>): string {
@@ -10,4 +10,40 @@ export function withoutCookies(value: string, names: ReadonlySet<string>): strin
     .map((pair) => pair.trim())
     .filter((pair) => pair !== '')
     .join('; ');
+}
+
+/** Names of the gateway's own cookies, in lower case and without the prefixes `__Host-` and `__Secure-`. */
+export interface OwnCookieNames {
+  readonly names: ReadonlySet<string>;
+  /** Beginnings of names, such as that of the cookies of OAuth2 logins. */
+  readonly prefixes: readonly string[];
+}
+
+/**
+ * Makes the names by which `Set-Cookie` lines of clusters are refused.
+ * @param names as they are set, with or without `__Host-` or `__Secure-`
+ * @param prefixes beginnings of further names
+ */
+export function ownCookieNames(names: readonly string[], prefixes: readonly string[]): OwnCookieNames {
+  return { names: new Set(names.map(plainName)), prefixes: prefixes.map(plainName) };
+}
+
+/** What a lenient reader may skip in and around a name; each by itself, so that long lines cost no more than their length. */
+const skipped = /[\s"']/g;
+
+/**
+ * Whether a `Set-Cookie` line would set, replace or delete one of the gateway's own cookies. It looks at the name as
+ * leniently as any reader could: in any letter case, under either prefix, quoted, and as the value of a cookie without a
+ * name, which browsers send as it is (RFC 6265bis §5.7, §5.8.3).
+ */
+export function setsOwnCookie(line: string, own: OwnCookieNames): boolean {
+  const semicolon = line.indexOf(';');
+  const pair = (semicolon < 0 ? line : line.slice(0, semicolon)).replace(skipped, '').replace(/^=+/, '');
+  const equals = pair.indexOf('=');
+  const name = plainName(equals < 0 ? pair : pair.slice(0, equals));
+  return own.names.has(name) || own.prefixes.some((prefix) => name.startsWith(prefix));
+}
+
+function plainName(name: string): string {
+  return name.toLowerCase().replace(/^(?:__(?:host|secure|http|host-http)-)+/, '');
 }

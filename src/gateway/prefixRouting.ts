@@ -1,11 +1,11 @@
 import { isPlausible, recognizeQueryId } from '../routing/queryId.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
-import { undecidedQuery, unknownQuery } from './askExchange.ts';
 import type { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { ownerCluster } from './ownerCluster.ts';
-import type { QueryOwner } from './stickiness.ts';
+import type { QueryOwner } from './queryOwner.ts';
+import { undecidedQuery, unknownQuery } from './unknownQueries.ts';
 
 /** Where a request goes whose path began with a cluster's key. */
 export type PrefixRoute =
@@ -58,7 +58,9 @@ function routeQuery(
   if (known !== null && keys.keyOf(known.cluster) === key) return { to: 'owner', queryId, owner: known };
   const cluster = keys.clusterOf(key);
   if (cluster !== null) {
-    return { to: 'owner', queryId, owner: { cluster: cluster.name, baseUrl: cluster.proxyTo } };
+    // A cluster cannot get the requests of another one's query by handing out URLs with its own key.
+    if (known !== null && known.baseUrl !== cluster.proxyTo) return unknownKey(queryId);
+    return { to: 'owner', queryId, owner: { cluster: cluster.name, baseUrl: cluster.proxyTo, uid: cluster.uid } };
   }
   // Deleted from the registry, or not yet in this replica's table: the database may know whose query it is.
   return stickiness.find(queryId).then((found) => {

@@ -13,7 +13,7 @@ export interface Readiness {
 
 /**
  * Makes the readiness check: a routing table is loaded and every cluster has a verdict, or 5 s have passed since it was
- * loaded (design.md, fixed point 6). Once ready it stays so.
+ * loaded (docs/rest-api.md#probes). Once ready it stays so.
  */
 export function readinessOf(table: RoutingTableHolder, clock: Clock): () => Readiness {
   let loadedAt = table.current.version > 0 ? clock.monotonic() : null;

@@ -13,7 +13,7 @@ export interface Analysis {
 }
 
 /**
- * Finds out who asks and what (spec.md: Request user extraction, Query analysis). Answers directly where nothing has to
+ * Finds out who asks and what (docs/request-user.md, docs/sql-analysis.md). Answers directly where nothing has to
  * be waited for, so that a submission costs no turn of the event loop. Must neither throw nor reject: what cannot be
  * found out is null.
  */

@@ -42,7 +42,7 @@ export interface RequestHeaderOptions {
   readonly trustPeer: TrustPeer;
   /** Whether the gateway writes the headers of traces itself; else they pass untouched. */
   readonly tracing?: boolean;
-  /** Cookies of the gateway itself, never sent to a cluster (design.md, fixed point 13). */
+  /** Cookies of the gateway itself, never sent to a cluster (docs/authentication.md#sessions). */
   readonly ownCookies: readonly string[];
 }
 
@@ -52,7 +52,7 @@ interface Connection {
   readonly scheme: 'http' | 'https';
 }
 
-/** Makes the header lines that go to a cluster (contract.md §2; design.md: forwarded headers). */
+/** Makes the header lines that go to a cluster (docs/routing.md#what-changes-on-the-way-and-what-does-not). */
 export class RequestHeaders {
   readonly #options: RequestHeaderOptions;
   readonly #actions = new Map<string, Action>();

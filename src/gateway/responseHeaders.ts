@@ -1,30 +1,110 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import { type OwnCookieNames, setsOwnCookie } from './ownCookies.ts';
 
-/** Lines of a cluster's answer for the client: hop-by-hop ones dropped, repeated ones kept as lines of their own. */
-export function headersForClient(headers: IncomingHttpHeaders): string[] {
-  const lines: string[] = [];
-  const connection = headers.connection;
-  const named =
-    connection === undefined || connection === 'keep-alive' || connection === 'close' ? null : namesIn(connection);
-  for (const name in headers) {
-    switch (name) {
-      case 'connection':
-      case 'keep-alive':
-      case 'proxy-connection':
-      case 'transfer-encoding':
-      case 'upgrade':
-      case 'te':
-        continue;
-      default: {
-        if (named?.has(name) === true) continue;
-        const value = headers[name];
-        if (typeof value === 'string') lines.push(name, value);
-        else if (value !== undefined) for (const one of value) lines.push(name, one);
+/** What clusters' answers may not do at the gateway's address. */
+export interface ResponseHeaderOptions {
+  /** Cookies of the gateway itself: no cluster sets them. */
+  readonly ownCookies: OwnCookieNames;
+  /**
+   * Whether answers that a browser could show as a page are shown without scripts and outside of the gateway's origin
+   * (`server.enginePages` other than `proxy`).
+   */
+  readonly sandboxed: boolean;
+}
+
+/** Makes the header lines of a cluster's answer for the client. */
+export class ResponseHeaders {
+  readonly #options: ResponseHeaderOptions;
+
+  constructor(options: ResponseHeaderOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Lines of a cluster's answer for the client, names and values in turn: hop-by-hop ones dropped, those that speak for
+   * the whole origin dropped, repeated ones kept as lines of their own.
+   */
+  forClient(headers: IncomingHttpHeaders): string[] {
+    const lines: string[] = [];
+    const connection = headers.connection;
+    const named =
+      connection === undefined || connection === 'keep-alive' || connection === 'close' ? null : namesIn(connection);
+    for (const name in headers) {
+      switch (name) {
+        case 'connection':
+        case 'keep-alive':
+        case 'proxy-connection':
+        case 'transfer-encoding':
+        case 'upgrade':
+        case 'te':
+        // They hold for every page of the address, or of its host, not for this answer alone: docs/serving.md.
+        case 'service-worker-allowed':
+        case 'clear-site-data':
+        case 'strict-transport-security':
+        case 'alt-svc':
+        case 'nel':
+        case 'report-to':
+          continue;
+        case 'set-cookie':
+          if (named?.has(name) !== true) this.#pushCookies(lines, headers[name]);
+          continue;
+        default: {
+          if (named?.has(name) === true) continue;
+          const value = headers[name];
+          if (typeof value === 'string') lines.push(name, value);
+          else if (value !== undefined) for (const one of value) lines.push(name, one);
+        }
       }
     }
+    // What is exactly this type, browsers show as text; every other type may turn out to be a page.
+    if (this.#options.sandboxed && headers['content-type'] !== 'application/json') lines.push(...sandboxLines);
+    return lines;
   }
-  return lines;
+
+  /** Trailers of a cluster's answer for the client, without what `forClient` drops; null for none. */
+  trailersForClient(trailers: IncomingHttpHeaders): Record<string, string> | null {
+    const kept: Record<string, string> = {};
+    let count = 0;
+    for (const name in trailers) {
+      const value = trailers[name];
+      if (value === undefined || notInTrailers.has(name)) continue;
+      kept[name] = typeof value === 'string' ? value : value.join(', ');
+      count++;
+    }
+    return count === 0 ? null : kept;
+  }
+
+  #pushCookies(lines: string[], value: string | string[] | undefined): void {
+    if (value === undefined) return;
+    const { ownCookies } = this.#options;
+    for (const line of typeof value === 'string' ? [value] : value) {
+      if (!setsOwnCookie(line, ownCookies)) lines.push('set-cookie', line);
+    }
+  }
 }
+
+/** CSP Level 3 `sandbox`: an opaque origin without scripts, forms and plug-ins. */
+const sandboxLines = ['content-security-policy', 'sandbox', 'x-content-type-options', 'nosniff'] as const;
+
+/** Fields that are not for trailers (RFC 9110 §6.5.1) and act on the client where an intermediary merges them. */
+const notInTrailers: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'transfer-encoding',
+  'trailer',
+  'upgrade',
+  'set-cookie',
+  'service-worker-allowed',
+  'clear-site-data',
+  'strict-transport-security',
+  'alt-svc',
+  'nel',
+  'report-to',
+  'location',
+  'www-authenticate',
+]);
 
 function namesIn(connection: string | readonly string[]): Set<string> | null {
   const names = new Set<string>();

@@ -82,7 +82,7 @@ export class RunningQueries {
     const now = this.#dependencies.clock.now();
     const known = this.#running.get(queryId);
     if (known !== undefined) {
-      known.lastSeen = now;
+      if (known.cluster === cluster) known.lastSeen = now;
       return;
     }
     if (this.#running.size >= MAX_QUERIES) this.#forgetOldest();
@@ -95,9 +95,10 @@ export class RunningQueries {
     });
   }
 
-  /** A query is over. */
-  ended(queryId: string): void {
+  /** A query is over, as the answer of a cluster says; of a query on another cluster it says nothing. */
+  ended(queryId: string, cluster: string): void {
     const known = this.#running.get(queryId);
+    if (known !== undefined && known.cluster !== cluster) return;
     this.#running.delete(queryId);
     // One that this replica saw from begin to end within an interval was never written; of others another may have told.
     if (known === undefined || known.stored !== null || this.#isOld(known)) this.#ended.add(queryId);
@@ -124,9 +125,14 @@ export class RunningQueries {
     return { queries: [...found.values()].sort((a, b) => a.started - b.started), complete };
   }
 
+  /** Forgets the oldest of the cluster with the most queries: one that answers with many new ids displaces its own. */
   #forgetOldest(): void {
+    const counts = new Map<string, number>();
+    for (const { cluster } of this.#running.values()) counts.set(cluster, (counts.get(cluster) ?? 0) + 1);
+    const [largest] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one));
     let left = FORGOTTEN_AT_ONCE;
-    for (const queryId of this.#running.keys()) {
+    for (const [queryId, { cluster }] of this.#running) {
+      if (cluster !== largest) continue;
       this.#running.delete(queryId);
       if (--left === 0) return;
     }

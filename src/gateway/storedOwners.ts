@@ -1,6 +1,6 @@
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
-import type { QueryOwner } from './stickiness.ts';
+import type { QueryOwner } from './queryOwner.ts';
 
 /** Milliseconds between two looks: whoever makes up keys of clusters must not keep the database busy. */
 const LOOK_INTERVAL = 1_000;

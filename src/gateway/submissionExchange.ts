@@ -2,21 +2,25 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { firstHeader } from '../model/rawHeaders.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { type ClusterChoice, explainNoCluster } from '../routing/clusterChoice.ts';
-import { type GroupDecision, setHeadersOf } from '../routing/groupDecision.ts';
+import { type GroupDecision, ofTransaction, setHeadersOf } from '../routing/groupDecision.ts';
 import type { CountedSubmission } from '../routing/localLoad.ts';
+import { isPlausible } from '../routing/queryId.ts';
 import type { Refusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { FailedAttempt } from '../routing/storedDecision.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { namesNext } from './answerWatch.ts';
-import { BodyRelay, type BodyStart } from './body.ts';
-import { classify, isOwnFault, isReset } from './clusterError.ts';
+import { bodyRefusal } from './bodies/bodyRefusal.ts';
+import { BodyRelay, type RelayFault } from './bodies/bodyRelay.ts';
+import type { BodyStart } from './body.ts';
+import { classify, isHeadTooLarge, isOwnFault, isReset } from './clusterError.ts';
 import { tellingPrefix } from './clusterKeys.ts';
 import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { decisionText } from './decisionText.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
-import { overloaded, tooLarge, unreachableOwner } from './forwardExchange.ts';
+import { answerHeadTooLarge, overloaded, unreachableOwner } from './forwardExchange.ts';
+import type { OwnershipConflict } from './queryOwner.ts';
 import type { Upstream } from './upstreams.ts';
 
 /** What is known of a submission when it is sent. */
@@ -26,6 +30,11 @@ export interface Submission {
   readonly decision: GroupDecision;
   /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
   readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
+  /**
+   * The transaction that the statement belongs to, with the cluster that began it (null where nobody knows it); null for
+   * statements outside of transactions.
+   */
+  readonly transaction: { readonly id: string; readonly cluster: ClusterEntry | null } | null;
 }
 
 /** A submission: repeated on another cluster while that is safe, its query id learned before the client sees it. */
@@ -34,6 +43,10 @@ export class SubmissionExchange extends Exchange {
   readonly #proxied: ProxiedRequest;
   readonly #submission: Submission;
   readonly #outgoing: OutgoingRequest;
+  #decision: GroupDecision;
+  /** The one cluster that can take it; null for any that the decision allows. */
+  #bound: ClusterEntry | null;
+  #repeated = false;
   #cluster: ClusterEntry | null = null;
   #fallback = false;
   #attempts: FailedAttempt[] | null = null;
@@ -42,7 +55,7 @@ export class SubmissionExchange extends Exchange {
   #counted: CountedSubmission | null = null;
   #encoding = '';
   #learning = false;
-  #tooLarge = false;
+  #bodyFault: RelayFault | null = null;
   /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
   #refused: Refusal['reason'] | null = null;
   #headers: IncomingHttpHeaders | null = null;
@@ -51,11 +64,15 @@ export class SubmissionExchange extends Exchange {
     super(proxied.request, proxied.response, {
       stallTimeout: context.settings().clientStallTimeout,
       judgesCluster: proxied.statementPath,
+      answerHeaders: context.answerHeaders,
     });
     this.#context = context;
     this.#proxied = proxied;
     this.#submission = submission;
-    const { body } = submission;
+    const { body, about, transaction } = submission;
+    const began = transaction?.cluster ?? null;
+    this.#decision = began === null ? submission.decision : ofTransaction(submission.decision, began);
+    this.#bound = began ?? about?.cluster ?? null;
     const settings = context.settings();
     this.#outgoing = {
       method: proxied.method,
@@ -63,8 +80,8 @@ export class SubmissionExchange extends Exchange {
       headers: context.headers.forCluster(proxied.request, true, setHeadersOf(submission.decision)),
       body: body.complete
         ? body.bytes
-        : new BodyRelay(proxied.request, body.bytes, settings.maxBodySize, () => {
-            this.#tooLarge = true;
+        : new BodyRelay(proxied.request, body.bytes, settings.maxBodySize, context.bodies, (fault) => {
+            this.#bodyFault = fault;
           }),
       headersTimeout: settings.asyncTimeout,
     };
@@ -72,16 +89,15 @@ export class SubmissionExchange extends Exchange {
 
   /** Chooses a cluster and sends the submission there, or refuses it. */
   start(): void {
-    const { about } = this.#submission;
-    if (about === null) this.#next(null);
-    else this.#go(about.cluster, this.#context.upstreams.get(about.cluster.proxyTo), false);
+    const bound = this.#bound;
+    if (bound === null) this.#next(null);
+    else this.#go(bound, this.#context.upstreams.get(bound.proxyTo), false);
   }
 
   #next(excluded: ReadonlyMap<string, string> | null): void {
     const { table, chooser, upstreams } = this.#context;
-    const { decision, user } = this.#submission;
     this.#proxied.trace?.step('choice');
-    const choice = chooser.choose(table.current, decision, user.user, excluded);
+    const choice = chooser.choose(table.current, this.#decision, this.#submission.user.user, excluded);
     if (choice.cluster === null) this.#refuseNoCluster(choice);
     else this.#go(choice.cluster, upstreams.get(choice.cluster.proxyTo), choice.fallback);
   }
@@ -110,10 +126,14 @@ export class SubmissionExchange extends Exchange {
   }
 
   #refuseNoCluster(choice: ClusterChoice & { cluster: null }): void {
-    const { decision } = this.#submission;
+    const { transaction } = this.#submission;
+    if (transaction !== null && !choice.pending) {
+      this.#refuse(unknownTransaction(transaction.id));
+      return;
+    }
     this.#refuse({
       reason: choice.pending ? 'pending' : 'no_cluster',
-      message: explainNoCluster(decision, choice.notTaken, this.#context.settings().defaultRoutingGroup),
+      message: explainNoCluster(this.#decision, choice.notTaken, this.#context.settings().defaultRoutingGroup),
       queryId: null,
     });
   }
@@ -122,33 +142,49 @@ export class SubmissionExchange extends Exchange {
     this.#counted?.withdraw();
     const cluster = this.#cluster;
     if (cluster === null) return;
-    if (this.#tooLarge) {
-      this.#refuse(tooLarge(this.#context.settings().maxBodySize));
+    if (this.#bodyFault !== null) {
+      const { bodies, settings } = this.#context;
+      this.#refuse(bodyRefusal(this.#bodyFault, bodies, settings().maxBodySize));
       return;
     }
     const { type, reason } = classify(error, this.sent);
     this.#context.metrics.clusterError(cluster.name, type);
     this.#proxied.trace?.failed(reason);
+    if (isHeadTooLarge(error)) {
+      this.#refuse(answerHeadTooLarge(cluster.name, null));
+      return;
+    }
     this.#attempts ??= [];
     this.#attempts.push({ cluster: cluster.name, error: reason });
     if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster.name, cluster.proxyTo, reason);
-    const { about } = this.#submission;
-    if (about !== null && !this.sent && !isOwnFault(error)) {
-      this.#refuse(unreachableOwner(about.queryId, cluster.name, reason));
-      return;
+    const { about, transaction } = this.#submission;
+    if (this.#bound !== null && !this.sent && !isOwnFault(error)) {
+      if (about !== null && transaction === null) {
+        this.#refuse(unreachableOwner(about.queryId, cluster.name, reason));
+        return;
+      }
+      // The transaction is lost with its cluster: another one says so in the engine's words, and takes the ROLLBACK.
+      this.#bound = null;
+      this.#decision = this.#submission.decision;
     }
     if (!this.#mayRepeat(error)) {
       this.#context.answerFailure(this.#proxied, error, this.answered);
       return;
     }
     this.#context.metrics.retry(cluster.name);
+    if (this.#bound !== null) {
+      this.#repeated = true;
+      this.start();
+      return;
+    }
     this.#next(new Map(this.#attempts.map((attempt) => [attempt.cluster, attempt.error])));
   }
 
-  /** design.md, fixed point 8. */
+  /** Whether nothing can run twice (docs/protocol.md#safe-retry). */
   #mayRepeat(error: Error): boolean {
-    if (this.#submission.about !== null || !this.#submission.body.complete || isOwnFault(error)) return false;
-    if (!this.sent) return true;
+    if (!this.#submission.body.complete || isOwnFault(error)) return false;
+    if (!this.sent) return this.#bound === null;
+    if (this.#bound !== null && this.#repeated) return false;
     return this.#context.settings().retrySubmissions === 'untilAnswered' && !this.answered && isReset(error);
   }
 
@@ -182,29 +218,74 @@ export class SubmissionExchange extends Exchange {
       this.release();
       return;
     }
-    const cluster = this.#cluster;
-    this.#queryId = found.id;
-    this.#counted?.accepted();
-    if (this.#context.settings().forwardedHeadersEnabled && this.#context.forwardedCheck.due(cluster.proxyTo)) {
-      this.#context.forwardedCheck.answered(
-        cluster.name,
-        cluster.proxyTo,
-        text,
-        this.#context.headers.clientOf(this.request),
-      );
-    }
-    if (!held.ended || namesNext(text)) this.#context.runningQueries?.seen(found.id, cluster.name, true);
-    const stored = this.#context.stickiness.learn(found.id, { cluster: cluster.name, baseUrl: cluster.proxyTo });
-    if (stored === null) {
+    const { id } = found;
+    if (!isPlausible(id)) {
+      // No follow-up could name it.
       this.release();
-      this.#record(found.id, cluster);
-    } else {
+      return;
+    }
+    const cluster = this.#cluster;
+    this.#queryId = id;
+    this.#counted?.accepted();
+    const { name, proxyTo, uid } = cluster;
+    const claimed = this.#context.stickiness.learn(id, { cluster: name, baseUrl: proxyTo, uid });
+    const goesOn = !held.ended || namesNext(text);
+    if (claimed === null) this.#accept(id, cluster, text, goesOn);
+    else {
       this.pauseHeld();
-      void stored.then(() => {
-        this.release();
-        this.#record(found.id, cluster);
+      void claimed.then((conflict) => {
+        if (conflict === null) this.#accept(id, cluster, text, goesOn);
+        else this.#refuseForeign(id, cluster, conflict);
       });
     }
+  }
+
+  /** The cluster owns the query: the answer is the client's. */
+  #accept(queryId: string, cluster: ClusterEntry, text: string, goesOn: boolean): void {
+    const { settings, forwardedCheck, runningQueries, headers } = this.#context;
+    const { name, proxyTo } = cluster;
+    if (settings().forwardedHeadersEnabled && forwardedCheck.due(proxyTo)) {
+      forwardedCheck.answered(name, proxyTo, text, headers.clientOf(this.request));
+    }
+    if (goesOn) runningQueries?.seen(queryId, name, true);
+    const stored = this.#noteTransaction(queryId, cluster);
+    if (stored === null) this.#give(queryId, cluster);
+    else {
+      this.pauseHeld();
+      void stored.then(() => this.#give(queryId, cluster));
+    }
+  }
+
+  #give(queryId: string, cluster: ClusterEntry): void {
+    this.release();
+    this.#record(queryId, cluster);
+  }
+
+  /** Notes the transaction that the query belongs to or begins; null when nothing has to be stored first. */
+  #noteTransaction(queryId: string, { name, proxyTo }: ClusterEntry): Promise<void> | null {
+    const { transactions } = this.#context;
+    const { transaction } = this.#submission;
+    if (transaction !== null) transactions.noteStatement(queryId, transaction.id);
+    return this.#headers === null
+      ? null
+      : transactions.answered(queryId, this.#headers, { cluster: name, baseUrl: proxyTo });
+  }
+
+  /** Another cluster owns the query id: nothing of the answer reaches the client, who would ask that cluster next. */
+  #refuseForeign(queryId: string, cluster: ClusterEntry, conflict: OwnershipConflict): void {
+    this.#context.ownership.conflict(cluster.name, queryId, conflict);
+    this.#queryId = null;
+    this.discard();
+    if (this.clientGone) return;
+    const why =
+      conflict.kind === 'owned'
+        ? 'which belongs to another cluster'
+        : 'of one coordinator more than a cluster may have in a short time';
+    this.#refuse({
+      reason: 'ownership_conflict',
+      message: `Cluster "${cluster.name}" answered with query id ${queryId}, ${why}. Its answer is refused; ask the administrator of the gateway.`,
+      queryId: null,
+    });
   }
 
   protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
@@ -213,7 +294,7 @@ export class SubmissionExchange extends Exchange {
     if (handshakes === null && !explainHeader && !includeClusterHostInResponse) return null;
     const lines = [...(handshakes?.linesOfLogin(headers, this.#cluster?.name ?? '') ?? [])];
     if (explainHeader && this.#cluster !== null) {
-      lines.push(...explainLine(this.#context.names, this.#submission.decision, this.#cluster.name, this.#fallback));
+      lines.push(...explainLine(this.#context.names, this.#decision, this.#cluster.name, this.#fallback));
     }
     if (includeClusterHostInResponse && this.upstream !== null) {
       lines.push('Set-Cookie', `${this.#context.names.clusterHostCookie}=${this.upstream.hostname}`);
@@ -225,7 +306,8 @@ export class SubmissionExchange extends Exchange {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
     const status = end === 'client_gone' ? 0 : this.response.statusCode;
-    const { decision, user, body } = this.#submission;
+    const { user, body } = this.#submission;
+    const decision = this.#decision;
     this.#proxied.trace?.note({
       'engine_gateway.routing_group': decision.group,
       'engine_gateway.decided_by': decision.decidedBy,
@@ -267,7 +349,8 @@ export class SubmissionExchange extends Exchange {
   #record(queryId: string, cluster: ClusterEntry): void {
     const { settings, history, names, clock } = this.#context;
     if (!settings().historyEnabled) return;
-    const { decision, user, body } = this.#submission;
+    const { user, body } = this.#submission;
+    const decision = this.#decision;
     history.add({
       queryId,
       queryText: body.text,
@@ -285,4 +368,10 @@ export class SubmissionExchange extends Exchange {
       }),
     });
   }
+}
+
+/** The refusal of a statement of a transaction whose cluster is gone, where no other one can say so: Trino's words. */
+function unknownTransaction(id: string): Refusal {
+  const message = `Unknown transaction ID: ${id}. Possibly expired? Commands ignored until end of transaction block`;
+  return { reason: 'unknown_transaction', message, queryId: null };
 }

@@ -4,7 +4,7 @@ import { BlockList, isIP } from 'node:net';
 export type TrustPeer = (address: string) => boolean;
 
 /**
- * Makes the trust decision (design.md: forwarded headers).
+ * Makes the trust decision (docs/routing.md#what-changes-on-the-way-and-what-does-not).
  * @param processForwarded `http-server.process-forwarded`: every peer is believed
  * @param trustedProxies addresses and networks in CIDR form, valid
  */

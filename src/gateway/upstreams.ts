@@ -39,6 +39,8 @@ export class Upstream {
   /** Statement requests in a row that failed or were answered 5xx. */
   failuresInARow = 0;
   lastUsed: number;
+  /** Monotonic time of the last answer; 0 for none. */
+  lastAnswered = 0;
 
   constructor(baseUrl: string, url: URL, options: UpstreamOptions, clock: Clock) {
     this.baseUrl = baseUrl;
@@ -65,8 +67,10 @@ export class Upstream {
 
   /** Notes that a connection could be made, or not. */
   noteReachable(reachable: boolean): void {
-    if (reachable) this.unreachableSince = null;
-    else this.unreachableSince ??= this.#clock.monotonic();
+    if (reachable) {
+      this.unreachableSince = null;
+      this.lastAnswered = this.#clock.monotonic();
+    } else this.unreachableSince ??= this.#clock.monotonic();
   }
 
   /** Milliseconds for which every connection attempt failed; 0 while it is reachable. */
@@ -115,7 +119,12 @@ export class Upstreams {
   sweep(registered: ReadonlySet<string>): void {
     const before = this.#clock.monotonic() - UNUSED_AFTER_MS;
     for (const [baseUrl, upstream] of this.#known) {
-      if (registered.has(baseUrl) || upstream.inFlight > 0 || upstream.lastUsed > before) continue;
+      if (
+        registered.has(baseUrl) ||
+        upstream.inFlight > 0 ||
+        Math.max(upstream.lastUsed, upstream.lastAnswered) > before
+      )
+        continue;
       this.#known.delete(baseUrl);
       void upstream.pool.close().catch(() => undefined);
     }

@@ -22,3 +22,14 @@ export const httpUrl = (field: string): CelRule => [
   "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '' && !self.contains('?') && !self.contains('#') && !self.contains('@')",
   `${field} must be an http or https URL without user, query and fragment, such as http://engine-a:8080`,
 ];
+
+/**
+ * Refuses what no cluster can have, whatever the configuration says: IPv4 addresses in forms that hide them (`2130706433`,
+ * `0x7f.1`, `0177.0.0.1`), the unspecified address, multicast and broadcast. Addresses that the configuration may allow,
+ * link-local ones among them, are refused by the gateway, as the API server does not know its configuration.
+ */
+export const usableHost = (field: string): CelRule => [
+  // Of the text itself: the cost of a pattern is estimated by the length of what it is matched with.
+  "!self.matches('^https?://([^/:]*[.])?(0[xX][0-9a-fA-F]*|[0-9]+)[.]?([:/]|$)') || (self.matches('^https?://[1-9][0-9]{0,2}([.](0|[1-9][0-9]{0,2})){3}([:/]|$)') && !self.matches('^https?://(22[4-9]|23[0-9]|25[5-9]|2[6-9][0-9]|[3-9][0-9][0-9])[.]'))",
+  `${field} must name a host by its name or by an IPv4 address of four decimal numbers that a server can have`,
+];

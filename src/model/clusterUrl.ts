@@ -1,3 +1,5 @@
+import { specialAddress } from './networkAddress.ts';
+
 /** Longest URL that the cluster columns hold (contract: `gateway_backend.backend_url varchar(256)`). */
 export const MAX_CLUSTER_URL_LENGTH = 256;
 
@@ -33,6 +35,10 @@ export function clusterUrlProblem(text: string): string | null {
   if (match === null || !hostIsAsWritten(text, match[2] ?? '')) {
     return `has no valid host and port: ${JSON.stringify(authority)}`;
   }
+  const address = (match[2] ?? '').replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+  if (specialAddress(address) === 'unusable') {
+    return `names the address ${address}, which no server can have; give that of the cluster`;
+  }
   const path = match[4] ?? '';
   if (path.includes('\\') || path.split('/').some(isDotSegment)) {
     return 'must not hold a backslash or a . or .. segment in its path';
@@ -40,7 +46,10 @@ export function clusterUrlProblem(text: string): string | null {
   return null;
 }
 
-/** The form in which cluster URLs are stored and compared: one trailing `/` is cut (contract §1.2). */
+/**
+ * The form in which cluster URLs are stored and compared: one trailing `/` is cut
+ * (docs/compatibility.md#cluster-registry).
+ */
 export function storedClusterUrl(text: string): string {
   return text.endsWith('/') ? text.slice(0, -1) : text;
 }

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { cel, httpUrl, immutableName } from './cel.ts';
+import { cel, httpUrl, immutableName, usableHost } from './cel.ts';
 import { clusterNameRules, routingGroupRules } from './registryCluster.ts';
 import type { Resource } from './resource.ts';
 
@@ -8,7 +8,7 @@ const DurationText = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?(ms|s|m|h|d)$', 
 
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$', minLength: 8, maxLength: 256 });
 
-/** Kinds of health checks (contract.md §5). */
+/** Kinds of health checks (docs/health.md#types-of-checks). */
 export const MonitorType = Type.Union(
   [
     Type.Literal('INFO_API'),
@@ -43,7 +43,7 @@ export const HealthCheck = Type.Object(
         {
           additionalProperties: false,
           description:
-            'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true.',
+            'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true, with the hosts it may be sent to in the annotation enginegateway.dev/health-credentials-hosts.',
         },
       ),
     ),
@@ -104,7 +104,7 @@ export const ClusterTlsSpec = Type.Object(
 );
 export type ClusterTlsSpec = Static<typeof ClusterTlsSpec>;
 
-/** `spec` of an EngineCluster (spec.md: Cluster (backend), and what only resources have). */
+/** `spec` of an EngineCluster (docs/resources.md): fields of the registry, and what only resources have. */
 export const EngineClusterSpec = Type.Object(
   {
     name: Type.Optional(
@@ -115,13 +115,13 @@ export const EngineClusterSpec = Type.Object(
     ),
     proxyTo: Type.Optional({
       ...HttpUrl,
-      ...cel(httpUrl('proxyTo')),
+      ...cel(httpUrl('proxyTo'), usableHost('proxyTo')),
       description: 'URL that requests are forwarded to: scheme, host, port.',
     }),
     serviceRef: Type.Optional(ServiceRef),
     externalUrl: Type.Optional({
       ...HttpUrl,
-      ...cel(httpUrl('externalUrl')),
+      ...cel(httpUrl('externalUrl'), usableHost('externalUrl')),
       description: 'URL of the link for people; proxyTo by default.',
     }),
     active: Type.Optional(Type.Boolean({ default: true, description: 'Whether the cluster takes new queries.' })),

@@ -9,6 +9,7 @@ export const errorCatalog = {
   EG_API_WRITES_DISABLED: { status: 403, meaning: '`resources.apiWrites` does not allow this change by REST.' },
   EG_NOT_FOUND: { status: 404, meaning: 'There is no such object or path.' },
   EG_METHOD_NOT_ALLOWED: { status: 405, meaning: 'The path exists, but not with this method.' },
+  EG_TOO_SLOW: { status: 408, meaning: 'The body came more slowly than `server.minBodyRate`.' },
   EG_CONFLICT: { status: 409, meaning: 'The change conflicts with what exists.' },
   EG_FIELD_OWNED: {
     status: 409,
@@ -17,6 +18,11 @@ export const errorCatalog = {
   EG_READ_ONLY: { status: 409, meaning: 'The file or source that holds the object cannot be written.' },
   EG_TOO_LARGE: { status: 413, meaning: 'The body is larger than the limit.' },
   EG_MEDIA_TYPE: { status: 415, meaning: 'The Content-Type is not accepted here.' },
+  EG_UNKNOWN_HOST: {
+    status: 421,
+    meaning:
+      'The gateway runs without authentication, and the name in `Host` is not known as its own (`server.allowedHosts`).',
+  },
   EG_IMPOSSIBLE: { status: 422, meaning: 'Well-formed, but it cannot be done.' },
   EG_TOO_MANY_ATTEMPTS: { status: 429, meaning: 'Too many logins failed; `Retry-After` says how long to wait.' },
   EG_INTERNAL: { status: 500, meaning: 'A defect of the gateway; the log has the details under the same request id.' },
@@ -30,6 +36,10 @@ export const errorCatalog = {
     meaning: 'The resource source (API server, directory) is away; nothing was changed.',
   },
   EG_DATABASE_UNAVAILABLE: { status: 503, meaning: 'The database is away; nothing was changed.' },
+  EG_BUSY: {
+    status: 503,
+    meaning: 'The bodies of other requests take all of `server.requestMemory`; send the call again.',
+  },
   EG_NO_CLUSTER: { status: 503, meaning: 'No cluster of the routing group can take requests now.' },
 } as const;
 
@@ -79,7 +89,7 @@ export class GatewayError extends Error {
     return errorCatalog[this.code].status;
   }
 
-  /** The JSON body of the API's errors (design.md, fixed point 12). */
+  /** The JSON body of the API's errors (docs/errors.md). */
   toBody(): { error: ErrorFacts } {
     const { code, message, field, owners, problems } = this;
     return {

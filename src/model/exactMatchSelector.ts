@@ -4,7 +4,7 @@ import { type Checked, compileCheck } from './validation.ts';
 
 const text = (maxLength: number, description: string) => Type.String({ minLength: 1, maxLength, description });
 
-/** A selector for one source, exactly (contract §1.6, §7); engines read it where they are configured to. */
+/** A selector for one source, exactly (docs/compatibility.md#tables); engines read it where they are configured to. */
 export const ExactMatchSelector = Type.Object(
   {
     resourceGroupId: text(256, 'Resource group, as the engine writes its path.'),

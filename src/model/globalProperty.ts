@@ -3,7 +3,10 @@ import { engineDurationMs } from './engineUnits.ts';
 import type { Problem } from './errors.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
-/** The only global property that the table's check and the engine know (contract §7). */
+/**
+ * The only global property that the table's check and the engine know
+ * (docs/compatibility.md#resource-groups-selectors-and-global-properties).
+ */
 const CPU_QUOTA_PERIOD = 'cpu_quota_period';
 
 /** A global property as callers send it. */
@@ -16,7 +19,7 @@ export const GlobalProperty = Type.Object(
 );
 export type GlobalProperty = Static<typeof GlobalProperty>;
 
-/** A global property as the API answers it; others may have left its value null (contract §1.1: left out). */
+/** A global property as the API answers it; others may have left its value null, which is left out. */
 export const StoredGlobalProperty = Type.Object(
   { name: GlobalProperty.properties.name, value: Type.Optional(GlobalProperty.properties.value) },
   { $id: 'StoredGlobalProperty' },

@@ -1,6 +1,6 @@
 /**
- * All names that carry the product's name, made in one place from `protocol.productName` (spec.md writes them with
- * "Engine"; with "Trino" the same program serves real Trino clients and clusters).
+ * All names that carry the product's name, made in one place from `protocol.productName`
+ * (docs/protocol.md#product-names): with "Trino" the program serves real Trino clients and clusters.
  */
 export interface ProductNames {
   /** The configured product name, e.g. `Engine` or `Trino`. */

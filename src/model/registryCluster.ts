@@ -19,7 +19,7 @@ export const routingGroupRules = { minLength: 1, maxLength: 255, pattern: '^[^\\
 
 const urlText = { minLength: 1, maxLength: MAX_CLUSTER_URL_LENGTH, format: 'uri' } as const;
 
-/** A cluster as the registry's REST API shows it (spec.md: Cluster (backend)). */
+/** A cluster as the registry's REST API shows it (docs/rest-api.md#cluster-registry). */
 export const RegistryCluster = Type.Object(
   {
     name: Type.String({ description: 'Identifier of the cluster; used in the activate and deactivate paths.' }),
@@ -32,7 +32,7 @@ export const RegistryCluster = Type.Object(
 );
 export type RegistryCluster = Static<typeof RegistryCluster>;
 
-/** A cluster as callers send it: name, proxyTo, active and routingGroup are required (spec.md: Cluster (backend)). */
+/** A cluster as callers send it: name, proxyTo, active and routingGroup are required. */
 export const RegistryClusterInput = Type.Object(
   {
     name: Type.String({ ...clusterNameRules, description: 'Identifier of the cluster.' }),
@@ -61,12 +61,12 @@ const checkInput = compileCheck(
   }),
 );
 
-/** Status of a cluster (spec.md: Cluster status values). */
+/** Status of a cluster (docs/routing.md#health). */
 export type ClusterHealth = 'PENDING' | 'HEALTHY' | 'UNHEALTHY';
 
 /**
  * Checks a cluster that a caller sent and puts it into the form that is stored: URLs without one trailing slash,
- * `externalUrl` filled in. Unknown fields are ignored (contract §1.1).
+ * `externalUrl` filled in. Unknown fields are ignored (docs/compatibility.md#common-rules).
  */
 export function parseRegistryCluster(value: unknown): Checked<RegistryCluster> {
   const checked = checkInput(value);

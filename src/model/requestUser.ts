@@ -1,4 +1,4 @@
-/** The user of a request as rules, history and log see it (spec.md: Request user extraction). */
+/** The user of a request as rules, history and log see it (docs/request-user.md). */
 export interface RequestUser {
   /** The user's name; null when extraction failed. */
   readonly user: string | null;

@@ -9,7 +9,7 @@ export const API_GROUP_VERSION = `${API_GROUP}/${API_VERSION}`;
 /** Field manager of changes made by REST (server-side apply). */
 export const API_FIELD_MANAGER = 'engine-gateway-api';
 
-/** Annotation holding a run-time override of `spec.active`: JSON `{active, by, at, overrode}` (design.md, fixed point 5). */
+/** Annotation with a run-time override of `spec.active`, JSON (docs/resources.md#activate-and-deactivate). */
 export const ACTIVE_ANNOTATION = `${API_GROUP}/active`;
 /** Annotation that pauses reconciling of a resource while its value is `true`. */
 export const PAUSED_ANNOTATION = `${API_GROUP}/paused`;

@@ -40,7 +40,7 @@ const fields = {
   ),
 };
 
-/** A resource group as the API answers it; fields that are null are left out (contract §1.1, §1.5). */
+/** A resource group as the API answers it; fields that are null are left out. */
 export const ResourceGroup = Type.Object(
   {
     resourceGroupId: Type.Integer({ ...Id, description: 'Assigned by the database.' }),

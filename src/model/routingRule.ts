@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { cel, immutableName } from './cel.ts';
 import type { Resource } from './resource.ts';
 
-/** Priority of a rule that has none: it fires last (spec.md: Routing rule). */
+/** Priority of a rule that has none: it fires last (docs/rules.md#fields). */
 export const DEFAULT_PRIORITY = 2_147_483_647;
 
 /** `spec.routeTo`: where matching requests go, declaratively. */
@@ -39,7 +39,7 @@ export const Deny = Type.Object(
 );
 export type Deny = Static<typeof Deny>;
 
-/** `spec` of a RoutingRule (spec.md: Routing rule, and what only resources have). */
+/** `spec` of a RoutingRule (docs/rules.md#fields). */
 export const RoutingRuleSpec = Type.Object(
   {
     name: Type.Optional(

@@ -30,7 +30,7 @@ const fields = {
   authenticatedUserRegex: regex('authenticated user', 512, newer),
 };
 
-/** A selector as the API answers it; fields that are null are left out (contract §1.1, §1.5). */
+/** A selector as the API answers it; fields that are null are left out. */
 export const Selector = Type.Object(
   {
     resourceGroupId: Type.Integer({ ...Id, description: 'Group that the selector points to.' }),

@@ -17,3 +17,11 @@ export async function withTimeLimit<T>(
     clearTimeout(timer);
   }
 }
+
+/** The promise's value, or `otherwise` once the time is over; the promise itself goes on. Rejects as the promise does. */
+export function within<T, Late>(promise: Promise<T>, milliseconds: number, otherwise: Late): Promise<T | Late> {
+  const { promise: result, resolve, reject } = Promise.withResolvers<T | Late>();
+  const timer = setTimeout(() => resolve(otherwise), milliseconds);
+  promise.then(resolve, reject).finally(() => clearTimeout(timer));
+  return result;
+}

@@ -14,6 +14,9 @@ interface SchemaError {
   readonly params: Readonly<Record<string, unknown>>;
 }
 
+/** Most problems that are reported of one value: nobody reads more. */
+const MAX_PROBLEMS = 100;
+
 /**
  * Compiles a schema once into a check that answers mistakes as values: one problem a field, in the order of the
  * schema, with the field's path as people write it (`spec.healthCheck.interval`, `actions[0]`). Nothing is coerced,
@@ -28,11 +31,12 @@ export function compileCheck<S extends TSchema>(schema: S, prefix = ''): (value:
     const errors = compiled.Errors(value) as readonly SchemaError[];
     for (const [field, choices] of choicesByField(errors, prefix)) byField.set(field, `must be one of ${choices}`);
     for (const error of errors) {
+      if (byField.size >= MAX_PROBLEMS) break;
       for (const problem of describe(error, value, prefix)) {
         if (!byField.has(problem.field)) byField.set(problem.field, problem.message);
       }
     }
-    return { ok: false, problems: [...byField].map(([field, message]) => ({ field, message })) };
+    return { ok: false, problems: [...byField].slice(0, MAX_PROBLEMS).map(([field, message]) => ({ field, message })) };
   };
 }
 

@@ -1,6 +1,8 @@
 import { ACTIVE_ANNOTATION, type Resource } from '../model/resource.ts';
 
-/** A run-time override of `spec.active` (design.md, fixed point 5): the value of the annotation, read. */
+/**
+ * A run-time override of `spec.active` (docs/resources.md#activate-and-deactivate): the value of the annotation, read.
+ */
 export interface ActiveOverride {
   readonly active: boolean;
   /** Who asked for it. */

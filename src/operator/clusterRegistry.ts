@@ -22,7 +22,7 @@ export interface WriteContext {
 }
 
 /**
- * The registry behind the REST API (spec.md: Cluster registry; contract.md §1.2; design.md, fixed points 4 and 5).
+ * The registry behind the REST API (docs/resources.md#rest-writes, docs/compatibility.md#cluster-registry).
  * Writes go to the resource source, are projected, and resolve when the routing table holds them. They reject with a
  * GatewayError: EG_CONFLICT (add of an existing name), EG_FIELD_OWNED, EG_NOT_FOUND ((de)activate), EG_READ_ONLY,
  * EG_API_WRITES_DISABLED, EG_SOURCE_UNAVAILABLE.

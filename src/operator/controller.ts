@@ -4,9 +4,10 @@ import { keyText, type ResourceKey } from '../model/resource.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { Store } from '../store/store.ts';
+import type { ClusterPolicy } from './clusterPolicy.ts';
 import type { Leadership } from './leadership.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import type { ForwardedHeadersFinding } from './reconcile/clusterStatus.ts';
+import type { CredentialsFinding, ForwardedHeadersFinding } from './reconcile/clusterStatus.ts';
 import { DataPlaneFindings } from './reconcile/dataPlaneFindings.ts';
 import { noServices, type ServiceLookup } from './reconcile/dereference.ts';
 import { findDrift } from './reconcile/drift.ts';
@@ -33,6 +34,8 @@ export interface ControllerOptions {
   readonly allowedServiceNamespaces: () => readonly string[];
   /** `routing.defaultRoutingGroup`, as it is now; `rulesFileChanged` says when it changed. */
   readonly defaultRoutingGroup: () => string;
+  /** What the configuration lets authors of resources do, as it is now; `rulesFileChanged` says when it changed. */
+  readonly policy?: () => ClusterPolicy;
   /** `resources.unmanagedRows`. */
   readonly unmanagedRows: 'serve' | 'ignore';
   readonly clock: Clock;
@@ -87,6 +90,7 @@ export class Controller {
       services: options.services ?? noServices,
       allowedServiceNamespaces: options.allowedServiceNamespaces,
       defaultRoutingGroup: options.defaultRoutingGroup,
+      ...(options.policy === undefined ? {} : { policy: options.policy }),
     });
     this.#statuses = new StatusWriter({
       source,
@@ -194,6 +198,11 @@ export class Controller {
   /** Notes what the data plane saw of a cluster (condition `ForwardedHeaders`); null forgets it. */
   reportForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding | null): void {
     if (this.#findings.noteForwardedHeaders(cluster, finding)) this.#enqueueCluster(cluster);
+  }
+
+  /** Notes why credentials of health checks are not sent to a cluster (condition `HealthCredentials`); null: nothing is wrong. */
+  reportHealthCredentials(cluster: string, finding: CredentialsFinding | null): void {
+    if (this.#findings.noteCredentials(cluster, finding)) this.#enqueueCluster(cluster);
   }
 
   /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */

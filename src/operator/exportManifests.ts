@@ -4,7 +4,7 @@ import { DEFAULT_PRIORITY } from '../model/routingRule.ts';
 import type { BackendRow } from '../store/store.ts';
 import { resourceNames } from './resourceName.ts';
 
-/** A rule as a rules file has it (spec.md: Routing rule). */
+/** A rule as a rules file has it (docs/rules.md#fields). */
 export interface ExportedRule {
   readonly name: string;
   readonly description?: string;

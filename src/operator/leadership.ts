@@ -11,7 +11,7 @@ export class FencedWrite extends Error {
   }
 }
 
-/** Who writes what no REST write projected: one replica at a time (design.md, fixed point 10). */
+/** Who writes what no REST write projected: one replica at a time (docs/decisions/0005-guarded-projection.md). */
 export interface Leadership {
   readonly isLeader: boolean;
   /** Proof for database transactions; null while the database has not given one. */

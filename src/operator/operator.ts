@@ -6,6 +6,7 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { SourceName, Store } from '../store/store.ts';
 import type { AppliedChange } from './appliedChange.ts';
+import type { ClusterPolicy } from './clusterPolicy.ts';
 import { Controller } from './controller.ts';
 import { DatabaseSource } from './database/databaseSource.ts';
 import { standaloneRow } from './database/standaloneRow.ts';
@@ -35,6 +36,8 @@ export interface OperatorOptions {
   readonly apiWrites: () => ApiWrites;
   readonly allowedServiceNamespaces: () => readonly string[];
   readonly defaultRoutingGroup: () => string;
+  /** What the configuration lets authors of resources do; left out, the open policy. */
+  readonly policy?: () => ClusterPolicy;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
   readonly table: RoutingTableHolder;
   readonly compiler: RuleCompiler;
@@ -54,8 +57,11 @@ export interface Operator {
   readonly leadership: Leadership;
   readonly controller: Controller;
   readonly registry: ResourceClusterRegistry;
-  /** Credentials of a cluster's health checks by registry name; null when it names none. */
-  healthCredentials(cluster: string): Promise<HealthCredentials | null>;
+  /**
+   * Credentials of a cluster's own Secret for health checks, by registry name; null when it names none.
+   * @param baseUrl the URL that they would be sent to
+   */
+  healthCredentials(cluster: string, baseUrl: string): Promise<HealthCredentials | null>;
   /** Tells a change that was made by REST where the source has a place for it: an event in Kubernetes. Never throws. */
   recordChange(change: AppliedChange): void;
   start(): Promise<void>;
@@ -86,6 +92,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     leadership,
     allowedServiceNamespaces: options.allowedServiceNamespaces,
     defaultRoutingGroup: options.defaultRoutingGroup,
+    ...(options.policy === undefined ? {} : { policy: options.policy }),
     unmanagedRows: options.resources.unmanagedRows,
     clock,
     random,
@@ -94,15 +101,22 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     ...(services === undefined ? {} : { services }),
     ...(events === undefined ? {} : { onTransition: (transition) => events.recordTransition(transition) }),
   });
-  const registry = new ResourceClusterRegistry({ source, controller, table, apiWrites: options.apiWrites, clock });
+  const registry = new ResourceClusterRegistry({
+    source,
+    controller,
+    table,
+    apiWrites: options.apiWrites,
+    clock,
+    ...(options.policy === undefined ? {} : { policy: options.policy }),
+  });
   return {
     source,
     leadership,
     controller,
     registry,
-    healthCredentials: async (cluster) => {
+    healthCredentials: async (cluster, baseUrl) => {
       const resource = resourceOfCluster(controller, cluster);
-      return resource === null ? null : await credentialsOf(resource, credentials);
+      return resource === null ? null : await credentialsOf(resource, baseUrl, credentials);
     },
     recordChange: (change) => events?.recordChange(change),
     start: () => controller.start(),
@@ -147,13 +161,15 @@ function resourceOfCluster(controller: Controller, cluster: string): Resource | 
 
 async function credentialsOf(
   resource: Resource,
+  baseUrl: string,
   credentials: SecretCredentials | undefined,
 ): Promise<HealthCredentials | null> {
-  if (credentials !== undefined) return await credentials.of(resource);
+  if (credentials !== undefined) return await credentials.of(resource, baseUrl);
   const check = resource.spec.healthCheck as { readonly credentialsSecretRef?: unknown } | undefined;
   if (check?.credentialsSecretRef === undefined) return null;
   return {
     ok: false,
+    reason: 'SecretUnsupported',
     message: 'spec.healthCheck.credentialsSecretRef needs resources.source: kubernetes; use backendState instead',
   };
 }

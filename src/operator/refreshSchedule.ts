@@ -29,8 +29,13 @@ export class RefreshSchedule {
     this.#planned = waitMs > 1 ? setTimeout(begin, waitMs) : setImmediate(begin);
   }
 
-  /** Does the work of a refresh; the longer it takes, the later the next planned one begins. */
+  /**
+   * Does the work of a refresh; the longer it takes, the later the next planned one begins. It does what one that is
+   * planned already would do.
+   */
   measure<Result>(work: () => Result): Result {
+    this.stop();
+    this.#planned = null;
     const started = this.#clock.monotonic();
     const result = work();
     const ended = this.#clock.monotonic();

@@ -6,6 +6,7 @@ import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { effectiveActive, overrideAnnotation, overrideOf, specActive } from './activeOverride.ts';
 import { referenceTo } from './appliedChange.ts';
+import { type ClusterPolicy, openPolicy, policyRefusal } from './clusterPolicy.ts';
 import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
 import type { Controller } from './controller.ts';
 import type { ClusterOutcome } from './reconcile/clusterOutcome.ts';
@@ -23,6 +24,8 @@ export interface ResourceClusterRegistryOptions {
   readonly controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted'>;
   readonly table: RoutingTableHolder;
   readonly apiWrites: () => ApiWrites;
+  /** What the configuration lets a cluster be; left out, the open policy. */
+  readonly policy?: () => ClusterPolicy;
   readonly clock: Clock;
   /** How long a write waits for the database before it answers as pending, in milliseconds: 5,000. */
   readonly projectionTimeoutMs?: number;
@@ -66,6 +69,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
       this.#mustNotBePaused(holder);
       const { resource } = holder;
       const change = clusterChange(resource, holder.routable, cluster);
+      this.#mustBeAllowed(cluster, resource.metadata.namespace);
       if (isEmptyChange(change)) return await this.#settle(keyOf(resource), cluster.name);
       const { force } = context;
       const expectedVersion = resource.metadata.resourceVersion;
@@ -124,6 +128,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   }
 
   async #create(cluster: RegistryCluster): Promise<RegistryWrite> {
+    this.#mustBeAllowed(cluster, this.#options.source.writeNamespace);
     const { resource } = await this.#createResource(cluster);
     return await this.#settle(keyOf(resource), cluster.name);
   }
@@ -193,6 +198,14 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     const mode = this.#options.apiWrites();
     if (mode === 'enabled' || (mode === 'activation-only' && activation)) return;
     throw new GatewayError('EG_API_WRITES_DISABLED', `cannot ${what} by REST: resources.apiWrites is ${mode}`);
+  }
+
+  /** Refuses what would be stored and then not accepted. */
+  #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
+    const refused = policyRefusal(this.#options.policy?.() ?? openPolicy, namespace, cluster);
+    if (refused === null) return;
+    const { field, message } = refused;
+    throw new GatewayError('EG_IMPOSSIBLE', `${field}${message}`, { field });
   }
 
   #mustNotBePaused({ paused, resource }: ClusterOutcome): void {

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { GatewayError } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
@@ -13,12 +14,18 @@ import type { Controller } from './controller.ts';
 import { changeManifestFile } from './directory/manifestWriter.ts';
 import type { ApiWrites } from './resourceClusterRegistry.ts';
 import { registryNameOf } from './resourceName.ts';
-import { type RuleInventory, ruleInventory } from './ruleInventory.ts';
+import {
+  type InventoryRule,
+  type RuleInventory,
+  type RuleInventoryParts,
+  ruleInventory,
+  ruleNamed,
+} from './ruleInventory.ts';
 import { fieldsOf, type RuleFields, replaceRule } from './rulesFile/ruleDocument.ts';
 import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
 import { type ResourceSource, VersionConflict } from './source.ts';
 
-/** A rule as it is listed: the specification's fields, where it lives, and what only resources have. */
+/** A rule as it is listed: the fields of a rules file, where it lives, and what only resources have. */
 export interface ListedRule extends Omit<RuleFields, 'priority'> {
   readonly priority: number;
   readonly origin: 'file' | 'resource';
@@ -66,7 +73,7 @@ export interface RuleWrite {
 
 const ATTEMPTS = 5;
 
-/** Rules as REST lists and replaces them, wherever they live (spec.md: Routing rule update; design.md's table). */
+/** Rules as REST lists and replaces them, wherever they live (docs/rules.md#changing-rules-by-rest). */
 export class RoutingRules {
   readonly #options: RoutingRulesOptions;
 
@@ -112,11 +119,19 @@ export class RoutingRules {
   }
 
   /** Every rule in firing order, with what became of it. */
-  inventory(): RuleInventory {
+  inventory(): Promise<RuleInventory> {
+    return ruleInventory(this.#inventoryParts());
+  }
+
+  /** The rule of a name as `inventory` lists it; null: there is none. */
+  named(name: string): InventoryRule | null {
+    return ruleNamed(this.#inventoryParts(), name);
+  }
+
+  #inventoryParts(): RuleInventoryParts {
     const { rulesType, rulesEngineEnabled, file, source, controller, context } = this.#options;
     const engine = rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
-    const compiled = controller.compiledRules;
-    return ruleInventory({ source, compiled, file: file?.current ?? null, engine, context });
+    return { source, compiled: controller.compiledRules, file: file?.current ?? null, engine, context };
   }
 
   /**
@@ -169,8 +184,8 @@ export class RoutingRules {
   /** Refuses to overwrite what the caller has not seen. */
   #mustBeUnchanged({ name, version }: RuleChange): void {
     if (version === undefined) return;
-    const present = this.inventory().rules.find((rule) => rule.name === name);
-    if (present === undefined || present.version === version) return;
+    const present = this.named(name);
+    if (present === null || present.version === version) return;
     throw new GatewayError('EG_CONFLICT', `the rule ${name} was changed meanwhile; look at it again`, {
       field: 'version',
     });
@@ -190,8 +205,8 @@ export class RoutingRules {
 
   async #updateFile(file: RulesFileWatch, rule: RuleChange): Promise<void> {
     const { path } = file.current;
-    await changeManifestFile(dirname(path), path, (present) => {
-      const after = present === null ? null : replaceRule(path, present, ruleFields(rule));
+    await changeManifestFile(dirname(path), path, async (present) => {
+      const after = present === null ? null : await replaceRule(path, present, ruleFields(rule));
       if (after === null)
         throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name} any more`, { field: 'name' });
       return after;
@@ -222,8 +237,12 @@ export class RoutingRules {
         if (error instanceof VersionConflict) continue;
         throw error;
       }
+      // With thousands of rules each of these steps takes a while, and SQLite is answered within a turn.
+      await nextTurn();
       controller.refreshNow();
+      await nextTurn();
       const pending = (await controller.projectNow(keyOf(resource), projectionTimeoutMs ?? 5_000)) === 'pending';
+      await nextTurn();
       const written = source.get(keyOf(resource));
       return { rules: this.list() ?? [], pending, resource: written === null ? null : referenceTo(written) };
     }
@@ -231,13 +250,13 @@ export class RoutingRules {
   }
 }
 
-/** The specification's fields of a change. */
+/** The fields of a change that a rules file has. */
 function ruleFields({ name, description, priority, condition, actions }: RuleChange): RuleFields {
   return { name, description, priority, condition, actions };
 }
 
 /**
- * Refuses what the form of a rules file has no place for (spec.md: Routing rule).
+ * Refuses what the form of a rules file has no place for (docs/rules.md#changing-rules-by-rest).
  * @throws GatewayError EG_IMPOSSIBLE
  */
 function mustFitFile(rule: RuleChange): void {

@@ -3,12 +3,15 @@ import type { Resource } from '../model/resource.ts';
 import type { RoutingRule } from '../model/routingRule.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { RouteRights } from '../rules/routeRights.ts';
 import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { BackendRow, StoredResource } from '../store/store.ts';
+import { type ClusterPolicy, openPolicy } from './clusterPolicy.ts';
 import { type ClusterOutcome, clusterOutcomes, rowCluster } from './reconcile/clusterOutcome.ts';
 import type { ServiceLookup } from './reconcile/dereference.ts';
 import { isPaused } from './reconcile/paused.ts';
 import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './reconcile/ruleOutcome.ts';
+import { routeRights } from './routeRights.ts';
 import { resourceOfStored } from './storedResource.ts';
 
 /** What a resource means: of a cluster or of a rule. */
@@ -25,6 +28,8 @@ export interface RoutingStateOptions {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: () => readonly string[];
   readonly defaultRoutingGroup: () => string;
+  /** Left out: the open policy. */
+  readonly policy?: () => ClusterPolicy;
 }
 
 /** Resources of both kinds. */
@@ -45,7 +50,11 @@ export class RoutingState {
   readonly #ruleVersions = new Map<string, Resource>();
   #outcomes: ReadonlyMap<string, Outcome> = new Map();
   #compiled: CompiledRules | null = null;
-  #lastCompile: { readonly rules: readonly Resource[]; readonly file: RulesFile | null } | null = null;
+  #lastCompile: {
+    readonly rules: readonly Resource[];
+    readonly file: RulesFile | null;
+    readonly rights: string | null;
+  } | null = null;
   #ruleOutcomes: ReadonlyMap<string, RuleOutcome> = new Map();
   #targets: RuleTargets | null = null;
   #rules: readonly Resource[] = [];
@@ -84,7 +93,7 @@ export class RoutingState {
     for (const resource of stored) {
       const row = resource.kind === 'EngineCluster' ? byName.get(resource.registryName) : undefined;
       if (row !== undefined && !this.#lastGood.has(resource.uid)) {
-        this.#lastGood.set(resource.uid, { ...rowCluster(row), origin: 'resource' });
+        this.#lastGood.set(resource.uid, { ...rowCluster(row), origin: 'resource', uid: resource.uid });
       }
       if (resource.kind === 'RoutingRule') this.#ruleVersions.set(resource.uid, resourceOfStored(resource));
     }
@@ -96,15 +105,20 @@ export class RoutingState {
    */
   refresh(resources: ResourceLists): readonly string[] {
     const { table, services, allowedServiceNamespaces, defaultRoutingGroup } = this.#options;
+    const policy = this.#options.policy?.() ?? openPolicy;
     const clusters = clusterOutcomes(resources.clusters, {
       services,
       allowedServiceNamespaces: allowedServiceNamespaces(),
+      policy,
       lastGood: this.#lastGood,
     });
     this.#remember(clusters);
     const routable = this.#withRows(clusters);
     const rules = resources.rules.filter((rule) => rule.metadata.deletionTimestamp === undefined);
-    const compiled = this.#compile(rules.map((rule) => this.#ruleInForce(rule)));
+    const compiled = this.#compile(
+      rules.map((rule) => this.#ruleInForce(rule)),
+      routeRights(policy.groups, routable),
+    );
     const ruleUids = new Set(rules.map((rule) => rule.metadata.uid));
     for (const uid of this.#ruleVersions.keys()) if (!ruleUids.has(uid)) this.#ruleVersions.delete(uid);
     const targets = {
@@ -112,7 +126,8 @@ export class RoutingState {
       clusters: new Set(routable.map((cluster) => cluster.name)),
     };
     const unchanged = compiled === this.#compiled && isDeepStrictEqual(targets, this.#targets);
-    if (!unchanged || !sameElements(rules, this.#rules)) this.#ruleOutcomes = ruleOutcomes(rules, compiled, targets);
+    if (!unchanged || !sameElements(rules, this.#rules))
+      this.#ruleOutcomes = ruleOutcomes(rules, compiled, targets, this.#ruleOutcomes);
     this.#targets = targets;
     this.#rules = rules;
     const before = this.#outcomes;
@@ -121,7 +136,7 @@ export class RoutingState {
       ...this.#ruleOutcomes.entries().map(([key, rule]): [string, Outcome] => [key, { kind: 'RoutingRule', rule }]),
     ]);
     const rulesChanged = this.#compiled?.ruleSet !== compiled.ruleSet;
-    const clustersChanged = !isDeepStrictEqual(this.#clusters, routable);
+    const clustersChanged = !sameClusters(this.#clusters, routable);
     this.#compiled = compiled;
     this.#clusters = routable;
     if (rulesChanged || clustersChanged) {
@@ -133,15 +148,17 @@ export class RoutingState {
     return changedKeys(before, this.#outcomes);
   }
 
-  /** Thousands of rules take a while to compile: only when one of them, or the file, is another than last time. */
-  #compile(rules: readonly Resource[]): CompiledRules {
+  /** Thousands of rules take a while to compile: only when one of them, the file, or a right is another than last time. */
+  #compile(rules: readonly Resource[], rights: RouteRights | null): CompiledRules {
     const { compiler, rulesFile } = this.#options;
     const file = rulesFile();
     const last = this.#lastCompile;
-    const same = last !== null && sameElements(last.rules, rules) && isDeepStrictEqual(last.file, file);
+    const version = rights?.version ?? null;
+    const same =
+      last !== null && last.rights === version && sameElements(last.rules, rules) && isDeepStrictEqual(last.file, file);
     if (same && this.#compiled !== null) return this.#compiled;
-    this.#lastCompile = { rules, file };
-    return compiler.compile(rules as readonly RoutingRule[], file);
+    this.#lastCompile = { rules, file, rights: version };
+    return compiler.compile(rules as readonly RoutingRule[], file, rights);
   }
 
   /** Has the next refresh compile whatever changed or not: a setting that rules depend on did. */
@@ -181,6 +198,10 @@ function sameElements(a: readonly Resource[], b: readonly Resource[]): boolean {
   return a.length === b.length && a.every((element, index) => element === b[index]);
 }
 
+function sameClusters(a: readonly RoutableCluster[], b: readonly RoutableCluster[]): boolean {
+  return a.length === b.length && a.every((each, index) => each === b[index] || isDeepStrictEqual(each, b[index]));
+}
+
 function changedKeys(before: ReadonlyMap<string, Outcome>, after: ReadonlyMap<string, Outcome>): readonly string[] {
   const changed = [...before.keys()].filter((key) => !after.has(key));
   for (const [key, outcome] of after) if (!sameOutcome(before.get(key), outcome)) changed.push(key);
@@ -189,6 +210,7 @@ function changedKeys(before: ReadonlyMap<string, Outcome>, after: ReadonlyMap<st
 
 function sameOutcome(a: Outcome | undefined, b: Outcome): boolean {
   if (a?.kind === 'EngineCluster' && b.kind === 'EngineCluster') {
+    if (a.cluster === b.cluster) return true;
     const { resource: resourceA, ...restA } = a.cluster;
     const { resource: resourceB, ...restB } = b.cluster;
     return resourceA === resourceB && isDeepStrictEqual(restA, restB);

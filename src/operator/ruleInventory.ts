@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { PlacedProblem } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../model/routingRule.ts';
+import { Turns } from '../model/turns.ts';
 import type { RuleDefinition } from '../rules/compile/definition.ts';
 import { draftProblems, type RuleDraft } from '../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
@@ -56,44 +57,91 @@ export interface RuleInventoryParts {
   readonly context: CompileContext;
 }
 
-/** Lists every rule there is in firing order (rules.md: Order). */
-export function ruleInventory({ source, compiled, file, engine, context }: RuleInventoryParts): RuleInventory {
+/**
+ * Lists every rule there is in firing order (docs/rules.md#a-set-of-rules), as they all are at the call. Compiles rules that are not
+ * in force for their problems, in turns of the event loop.
+ */
+export async function ruleInventory(parts: RuleInventoryParts): Promise<RuleInventory> {
+  const { compiled, file, engine, context } = parts;
+  const turns = new Turns();
+  const rules: InventoryRule[] = [];
+  for (const listed of listedRules(parts)) {
+    rules.push(withProblems(listed, context));
+    if (turns.isOver) await turns.next();
+  }
+  const state = compiled?.fileState ?? 'absent';
+  return {
+    engine,
+    file: file === null ? null : { path: file.path, state, problems: compiled?.fileProblems ?? [] },
+    rules,
+  };
+}
+
+/** The first rule of a name in firing order; null: there is none. */
+export function ruleNamed(parts: RuleInventoryParts, name: string): InventoryRule | null {
+  const found = listedRules(parts).find(({ rule }) => rule.name === name);
+  return found === undefined ? null : withProblems(found, parts.context);
+}
+
+function withProblems({ rule, said }: PlacedRule, context: CompileContext): InventoryRule {
+  return { ...rule, problems: rule.status === 'Programmed' ? [] : knownProblems(said, rule, context) };
+}
+
+/** Of rules that do not compile there may be thousands; what each says is immutable. */
+const problemsBySaid = new WeakMap<object, { readonly context: CompileContext; readonly problems: Problems }>();
+type Problems = InventoryRule['problems'];
+
+/** Why a rule does not compile. @param said the object that holds what it says */
+function knownProblems(said: object, draft: RuleDraft, context: CompileContext): Problems {
+  const before = problemsBySaid.get(said);
+  if (before?.context === context) return before.problems;
+  const problems = draftProblems(draft, context);
+  problemsBySaid.set(said, { context, problems });
+  return problems;
+}
+
+interface PlacedRule {
+  readonly rule: Omit<InventoryRule, 'problems'>;
+  /** Its definition in the file or its resource's spec. */
+  readonly said: object;
+}
+
+function listedRules({ source, compiled, file, engine }: RuleInventoryParts): PlacedRule[] {
   const fileState = compiled?.fileState ?? 'absent';
   const ofFile = file === null ? [] : parseRulesFile(file).documents;
   const listed = [
-    ...ofFile.map(({ rule, document }) => fileRule(rule, `${file?.path}, document ${document}`)),
+    ...ofFile.map(({ rule, document }) => ({
+      rule: fileRule(rule, `${file?.path}, document ${document}`),
+      said: rule as object,
+    })),
     ...source
       .list('RoutingRule')
-      .map((resource) => resourceRule(resource, source, compiled?.verdicts.get(keyText(keyOf(resource)))))
-      .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
-  ].sort((a, b) => a.priority - b.priority);
+      .map((resource) => ({
+        rule: resourceRule(resource, source, compiled?.verdicts.get(keyText(keyOf(resource)))),
+        said: resource.spec as object,
+      }))
+      .sort(({ rule: a }, { rule: b }) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
+  ].sort((a, b) => a.rule.priority - b.rule.priority);
   const positions = new Map(
     (compiled?.order ?? []).map(({ rule, origin }, index) => [`${origin}/${rule}`, index + 1] as const),
   );
-  const rules = listed.map((rule): InventoryRule => {
+  return listed.map(({ rule, said }) => {
     const status = rule.origin === 'file' ? fileStatus(fileState, engine) : rule.status;
     const isAsked = status === 'Programmed' || status === 'PreviousVersion';
-    return {
-      ...rule,
-      status,
-      message: rule.origin === 'file' ? (fileMessages[status] ?? '') : rule.message,
-      position: isAsked && engine !== 'off' ? (positions.get(`${rule.origin}/${rule.name}`) ?? null) : null,
-      problems: status === 'Programmed' ? [] : draftProblems(rule, context),
-    };
+    const message = rule.origin === 'file' ? (fileMessages[status] ?? '') : rule.message;
+    const position = isAsked && engine !== 'off' ? (positions.get(`${rule.origin}/${rule.name}`) ?? null) : null;
+    return { rule: { ...rule, status, message, position }, said };
   });
-  return {
-    engine,
-    file: file === null ? null : { path: file.path, state: fileState, problems: compiled?.fileProblems ?? [] },
-    rules,
-  };
 }
 
 type Listed = Omit<InventoryRule, 'position' | 'problems'>;
 
 function fileRule(rule: RuleDefinition, place: string): Listed {
-  const { routeTo, deny, onUnavailable, stop, suspended, priority } = rule;
   return {
-    ...versioned({ ...fieldsOf(rule), priority, routeTo, deny, onUnavailable, stop, suspended }),
+    ...knownTexts(rule, rule.name, () => {
+      const { routeTo, deny, onUnavailable, stop, suspended, priority } = rule;
+      return { ...fieldsOf(rule), priority, routeTo, deny, onUnavailable, stop, suspended };
+    }),
     origin: 'file',
     resource: null,
     place,
@@ -108,26 +156,44 @@ function resourceRule(
   source: RuleInventoryParts['source'],
   verdict: RuleVerdict | undefined,
 ): Listed {
-  const spec = resource.spec as Partial<RoutingRuleSpec>;
   const { namespace, name } = resource.metadata;
   return {
-    ...versioned({
-      name: registryNameOf(resource),
-      description: spec.description ?? '',
-      priority: spec.priority ?? DEFAULT_PRIORITY,
-      condition: spec.condition ?? '',
-      actions: Array.isArray(spec.actions) ? spec.actions : [],
-      routeTo: spec.routeTo ?? null,
-      deny: spec.deny ?? null,
-      onUnavailable: spec.onUnavailable ?? 'fallback',
-      stop: spec.stop ?? false,
-      suspended: spec.suspended ?? false,
-    }),
+    ...knownTexts(resource.spec, registryNameOf(resource), () => resourceFields(resource)),
     origin: 'resource',
     resource: `${namespace}/${name}`,
     ...(source.provenance(keyOf(resource)) ?? { place: '', managers: [] }),
     status: verdict?.programmedReason ?? 'NotAccepted',
     message: messageOf(verdict),
+  };
+}
+
+type RuleFacts = Omit<RuleTexts, 'version'>;
+type RuleTexts = Required<Omit<RuleDraft, 'priority'>> & Pick<InventoryRule, 'priority' | 'version'>;
+/** Resources and definitions are immutable, and the versions of thousands take a while to compute. */
+const textsBySaid = new WeakMap<object, RuleTexts>();
+
+/** What a rule says, with its version. @param said the object that holds it */
+function knownTexts(said: object, name: string, facts: () => RuleFacts): RuleTexts {
+  const before = textsBySaid.get(said);
+  if (before?.name === name) return before;
+  const texts = versioned(facts());
+  textsBySaid.set(said, texts);
+  return texts;
+}
+
+function resourceFields(resource: Resource): RuleFacts {
+  const spec = resource.spec as Partial<RoutingRuleSpec>;
+  return {
+    name: registryNameOf(resource),
+    description: spec.description ?? '',
+    priority: spec.priority ?? DEFAULT_PRIORITY,
+    condition: spec.condition ?? '',
+    actions: Array.isArray(spec.actions) ? spec.actions : [],
+    routeTo: spec.routeTo ?? null,
+    deny: spec.deny ?? null,
+    onUnavailable: spec.onUnavailable ?? 'fallback',
+    stop: spec.stop ?? false,
+    suspended: spec.suspended ?? false,
   };
 }
 

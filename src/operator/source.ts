@@ -79,9 +79,9 @@ export function resourceExists({ kind, namespace, name }: ResourceKey): GatewayE
 }
 
 /**
- * Where resources are declared (design.md: the way of the data). Three back ends: Kubernetes, a directory of manifests,
- * the database. Reading is from memory and never waits; writing is remembered in that memory before it resolves, so
- * that the writer reads its own write.
+ * Where resources are declared (docs/architecture.md#the-way-of-the-data). Three back ends: Kubernetes, a directory of
+ * manifests, the database. Reading is from memory and never waits; writing is remembered in that memory before it
+ * resolves, so that the writer reads its own write.
  *
  * Writes reject with a GatewayError: EG_CONFLICT (create of what exists), EG_FIELD_OWNED, EG_NOT_FOUND, EG_READ_ONLY,
  * EG_SOURCE_UNAVAILABLE, EG_DATABASE_UNAVAILABLE (source `database`), EG_IMPOSSIBLE (the API server refuses the spec);

@@ -26,7 +26,7 @@ export type ClusterChoice =
 
 /**
  * Chooses a cluster: registered, active, HEALTHY, of the group; none: the same in the default group, unless the rule
- * rejects (spec.md: Default routing; contract.md §4).
+ * rejects (docs/routing.md#which-cluster-takes-a-query).
  * @param excluded clusters that failed this request already, with what went wrong; null for none
  * @param pick chooses among those of a group that may take it
  */

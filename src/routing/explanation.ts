@@ -19,7 +19,7 @@ export interface RoutingExplanation {
   /** Sentence for people. */
   readonly message: string;
   readonly routingGroup: string;
-  readonly decidedBy: DecidedBy;
+  readonly decidedBy: DecidedBy | 'transaction';
   /** Rule that decided, denied or failed; null when none did. */
   readonly rule: string | null;
   /** Cluster that a rule pinned the request to. */
@@ -31,17 +31,25 @@ export interface RoutingExplanation {
   readonly rules: readonly RuleTrace[];
 }
 
+/** A cluster that began the transaction of a statement. */
+export interface TransactionOwner {
+  readonly transactionId: string;
+  readonly cluster: string;
+}
+
 /**
  * Explains a decision against the routing table: the same steps as for a request, but every cluster is told of, and
  * nothing is chosen by chance or sent.
  * @param ruled what the rules said; null when there are none
  * @param headerGroup value of the routing group header; undefined when absent
+ * @param began the cluster of the statement's transaction; null outside of transactions that are known
  */
 export function explainRouting(
   table: RoutingTable,
   ruled: RuleDecision | null,
   headerGroup: string | undefined,
   defaultGroup: string,
+  began: TransactionOwner | null = null,
 ): RoutingExplanation {
   const decision = decideGroup(ruled, headerGroup, defaultGroup);
   const { group, cluster, onUnavailable, decidedBy, trace } = decision;
@@ -58,6 +66,7 @@ export function explainRouting(
       clusters: [],
     };
   }
+  if (began !== null) return { ...base, ...boundBy(table, group, began) };
   const wanted = (name: string, groupOf: string): boolean => (cluster === null ? groupOf === group : name === cluster);
   const asked = [...table.clusters.values()];
   const canTake = (entry: (typeof asked)[number]): boolean => entry.active && entry.health.status === 'HEALTHY';
@@ -87,4 +96,27 @@ export function explainRouting(
   const tail = fallsBack ? `, which has none; the default group ${defaultGroup} serves` : '';
   const message = `${takers.join(' or ')}: ${chosen} ${by}${tail}`;
   return { ...base, outcome: 'routed', message, rule: decision.rule, fallback: fallsBack, clusters };
+}
+
+/** What a transaction decides, whatever the group: the cluster that began it, whether it takes new queries or not. */
+function boundBy(
+  table: RoutingTable,
+  group: string,
+  { transactionId, cluster: owner }: TransactionOwner,
+): Omit<RoutingExplanation, 'rules'> {
+  const clusters = [...table.clusters.values()].map(({ name, routingGroup }): ConsideredCluster => {
+    const taken = name === owner;
+    return { cluster: name, routingGroup, taken, reason: `${taken ? 'began' : 'did not begin'} the transaction` };
+  });
+  return {
+    outcome: 'routed',
+    message: `${owner}: it began transaction ${transactionId}`,
+    routingGroup: table.clusters.get(owner)?.routingGroup ?? group,
+    decidedBy: 'transaction',
+    rule: null,
+    pinnedCluster: owner,
+    onUnavailable: 'reject',
+    fallback: false,
+    clusters,
+  };
 }

@@ -10,15 +10,18 @@ export interface GroupDecision {
   readonly cluster: string | null;
   /** Rule that set group or cluster; null when none did. */
   readonly rule: string | null;
-  /** `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake leads back to it. */
-  readonly decidedBy: DecidedBy | 'prefix' | 'cookie';
+  /**
+   * `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake leads back to it, `transaction`
+   * where the statement belongs to a transaction of a cluster.
+   */
+  readonly decidedBy: DecidedBy | 'prefix' | 'cookie' | 'transaction';
   readonly onUnavailable: 'fallback' | 'reject';
   readonly trace: DecisionTrace;
   /** What the external rules service said; absent where none is asked. */
   readonly external?: ExternalAnswer;
 }
 
-/** What came of asking the external rules service (spec.md: External rules service). */
+/** What came of asking the external rules service (docs/rules.md#an-external-rules-service). */
 export type ExternalAnswer =
   | {
       readonly outcome: 'answered';
@@ -54,7 +57,19 @@ export function backTo(
 }
 
 /**
- * Decides the routing group (spec.md: Default routing, Common outcome rules; contract.md §4): what the rules set, else
+ * The decision of a statement of a transaction: the cluster that began it, whatever was decided before. What rules and
+ * the external rules service said stays in the trace.
+ */
+export function ofTransaction(
+  decided: GroupDecision,
+  { name, routingGroup }: { readonly name: string; readonly routingGroup: string },
+): GroupDecision {
+  const group = routingGroup === '' ? decided.group : routingGroup;
+  return { ...decided, group, cluster: name, rule: null, decidedBy: 'transaction', onUnavailable: 'reject' };
+}
+
+/**
+ * Decides the routing group (docs/compatibility.md#routing-groups): what the rules set, else
  * the header where there are no rules (or none could be loaded), else the default group.
  * @param decision what the rules said; null when there are none
  * @param headerGroup value of the routing group header; undefined when absent
@@ -95,8 +110,8 @@ export function decideGroup(
 }
 
 /**
- * Decides the routing group by the external rules service's answer (design.md: external rules `errors`): its group; the
- * default group where it reports errors; header, then default group where it failed.
+ * Decides the routing group by the external rules service's answer (docs/compatibility.md#external-rules-service): its
+ * group; the default group where it reports errors; header, then default group where it failed.
  * @param trace of the deny rules that were asked before
  */
 export function decideExternally(

@@ -31,8 +31,8 @@ interface ClusterLoad {
 
 /**
  * Queries that this process sent to each cluster since the cluster's own statistics were asked for: they are added to
- * those, and dropped when newer statistics arrive, so that nothing is counted twice (contract.md §4 without its double
- * booking). A submission that is still unanswered stays whatever statistics come.
+ * those, and dropped when newer statistics arrive, so that nothing is counted twice
+ * (docs/compatibility.md#the-query-count-router). A submission that is still unanswered stays whatever statistics come.
  */
 export class LocalLoad {
   readonly #monotonic: () => number;

@@ -46,7 +46,7 @@ export interface ClusterLoadEstimate {
 
 /**
  * The one with the fewest of this user's queued queries, then of all queued, then of running queries; ties at random by
- * weight (contract.md §4: query-count router).
+ * weight (docs/compatibility.md#the-query-count-router).
  */
 export function pickLeastLoaded(
   candidates: readonly ClusterEntry[],

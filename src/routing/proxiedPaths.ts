@@ -18,7 +18,7 @@ export interface PathPattern {
   matches(path: string): boolean;
 }
 
-/** Which further paths are proxied (contract.md §6). */
+/** Which further paths are proxied (docs/compatibility.md#proxied-paths). */
 export interface ProxiedPathOptions {
   /** Further statement paths, absolute; none is a prefix of another. */
   readonly additionalStatementPaths: readonly string[];
@@ -26,7 +26,9 @@ export interface ProxiedPathOptions {
   readonly extraWhitelistPaths: readonly PathPattern[];
 }
 
-/** Recognises proxied paths (contract.md §1.9): by plain prefix, case-sensitive, on the path as sent. */
+/**
+ * Recognises proxied paths (docs/compatibility.md#proxied-paths): by plain prefix, case-sensitive, on the path as sent.
+ */
 export class ProxiedPaths {
   /** Statement paths without trailing slashes. */
   readonly statementPaths: readonly string[];
@@ -110,7 +112,7 @@ const dotSegment = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/\\;]|%2f|%5c)/i;
 
 /**
  * Whether a path holds a `.` or `..` segment, raw or percent-encoded, also with path parameters or encoded slashes:
- * the gateway and the engine could take such a path for different ones (design.md, fixed point 13).
+ * the gateway and the engine could take such a path for different ones.
  */
 export function hasDotSegments(path: string): boolean {
   // Nearly all paths have neither; a plain search is far cheaper than the expression.

@@ -1,6 +1,6 @@
 import { type PathKind, type ProxiedPaths, withoutParameters } from './proxiedPaths.ts';
 
-/** Ids that clusters are asked about: three numbers and a word (contract.md §3). */
+/** Ids that clusters are asked about: three numbers and a word (docs/protocol.md#form). */
 const askable = /^\d+_\d+_\d+_\w{1,200}$/;
 /** Ids that may be looked up at all. */
 const plausible = /^[A-Za-z0-9_.-]{1,256}$/;
@@ -19,7 +19,7 @@ export function isPlausible(id: string): boolean {
 }
 
 /**
- * The five characters that a coordinator's ids end in (design.md, fixed point 7); null for ids of another form than
+ * The five characters that a coordinator's ids end in (docs/protocol.md#form); null for ids of another form than
  * date, time, counter and five lower-case letters or digits: `20261121_015745_00000_kvhrm`.
  * Runs for every follow-up: compares characters instead of matching an expression.
  */
@@ -38,7 +38,7 @@ export function coordinatorSuffix(id: string): string | null {
 }
 
 /**
- * The query id that a request other than a POST names (contract.md §3, "Recognising an id"; first hit wins):
+ * The query id that a request other than a POST names (docs/protocol.md#recognising; the first hit wins):
  * in the query string, after a statement path or `/v1/query`, or in a path below `/ui`.
  * @param query query string without `?`, null when there is none
  */

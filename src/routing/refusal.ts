@@ -8,12 +8,18 @@ export type RefusalReason =
   | 'unknown_query'
   | 'undecided_query'
   | 'unknown_prefix'
+  | 'unknown_transaction'
+  | 'undecided_transaction'
   | 'owner_gone'
-  | 'too_many_lookups'
+  | 'ownership_conflict'
   | 'overloaded'
   | 'stopping'
+  | 'answer_head_too_large'
   | 'body_too_large'
+  | 'body_too_slow'
+  | 'request_memory'
   | 'dot_segments'
+  | 'engine_pages'
   | 'method';
 
 /** A refusal before it is put into a protocol. */
@@ -25,7 +31,7 @@ export interface Refusal {
   readonly queryId: string | null;
   /** Methods that the path takes, for reason `method`; all that are proxied by default. */
   readonly allow?: string;
-  /** Messages that go out as they are, where the refusal is told by HTTP: a JSON array of them (contract.md §4). */
+  /** Messages that go out as they are, where the refusal is told by HTTP: a JSON array of them. */
   readonly list?: readonly string[];
 }
 
@@ -65,16 +71,22 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   unknown_query: { status: 404, engine: userError(5, 'NOT_FOUND') },
   undecided_query: { status: 503, engine: null, retryAfterSeconds: 1 },
   unknown_prefix: { status: 404, engine: userError(5, 'NOT_FOUND') },
+  unknown_transaction: { status: 404, engine: userError(20, 'UNKNOWN_TRANSACTION') },
+  undecided_transaction: { status: 503, engine: null, retryAfterSeconds: 1 },
   owner_gone: { status: 404, engine: internalError(22, 'REMOTE_HOST_GONE') },
-  too_many_lookups: { status: 503, engine: null, retryAfterSeconds: 1 },
+  ownership_conflict: { status: 502, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },
   overloaded: { status: 503, engine: null, retryAfterSeconds: 1 },
   stopping: { status: 503, engine: null, retryAfterSeconds: 1 },
+  answer_head_too_large: { status: 500, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },
   body_too_large: { status: 413, engine: null },
+  body_too_slow: { status: 408, engine: null },
+  request_memory: { status: 503, engine: null, retryAfterSeconds: 1 },
   dot_segments: { status: 400, engine: null },
+  engine_pages: { status: 404, engine: null },
   method: { status: 405, engine: null },
 };
 
-/** Methods that proxied paths take, for `Allow` (contract.md §1.9). */
+/** Methods that proxied paths take, for `Allow` (docs/compatibility.md#proxied-paths). */
 export const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';
 
 /** How refusals are told. */
@@ -90,7 +102,7 @@ export interface RefusalStyle {
 }
 
 /**
- * Puts a refusal into a protocol (design.md, fixed point 11): on statement paths HTTP 200 with a QueryResults object
+ * Puts a refusal into a protocol (docs/protocol.md#refusals): on statement paths HTTP 200 with a QueryResults object
  * that holds `error` and no `nextUri`; else text/plain with the HTTP status.
  */
 export function renderRefusal(refusal: Refusal, style: RefusalStyle): PlainAnswer {

@@ -38,6 +38,8 @@ export interface RoutableCluster {
   /** URL without trailing slash. */
   readonly proxyTo: string;
   readonly externalUrl: string;
+  /** True where `externalUrl` is stated by the resource, also where it is the same as `proxyTo`. */
+  readonly hasExternalUrl?: true;
   readonly routingGroup: string;
   /** Effective value: `spec.active`, unless an override says otherwise. */
   readonly active: boolean;
@@ -47,6 +49,8 @@ export interface RoutableCluster {
   readonly tls: ClusterTlsSpec | null;
   /** `resource`: has a resource; `row`: a row of a gateway that ran before (unmanaged). */
   readonly origin: 'resource' | 'row';
+  /** uid of its resource; left out where it has none. */
+  readonly uid?: string | undefined;
 }
 
 /** What a source of clusters and rules gives to the table. */

@@ -12,7 +12,7 @@ export type TableListener = (table: RoutingTable, before: RoutingTable) => void;
 
 /**
  * Holds the current routing table. Readers take `current` once a request and keep it; writers replace it whole
- * (design.md: the way of the data).
+ * (docs/architecture.md#the-way-of-the-data).
  */
 export class RoutingTableHolder {
   #inputs: RoutingInputs = { clusters: [], rules: null };

@@ -1,15 +1,17 @@
 import { keyOf, keyText } from '../model/resource.ts';
 import { DEFAULT_PRIORITY, type RoutingRule } from '../model/routingRule.ts';
+import { Turns } from '../model/turns.ts';
 import { warningsOf } from './compile/checkRules.ts';
 import { type CompiledRule, compileRule } from './compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from './compile/definition.ts';
 import { draftDefinition, placedProblems, type RuleDraft } from './compile/ruleDraft.ts';
-import { parseRulesFile } from './compile/rulesFile.ts';
+import { type ParsedRulesFile, parseRulesFile, parseRulesFileInTurns, type RuleDocument } from './compile/rulesFile.ts';
 import { FailureReports } from './decide/failureReports.ts';
 import { CompiledRuleSet } from './decide/ruleSet.ts';
 import type { RuleSet } from './decision.ts';
 import { systemSources } from './evaluation.ts';
 import { defaultRuleLimits } from './limits.ts';
+import type { RouteRights } from './routeRights.ts';
 import type {
   CompiledRules,
   LiveRuleSettings,
@@ -28,7 +30,8 @@ type Outcome =
 
 interface KnownResource {
   readonly uid: string;
-  /** The spec that `outcome` is of, as JSON. */
+  /** The spec that `outcome` is of, and the same as JSON. */
+  readonly specObject: unknown;
   readonly spec: string;
   readonly outcome: Outcome;
   /** The last version that compiled. */
@@ -51,13 +54,29 @@ class SetCompiler implements RuleCompiler {
   readonly #failures: FailureReports;
   #resources = new Map<string, KnownResource>();
   #file: KnownFile | null = null;
+  /** What was prepared last and has not been compiled into a rule set yet. */
+  #preparedFile: KnownFile | null = null;
   #lastGoodFile: readonly CompiledRule[] | null = null;
+  /** Verdicts of versions, which settings of the process do not change. */
+  readonly #verdicts = new WeakMap<
+    KnownResource,
+    {
+      readonly name: string;
+      /** Version of the rights that the verdict was made with. */
+      readonly rights: RouteRights['version'] | null;
+      readonly isOwner: boolean;
+      readonly judged: Judged;
+    }
+  >();
   /** Rules that take part since the last `compile`, those of the file in its order. */
   #partaking: {
     readonly file: readonly CompiledRule[];
     readonly resources: readonly CompiledRule[];
     readonly fileFailed: boolean;
   } = { file: [], resources: [], fileFailed: false };
+  #rights: RouteRights | null = null;
+  /** The version of the rights; the same object while the text is the same, as it is compared for every rule. */
+  #rightsVersion: string | null = null;
   /** The rule set made last, for as long as its rules are the same objects. */
   #made: {
     readonly order: readonly CompiledRule[];
@@ -71,7 +90,10 @@ class SetCompiler implements RuleCompiler {
     this.#failures = new FailureReports(options);
   }
 
-  compile(resources: readonly RoutingRule[], file: RulesFile | null): CompiledRules {
+  compile(resources: readonly RoutingRule[], file: RulesFile | null, rights: RouteRights | null = null): CompiledRules {
+    this.#rights = rights;
+    const version = rights?.version ?? null;
+    if (version !== this.#rightsVersion) this.#rightsVersion = version;
     const isExternal = this.#options.rulesType === 'EXTERNAL';
     const ofFile = isExternal ? null : file;
     const known = this.#compileResources(resources);
@@ -85,7 +107,8 @@ class SetCompiler implements RuleCompiler {
       const key = keyText(keyOf(resource));
       const entry = known.get(key);
       if (entry === undefined) continue;
-      const { verdict, rule } = judge(resource, entry, owners, isOff, isExternal);
+      const owner = owners.get(nameOf(resource)) ?? resource;
+      const { verdict, rule } = this.#judged(resource, entry, owner, isOff, isExternal);
       verdicts.set(key, verdict);
       if (rule !== null) inForce.push(rule);
     }
@@ -104,26 +127,46 @@ class SetCompiler implements RuleCompiler {
     };
   }
 
+  /** The same verdict object as before where nothing that it depends on has changed: there are thousands. */
+  #judged(
+    resource: RoutingRule,
+    entry: KnownResource,
+    owner: RoutingRule,
+    isOff: boolean,
+    isExternal: boolean,
+  ): Judged {
+    const name = nameOf(resource);
+    const isOwner = owner === resource;
+    const rights = this.#rightsVersion;
+    const before = this.#verdicts.get(entry);
+    if (before?.name === name && before.rights === rights && before.isOwner && isOwner) return before.judged;
+    const judged = judge(resource, entry, owner, isOff, isExternal, this.#rights);
+    this.#verdicts.set(entry, { name, rights, isOwner, judged });
+    return judged;
+  }
+
   tryRule(draft: RuleDraft): TriedRule | null {
     if (this.#options.rulesEngineEnabled === false) return null;
     const { file, resources, fileFailed } = this.#partaking;
     const isDraft = ({ definition }: CompiledRule): boolean => definition.name === draft.name;
     const origin = file.some(isDraft) ? 'file' : 'resource';
-    const compiled = compileRule(draftDefinition(draft, origin), this.#options);
+    // In place of a resource's rule a draft has that one's rights.
+    const namespace = resources.find(isDraft)?.definition.namespace ?? null;
+    const compiled = compileRule({ ...draftDefinition(draft, origin), namespace }, this.#options);
     if (!('rule' in compiled)) return { problems: placedProblems(compiled.problems) };
     const { rule } = compiled;
     const replaced = (rules: readonly CompiledRule[]) => rules.map((each) => (isDraft(each) ? rule : each));
     const withDraft = origin === 'file' || resources.some(isDraft) ? replaced(resources) : [...resources, rule];
     const order = inOrder(replaced(file), withDraft).filter(({ definition }) => !definition.suspended);
     const settings = { ...this.#options, ...this.#options.live?.() };
-    return { ruleSet: this.#newRuleSet(order, fileFailed, settings, () => undefined) };
+    return { ruleSet: this.#newRuleSet(order, fileFailed, settings, null) };
   }
 
   /** A rule set of these rules; the same object as before when nothing changed. */
   #ruleSet(order: readonly CompiledRule[], fileFailed: boolean, settings: LiveRuleSettings): RuleSet {
     const made = this.#made;
     const limits = { ...defaultRuleLimits, ...settings.limits };
-    const kept = JSON.stringify([settings.onRuleError, limits]);
+    const kept = JSON.stringify([settings.onRuleError, limits, this.#rightsVersion]);
     if (
       made !== null &&
       made.fileFailed === fileFailed &&
@@ -133,9 +176,7 @@ class SetCompiler implements RuleCompiler {
     ) {
       return made.ruleSet;
     }
-    const ruleSet = this.#newRuleSet(order, fileFailed, settings, (rule, message) =>
-      this.#failures.report(rule, message),
-    );
+    const ruleSet = this.#newRuleSet(order, fileFailed, settings, this.#failures);
     this.#made = { order, fileFailed, settings: kept, ruleSet };
     return ruleSet;
   }
@@ -144,17 +185,19 @@ class SetCompiler implements RuleCompiler {
     order: readonly CompiledRule[],
     fileFailed: boolean,
     { onRuleError, limits }: LiveRuleSettings,
-    onFailure: (rule: CompiledRule, message: string) => void,
+    failures: FailureReports | null,
   ): RuleSet {
-    const { names } = this.#options;
+    const { names, sources = systemSources } = this.#options;
     const all = { ...defaultRuleLimits, ...limits };
     return new CompiledRuleSet(order, {
       names,
       limits: all,
       onRuleError,
       fileFailed,
-      onFailure,
-      sources: systemSources,
+      rights: this.#rights,
+      onFailure: (rule, message) => failures?.report(rule, message),
+      onNotAsked: (rule) => failures?.count(rule),
+      sources,
     });
   }
 
@@ -162,16 +205,26 @@ class SetCompiler implements RuleCompiler {
     const next = new Map<string, KnownResource>();
     for (const resource of resources) {
       const key = keyText(keyOf(resource));
-      const spec = JSON.stringify(resource.spec);
       const { uid } = resource.metadata;
       const before = this.#resources.get(key);
       const same = before !== undefined && before.uid === uid ? before : undefined;
+      if (same !== undefined && same.specObject === resource.spec) {
+        next.set(key, same);
+        continue;
+      }
+      const spec = JSON.stringify(resource.spec);
       if (same !== undefined && same.spec === spec) {
         next.set(key, same);
         continue;
       }
       const outcome = this.#compileResource(resource);
-      next.set(key, { uid, spec, outcome, lastGood: 'rule' in outcome ? outcome.rule : (same?.lastGood ?? null) });
+      next.set(key, {
+        uid,
+        specObject: resource.spec,
+        spec,
+        outcome,
+        lastGood: 'rule' in outcome ? outcome.rule : (same?.lastGood ?? null),
+      });
     }
     // Resources that are gone are forgotten, so that nothing grows with their number over time.
     this.#resources = next;
@@ -190,25 +243,68 @@ class SetCompiler implements RuleCompiler {
     return { reason: isAnalysis ? 'AnalysisDisabled' : 'CompileError', message };
   }
 
-  #compileFile(file: RulesFile): KnownFile {
-    if (this.#file !== null && this.#file.text !== null && this.#file.text === file.text) return this.#file;
-    const parsed = parseRulesFile(file);
-    const problems = [...parsed.problems];
-    const rules: CompiledRule[] = [];
-    for (const { rule, document } of parsed.documents) {
-      const compiled = compileRule(rule, this.#options);
-      if ('rule' in compiled) {
-        rules.push(compiled.rule);
-        continue;
-      }
-      for (const { field, message, line, column } of compiled.problems) {
-        problems.push({ path: file.path, document, line, column, rule: rule.name, message: `${field}: ${message}` });
-      }
+  async prepareFile(file: RulesFile): Promise<readonly RulesFileProblem[]> {
+    // Parsed also where the text has been compiled: rules are listed from the file as it was read last.
+    const parsed = await parseRulesFileInTurns(file);
+    const known = this.#knownFile(file);
+    if (known !== null) return known.problems;
+    const turns = new Turns();
+    const compiled = new FileRules(file, parsed);
+    for (const document of parsed.documents) {
+      compiled.add(document, this.#options);
+      if (turns.isOver) await turns.next();
     }
-    const isGood = problems.length === 0;
-    this.#file = { text: file.text, rules: isGood ? rules : [], problems };
-    if (isGood) this.#lastGoodFile = rules;
-    return this.#file;
+    this.#preparedFile = compiled.known;
+    return this.#preparedFile.problems;
+  }
+
+  #compileFile(file: RulesFile): KnownFile {
+    const known = this.#knownFile(file) ?? this.#newFile(file);
+    this.#preparedFile = null;
+    this.#file = known;
+    if (known.problems.length === 0) this.#lastGoodFile = known.rules;
+    return known;
+  }
+
+  /** The file of this text, where it has been compiled. */
+  #knownFile({ text }: RulesFile): KnownFile | null {
+    if (text === null) return null;
+    return [this.#file, this.#preparedFile].find((known) => known?.text === text) ?? null;
+  }
+
+  #newFile(file: RulesFile): KnownFile {
+    const parsed = parseRulesFile(file);
+    const compiled = new FileRules(file, parsed);
+    for (const document of parsed.documents) compiled.add(document, this.#options);
+    return compiled.known;
+  }
+}
+
+/** The rules of a file as they are compiled one after the other. */
+class FileRules {
+  readonly #file: RulesFile;
+  readonly #rules: CompiledRule[] = [];
+  readonly #problems: RulesFileProblem[];
+
+  constructor(file: RulesFile, { problems }: ParsedRulesFile) {
+    this.#file = file;
+    this.#problems = [...problems];
+  }
+
+  add({ rule, document }: RuleDocument, options: RuleCompilerOptions): void {
+    const compiled = compileRule(rule, options);
+    if ('rule' in compiled) {
+      this.#rules.push(compiled.rule);
+      return;
+    }
+    const at = { path: this.#file.path, document, rule: rule.name };
+    for (const { field, message, line, column } of compiled.problems) {
+      this.#problems.push({ ...at, line, column, message: `${field}: ${message}` });
+    }
+  }
+
+  get known(): KnownFile {
+    return { text: this.#file.text, rules: this.#problems.length === 0 ? this.#rules : [], problems: this.#problems };
   }
 }
 
@@ -248,6 +344,7 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
     ...plainRule,
     name: nameOf(resource),
     origin: 'resource',
+    namespace: resource.metadata.namespace,
     description: spec.description ?? '',
     priority: spec.priority ?? DEFAULT_PRIORITY,
     condition: { text: spec.condition, field: 'condition', place: null },
@@ -260,21 +357,33 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
   };
 }
 
+/** What became of a resource, and what of it takes part. */
+interface Judged {
+  readonly verdict: RuleVerdict;
+  readonly rule: CompiledRule | null;
+}
+
 function judge(
   resource: RoutingRule,
   { outcome, lastGood }: KnownResource,
-  owners: ReadonlyMap<string, RoutingRule>,
+  owner: RoutingRule,
   isOff: boolean,
   isExternal: boolean,
-): { readonly verdict: RuleVerdict; readonly rule: CompiledRule | null } {
+  rights: RouteRights | null,
+): Judged {
   const rule = nameOf(resource);
-  const owner = owners.get(rule);
-  if (owner !== resource && owner !== undefined) {
+  if (owner !== resource) {
     const message = `the name ${rule} belongs to the older resource ${owner.metadata.namespace}/${owner.metadata.name}; choose another spec.name`;
     return { verdict: notInForce(rule, 'NameConflict', message), rule: null };
   }
   const isAccepted = 'rule' in outcome;
-  const candidate = isAccepted ? outcome.rule : lastGood;
+  const refusal = isAccepted ? routeRefusal(outcome.rule, rights) : null;
+  if (refusal !== null) {
+    const programmedMessage = 'the rule may not route there';
+    return { verdict: { ...notInForce(rule, 'GroupNotAllowed', refusal), programmedMessage }, rule: null };
+  }
+  const isLastAllowed = lastGood !== null && routeRefusal(lastGood, rights) === null;
+  const candidate = isAccepted ? outcome.rule : isLastAllowed ? lastGood : null;
   const accepted = isAccepted
     ? ({ accepted: true, acceptedReason: 'Accepted', message: acceptedMessage(outcome.rule) } as const)
     : ({ accepted: false, acceptedReason: outcome.reason, message: outcome.message } as const);
@@ -289,6 +398,19 @@ function judge(
         programmedMessage: 'the last version that compiled decides requests',
       } as const);
   return { verdict: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
+}
+
+/** Why a rule may not route to what its `routeTo` names; null when it may. What actions set is known at evaluation only. */
+function routeRefusal({ definition: { namespace, routeTo } }: CompiledRule, rights: RouteRights | null): string | null {
+  if (namespace === null || rights === null || routeTo === null) return null;
+  const { routingGroup, cluster } = routeTo;
+  if (routingGroup !== undefined)
+    return prefixed('spec.routeTo.routingGroup', rights.groupRefusal(namespace, routingGroup));
+  return cluster === undefined ? null : prefixed('spec.routeTo.cluster', rights.clusterRefusal(namespace, cluster));
+}
+
+function prefixed(field: string, refusal: string | null): string | null {
+  return refusal === null ? null : `${field}: ${refusal}`;
 }
 
 /** Says what will fail once it is reached, such as unknown variables. */

@@ -68,7 +68,7 @@ export interface RuleDecision {
    */
   readonly rejected: { readonly rule: string; readonly message: string } | null;
   readonly onUnavailable: 'fallback' | 'reject';
-  /** True where the header decides, as no rules could be loaded (spec.md: Common outcome rules 2). */
+  /** True where the header decides, as no rules could be loaded (docs/rules.md#when-something-is-wrong). */
   readonly useHeader: boolean;
   readonly trace: DecisionTrace;
 }

@@ -33,7 +33,22 @@ export interface RuleObjects {
 }
 
 /** An element takes about as much memory as this many characters. */
-const CHARACTERS_AN_ELEMENT = 8;
+const CHARACTERS_AN_ELEMENT = 16;
+
+/** Steps are counted in units, so that small work costs a part of one. A unit is one character that native code reads. */
+const UNITS_A_STEP = 1024;
+/** Units that one comparison of a sort costs, beside the characters that it reads. */
+const UNITS_A_COMPARISON = 32;
+/** Units that making one element costs. */
+const UNITS_AN_ELEMENT = 128;
+/** Binary logarithm of the characters that are written for one unit: copying is several times as fast as searching. */
+const WRITTEN_A_UNIT_LOG2 = 2;
+
+/** The clock is read each time this many units are used: reading it for every step would cost more than the step. */
+const UNITS_A_CLOCK_READING = 256 * UNITS_A_STEP;
+
+/** Texts up to this length are compared and searched in less time than counting their characters takes. */
+export const SHORT_TEXT = 64;
 
 /** Where rules get time and chance from; injected, so that tests choose them. */
 export interface Sources {
@@ -41,14 +56,24 @@ export interface Sources {
   now(): number;
   /** In [0, 1). */
   random(): number;
+  /** Milliseconds of processor time that the thread has used; never goes back. */
+  processorTime(): number;
 }
 
-/** The machine's clock and random numbers. */
-export const systemSources: Sources = { now: () => Date.now(), random: () => Math.random() };
+/** The machine's clocks and random numbers. */
+export const systemSources: Sources = {
+  now: () => Date.now(),
+  random: () => Math.random(),
+  processorTime: () => {
+    const { user, system } = process.threadCpuUsage();
+    return (user + system) / 1000;
+  },
+};
 
 /**
  * One request's evaluation of all rules: its objects, budgets and what has to be undone when the current rule fails.
- * Compiled code gets it as its only argument.
+ * Compiled code gets it as its only argument. Whatever does work in proportion to a value reports it here: `step` and
+ * `text` for what is read, `reserveText` and `reserveElements` for what is made (docs/rules.md#budgets).
  */
 export class Evaluation {
   readonly objects: RuleObjects;
@@ -62,7 +87,13 @@ export class Evaluation {
   at = 0;
   /** True while a declarative deny is asked: then properties of a body that was not analysed cannot be read. */
   requireAnalysis = false;
-  #steps: number;
+  /** Set when the decision's time is used up: no rule that does any work succeeds after that. */
+  isOutOfTime = false;
+  #units: number;
+  /** The clock is read when fewer units than this are left. */
+  #clockBelow: number;
+  /** Processor time at which the decision's time is used up; null until the clock is read first. */
+  #deadline: number | null = null;
   #memory: number;
   /** Grows with each rule: tells whether a collection was already saved for the current one. */
   #epoch = 1;
@@ -75,23 +106,61 @@ export class Evaluation {
     this.objects = objects;
     this.limits = limits;
     this.sources = sources;
-    this.#steps = limits.steps;
+    this.#units = limits.steps * UNITS_A_STEP;
+    this.#clockBelow = this.#units - UNITS_A_CLOCK_READING;
     this.#memory = limits.memory;
   }
 
   /** Counts steps: calls, loop rounds, elements looked at. */
   step(count = 1): void {
-    this.#steps -= count;
-    if (this.#steps < 0) {
+    this.#units -= count * UNITS_A_STEP;
+    if (this.#units < this.#clockBelow) this.#check();
+  }
+
+  /** Counts characters that are read by fast code: 1,024 are a step. To be called before the work is done. */
+  text(characters: number): void {
+    this.#units -= characters;
+    if (this.#units < this.#clockBelow) this.#check();
+  }
+
+  /** Counts one comparison of a sort. */
+  comparison(): void {
+    this.#units -= UNITS_A_COMPARISON;
+    if (this.#units < this.#clockBelow) this.#check();
+  }
+
+  /** Checks both budgets now: after work whose cost is not known before. */
+  checkTime(): void {
+    this.#clockBelow = Number.POSITIVE_INFINITY;
+    this.#check();
+  }
+
+  /**
+   * The first reading of the clock sets the deadline, so that decisions of few steps never read it. What is done before
+   * costs less than a millisecond.
+   */
+  #check(): void {
+    if (this.#units < 0) {
       // Later rules of the request fail at once, too: the budget is the request's.
-      this.#steps = 0;
+      this.#units = 0;
+      this.#clockBelow = 0;
       throw new EvaluationError(`the request's budget of ${this.limits.steps} steps is used up`);
     }
+    const now = this.sources.processorTime();
+    this.#deadline ??= now + this.limits.time;
+    if (now >= this.#deadline) {
+      this.isOutOfTime = true;
+      this.#clockBelow = Number.POSITIVE_INFINITY;
+      throw new EvaluationError(
+        `the decision's time of ${this.limits.time} ms is used up (routingRules.decisionTimeout)`,
+      );
+    }
+    this.#clockBelow = Math.max(0, this.#units - UNITS_A_CLOCK_READING);
   }
 
   /** Steps left in the request's budget. */
   get stepsLeft(): number {
-    return this.#steps;
+    return Math.floor(this.#units / UNITS_A_STEP);
   }
 
   /** Characters and elements made so far. */
@@ -99,22 +168,30 @@ export class Evaluation {
     return this.limits.memory - this.#memory;
   }
 
-  /** Checks the length of a string before it is made, and counts it. */
-  reserveText(length: number): void {
+  /**
+   * Checks the length of a string before it is made, and counts it.
+   * @param growth characters that are new, where the string extends one that was counted
+   */
+  reserveText(length: number, growth = length): void {
     if (length > this.limits.stringLength) {
       throw new EvaluationError(
         `a string of ${length} characters is longer than the ${this.limits.stringLength} allowed`,
       );
     }
-    this.#reserve(length);
+    this.#reserve(growth);
+    this.text(growth >> WRITTEN_A_UNIT_LOG2);
   }
 
-  /** Checks the size of a list, set, map or array before it grows, and counts what it grows by. */
-  reserveElements(size: number, growth: number): void {
+  /**
+   * Checks the size of a list, set, map or array before it grows, and counts what it grows by.
+   * @param weight how many elements of a list take as much memory as one of these
+   */
+  reserveElements(size: number, growth: number, weight = 1): void {
     if (size > this.limits.elements) {
       throw new EvaluationError(`${size} elements are more than the ${this.limits.elements} allowed`);
     }
-    this.#reserve(growth * CHARACTERS_AN_ELEMENT);
+    this.#reserve(growth * weight * CHARACTERS_AN_ELEMENT);
+    this.text(growth * weight * UNITS_AN_ELEMENT);
   }
 
   #reserve(units: number): void {
@@ -129,6 +206,7 @@ export class Evaluation {
   willChange(collection: Mutable): void {
     if (collection.savedEpoch === this.#epoch) return;
     collection.savedEpoch = this.#epoch;
+    this.text(collection.size * UNITS_AN_ELEMENT);
     this.#undo.push(collection.snapshot());
   }
 

@@ -3,6 +3,8 @@ import type { ProductNames } from '../model/names.ts';
 import type { RoutingRule } from '../model/routingRule.ts';
 import type { RuleDraft } from './compile/ruleDraft.ts';
 import type { RuleSet } from './decision.ts';
+import type { Sources } from './evaluation.ts';
+import type { RouteRights } from './routeRights.ts';
 
 /** The rules file as it was last read. */
 export interface RulesFile {
@@ -34,7 +36,13 @@ export interface RuleVerdict {
   /** False: the rule as it is now is not used. */
   readonly accepted: boolean;
   /** CamelCase reason of `Accepted`. */
-  readonly acceptedReason: 'Accepted' | 'InvalidSpec' | 'CompileError' | 'AnalysisDisabled' | 'NameConflict';
+  readonly acceptedReason:
+    | 'Accepted'
+    | 'InvalidSpec'
+    | 'CompileError'
+    | 'AnalysisDisabled'
+    | 'NameConflict'
+    | 'GroupNotAllowed';
   /** Sentence for people; for a compile error with field, line and column. */
   readonly message: string;
   /** Version that decides requests: `previous` is the last one that compiled, `none` nothing. */
@@ -88,12 +96,14 @@ export interface RuleLimits {
   readonly elements: number;
   /** UTF-16 units of strings plus elements that all rules of a request may make together. */
   readonly memory: number;
+  /** Milliseconds of processor time that all rules of a request may take together. */
+  readonly time: number;
 }
 
 /** Settings of the rules engine that may change while it runs. */
 export type LiveRuleSettings = Pick<RuleCompilerOptions, 'onRuleError' | 'onFileError' | 'limits'>;
 
-/** Settings of the rules engine (spec.md: Configuration keys; design.md: what the specification leaves open). */
+/** Settings of the rules engine (`routingRules`, docs/rules.md). */
 export interface RuleCompilerOptions {
   readonly names: ProductNames;
   /** Undefined: on as soon as there is a rules file or a RoutingRule. */
@@ -113,6 +123,8 @@ export interface RuleCompilerOptions {
   readonly failureIntervalMs?: number;
   /** Monotonic milliseconds, for that interval. */
   readonly monotonic: () => number;
+  /** Clocks and random numbers of the rules; those of the machine by default. */
+  readonly sources?: Sources;
 }
 
 /**
@@ -123,8 +135,14 @@ export interface RuleCompiler {
   /**
    * @param resources every RoutingRule there is, valid or not; order does not matter
    * @param file the rules file as last read; null when none is configured
+   * @param rights where rules of a namespace may route to; null or left out: everywhere
    */
-  compile(resources: readonly RoutingRule[], file: RulesFile | null): CompiledRules;
+  compile(resources: readonly RoutingRule[], file: RulesFile | null, rights?: RouteRights | null): CompiledRules;
+  /**
+   * Compiles a rules file in turns of the event loop, for the next `compile` with it; changes nothing that is in force.
+   * @returns its mistakes
+   */
+  prepareFile(file: RulesFile): Promise<readonly RulesFileProblem[]>;
   /**
    * A rule set of the rules in force with one more: in place of the rule of its name, or added. Nothing of it is kept,
    * and its failures are reported nowhere.

@@ -1,14 +1,14 @@
 import { LRUCache } from 'lru-cache';
 import type { ProductNames } from '../model/names.ts';
 import { headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.ts';
-import { analyzeSql, type SqlVerdict } from './analyzeSql.ts';
+import type { SqlVerdict } from './analyzeSql.ts';
 import { bodyText } from './bodyText.ts';
-import { preparedStatements } from './preparedStatements.ts';
 import type { QueryProperties } from './queryProperties.ts';
 import { SeenTexts } from './seenTexts.ts';
+import { analyzeShort, analyzeTask, type StatementTask, taskCharacters } from './statementTask.ts';
 import { v2Body } from './v2Body.ts';
 
-/** How requests are analysed (spec.md: Configuration keys, `requestAnalyzerConfig`). */
+/** How requests are analysed (`requestAnalyzerConfig`, docs/sql-analysis.md). */
 export interface AnalysisSettings {
   readonly names: ProductNames;
   /** Bodies of this many UTF-16 units and more are not analysed; asked for each request. */
@@ -33,11 +33,20 @@ export interface AnalyzableRequest {
 
 /** Analyses one request; never throws because of what is in it. */
 export type AnalyzeRequest = (request: AnalyzableRequest) => QueryProperties;
+/** The same; long statements have to be waited for. Never rejects because of what is in the request. */
+export type AnalyzeLongRequest = (request: AnalyzableRequest) => QueryProperties | Promise<QueryProperties>;
+/** Analyses a long statement without blocking the thread that asks. Never rejects. */
+export type AnalyzeLongSql = (task: StatementTask) => Promise<SqlVerdict>;
 
 /** Memory for verdicts by default. */
 export const DEFAULT_CACHE_BYTES = 16 * 1024 * 1024;
-/** Longer texts are not kept. */
+/** Longer texts are not kept; they are long statements for `AnalyzeLongSql`. */
 const LONGEST_KEPT = 64 * 1024;
+/**
+ * Characters of the longest body that is analysed, whatever `requestAnalyzerConfig.maxBodySize` says: reading and
+ * searching a longer one blocks the event loop.
+ */
+export const LONGEST_ANALYZED = 4_000_000;
 
 const nothing: SqlVerdict = {
   errorMessage: null,
@@ -52,7 +61,13 @@ const nothing: SqlVerdict = {
 };
 
 /** Makes the analysis of requests; verdicts of texts that come again with equal defaults are kept. */
-export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
+export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest;
+/** @param analyzeLong analyses long statements; without, they are analysed at once like the others */
+export function requestAnalysis(settings: AnalysisSettings, analyzeLong: AnalyzeLongSql): AnalyzeLongRequest;
+export function requestAnalysis(
+  settings: AnalysisSettings,
+  analyzeLong: AnalyzeLongSql | null = null,
+): AnalyzeLongRequest {
   const catalogKey = settings.names.headerKey('Catalog');
   const schemaKey = settings.names.headerKey('Schema');
   const preparedKey = settings.names.headerKey('Prepared-Statement');
@@ -62,15 +77,21 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
   // Characters are at most four bytes of UTF-8.
   const maxPreparedBytes = (): number => Math.min(Math.max(settings.maxBodySize() * 4, 1), 2 ** 30);
 
+  function analyze(task: StatementTask): SqlVerdict | Promise<SqlVerdict> {
+    if (analyzeLong === null) return analyzeTask(task);
+    if (taskCharacters(task) > LONGEST_KEPT) return analyzeLong(task);
+    const outcome = analyzeShort(task, LONGEST_KEPT);
+    return 'long' in outcome ? analyzeLong(outcome.long) : outcome;
+  }
+
   function statementVerdict(
     text: string,
     catalog: string | null,
     schema: string | null,
-    preparedLines: readonly string[],
-  ): SqlVerdict {
-    const prepared = preparedStatements(preparedLines, maxPreparedBytes());
-    if (prepared.errorMessage !== null) return { ...nothing, errorMessage: prepared.errorMessage, body: text };
-    return analyzeSql(text, { catalog, schema, prepared: prepared.statements });
+    lines: readonly string[],
+  ): SqlVerdict | Promise<SqlVerdict> {
+    const prepared = { lines, maxBytes: maxPreparedBytes(), maxCharacters: settings.maxBodySize() };
+    return analyze({ text, catalog, schema, prepared });
   }
 
   function cachedVerdict(
@@ -78,7 +99,7 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
     catalog: string | null,
     schema: string | null,
     preparedLines: readonly string[],
-  ): SqlVerdict {
+  ): SqlVerdict | Promise<SqlVerdict> {
     // A verdict that is kept costs more than a short analysis: only texts that come again are worth it.
     if (cache === null || text.length > LONGEST_KEPT || !texts.seen(text)) {
       return statementVerdict(text, catalog, schema, preparedLines);
@@ -88,20 +109,24 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
     const known = cache.get(key);
     if (known !== undefined) return known;
     const verdict = statementVerdict(text, catalog, schema, preparedLines);
-    cache.set(key, verdict);
+    if (!(verdict instanceof Promise)) cache.set(key, verdict);
     return verdict;
   }
 
-  function bodyVerdict(request: AnalyzableRequest, catalog: string | null, schema: string | null): SqlVerdict {
+  function bodyVerdict(
+    request: AnalyzableRequest,
+    catalog: string | null,
+    schema: string | null,
+  ): SqlVerdict | Promise<SqlVerdict> {
     const { body, headers } = request;
     if (body === null || request.method !== 'POST' || body.length === 0) return nothing;
-    const maxBodySize = settings.maxBodySize();
+    const maxBodySize = Math.min(settings.maxBodySize(), LONGEST_ANALYZED);
     // No character takes more than three bytes a UTF-16 unit.
     if (typeof body !== 'string' && body.length >= maxBodySize * 3) return nothing;
     const text = bodyText(body, headerValue(headers, 'content-type'), request.utf8Body);
     if (text === null || text.length === 0 || text.length >= maxBodySize) return nothing;
     const v2 = settings.clientsUseV2Format ? v2Body(text) : null;
-    if (v2 !== null) return analyzeSql(v2.query, { catalog, schema, prepared: v2.preparedStatements });
+    if (v2 !== null) return analyze({ text: v2.query, catalog, schema, prepared: v2.preparedStatements });
     return cachedVerdict(text, catalog, schema, headerValues(headers, preparedKey));
   }
 
@@ -109,20 +134,21 @@ export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest {
     const defaultCatalog = headerValue(request.headers, catalogKey);
     const defaultSchema = headerValue(request.headers, schemaKey);
     const verdict = bodyVerdict(request, defaultCatalog, defaultSchema);
-    return {
-      errorMessage: verdict.errorMessage,
+    const properties = (of: SqlVerdict): QueryProperties => ({
+      errorMessage: of.errorMessage,
       isNewQuerySubmission: request.isSubmission,
-      queryType: verdict.queryType,
-      resourceGroupQueryType: verdict.resourceGroupQueryType,
+      queryType: of.queryType,
+      resourceGroupQueryType: of.resourceGroupQueryType,
       defaultCatalog,
       defaultSchema,
-      tables: verdict.tables,
-      catalogs: verdict.catalogs,
-      schemas: verdict.schemas,
-      catalogSchemas: verdict.catalogSchemas,
-      body: verdict.body,
-      queryId: verdict.queryId,
-    };
+      tables: of.tables,
+      catalogs: of.catalogs,
+      schemas: of.schemas,
+      catalogSchemas: of.catalogSchemas,
+      body: of.body,
+      queryId: of.queryId,
+    });
+    return verdict instanceof Promise ? verdict.then(properties) : properties(verdict);
   };
 }
 

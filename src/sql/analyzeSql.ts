@@ -1,3 +1,4 @@
+import type { PreparedTexts } from './preparedStatements.ts';
 import {
   callsKillQuery,
   type NameDefaults,
@@ -7,14 +8,14 @@ import {
 } from './referencedNames.ts';
 import { resourceGroupQueryType } from './resourceGroupType.ts';
 import { T } from './syntax/kinds.ts';
-import { releaseTokens } from './syntax/lexer.ts';
+import { MAX_TOKENS, releaseTokens } from './syntax/lexer.ts';
 import { stringValue } from './syntax/literals.ts';
 import { isSyntaxFailure, Parser, TOO_DEEP } from './syntax/parser.ts';
 import { singleStatement } from './syntax/statements.ts';
 
 const { EOF, QUOTED_IDENTIFIER } = T;
 
-/** What a statement is and refers to (spec.md: Query analysis). */
+/** What a statement is and refers to (docs/sql-analysis.md#what-is-found). */
 export interface SqlVerdict extends ReferencedNames {
   /** Class name of the statement in the engine's tree; "" when it has a syntax error. */
   readonly queryType: string;
@@ -27,8 +28,8 @@ export interface SqlVerdict extends ReferencedNames {
 
 /** What an analysis needs beside the text. */
 export interface SqlContext extends NameDefaults {
-  /** Texts of prepared statements by name; names are case-sensitive. */
-  readonly prepared: ReadonlyMap<string, string>;
+  /** Prepared statements; only the one that is executed is asked for, once. */
+  readonly prepared: PreparedTexts;
 }
 
 const NO_LITERAL_ID = 'Unable to route kill_query procedures where the first argument is not a String Literal';
@@ -48,9 +49,15 @@ export function analyzeSql(text: string, context: SqlContext): SqlVerdict {
   }
 }
 
+/** The verdict of a text that was not analysed, with the reason. */
+export function unanalyzed(text: string, errorMessage: string): SqlVerdict {
+  return verdict({ ...noNames, errorMessage }, '', '', text, null);
+}
+
 /** One statement's verdict; with `expand`, the text that EXECUTE runs instead. */
 function analyzeText(text: string, context: SqlContext, expand: boolean): SqlVerdict | string {
   const parser = new Parser(text);
+  if (parser.tokens.isCut) return unanalyzed(text, `the statement has more than ${MAX_TOKENS} tokens`);
   try {
     singleStatement(parser);
   } catch (error) {
@@ -61,7 +68,10 @@ function analyzeText(text: string, context: SqlContext, expand: boolean): SqlVer
   const statement = parser.statement;
   if (expand && parser.executed >= 0 && (statement === 'Execute' || statement === 'ExecuteImmediate')) {
     if (statement === 'ExecuteImmediate') return stringValue(parser, parser.executed) ?? '';
-    return context.prepared.get(originalName(parser, parser.executed)) ?? verdict(noNames, statement, '', text, null);
+    const prepared = context.prepared.get(originalName(parser, parser.executed));
+    if (prepared === undefined) return verdict(noNames, statement, '', text, null);
+    if (typeof prepared === 'string') return prepared;
+    return verdict({ ...noNames, errorMessage: prepared.errorMessage }, '', '', text, null);
   }
   let names = referencedNames(parser, context);
   let queryId: string | null = null;

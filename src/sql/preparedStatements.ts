@@ -1,88 +1,157 @@
-import { zstdDecompressSync } from 'node:zlib';
+import { isUtf8 } from 'node:buffer';
+import { constants, zstdDecompressSync } from 'node:zlib';
+import { urlDecoded, urlDecodedBytes } from './urlEncoding.ts';
 
-/** Prepared statements by name, or why the header cannot be read. */
+/** The text of a prepared statement, or why the header does not hold one; undefined for a name that is not there. */
+export type PreparedText = string | { readonly errorMessage: string } | undefined;
+
+/** Prepared statements by name; names are case-sensitive. A map of texts is one. */
+export interface PreparedTexts {
+  get(name: string): PreparedText;
+}
+
+/** Prepared statements of a request, or why the header cannot be read. */
 export type PreparedStatements =
-  | { readonly statements: ReadonlyMap<string, string>; readonly errorMessage: null }
+  | { readonly statements: PreparedTexts; readonly errorMessage: null }
   | { readonly statements: null; readonly errorMessage: string };
 
+/** Most statements in the headers of one request. */
+export const MAX_PREPARED_STATEMENTS = 1_000;
+
 const ZSTD_PREFIX = '$zstd:';
-/** No prepared statement. */
-const noPrepared: ReadonlyMap<string, string> = new Map();
+/** Longest part of a header that an error repeats. */
+const SHOWN_PAIR = 100;
+/** Smallest value of the decoder's window limit: clients' compressors use windows of up to 8 MB (RFC 8878 §3.1.1.1.2). */
+const MIN_WINDOW_LOG = 23;
+/** `%` that two hexadecimal digits do not follow. */
+const wrongEscape = /%(?![0-9a-fA-F]{2})/;
+
+const none: PreparedStatements = { statements: new Map(), errorMessage: null };
 
 /** A header that cannot be read; never leaves this file. */
 class HeaderFailure extends Error {}
 
 /**
- * Reads the header of prepared statements: lines and comma lists of `name=value`, both sides URL-encoded, the value
- * perhaps `$zstd:` and its zstd-compressed text in base64url (contract.md §9). Nothing is trimmed.
+ * Indexes the headers of prepared statements: lines and comma lists of `name=value`, both sides URL-encoded, the value
+ * optionally `$zstd:` and its zstd-compressed text in base64url (docs/sql-analysis.md). Nothing is trimmed. Only names are
+ * decoded here; a value is decoded when the statement is looked up. The cost is linear in the size of the headers.
  * @param lines values of the header's lines
- * @param maxBytes largest decompressed statement
+ * @param maxBytes most bytes that all decoded names and values of the request may have together
  */
 export function preparedStatements(lines: readonly string[], maxBytes: number): PreparedStatements {
-  if (lines.length === 0) return { statements: noPrepared, errorMessage: null };
-  const statements = new Map<string, string>();
+  if (lines.length === 0) return none;
+  return orFailure(
+    () => {
+      const statements = new EncodedStatements(maxBytes);
+      for (const line of lines) statements.addLine(line);
+      return { statements, errorMessage: null };
+    },
+    (errorMessage) => ({ statements: null, errorMessage }),
+  );
+}
+
+function orFailure<T, F>(work: () => T, failed: (message: string) => F): T | F {
   try {
-    for (const line of lines) {
-      for (const pair of splitDroppingEmptyTail(line, ',')) {
-        const parts = splitDroppingEmptyTail(pair, '=');
-        if (parts.length !== 2) {
-          throw new HeaderFailure(`preparedStatement must be formatted as name=value, but is ${pair}`);
-        }
-        const [encodedName, encodedText] = parts as [string, string];
-        const name = urlDecode(encodedName);
-        if (statements.has(name)) throw new HeaderFailure(`preparedStatement has several statements named ${name}`);
-        statements.set(name, urlDecode(decompressed(encodedText, maxBytes)));
-      }
-    }
+    return work();
   } catch (error) {
-    if (error instanceof HeaderFailure) return { statements: null, errorMessage: error.message };
+    if (error instanceof HeaderFailure) return failed(error.message);
     throw error;
   }
-  return { statements, errorMessage: null };
 }
 
-/** Parts between separators without the empty ones at the end, as Java's `String.split`; the empty text is one part. */
-function splitDroppingEmptyTail(text: string, separator: string): readonly string[] {
-  const parts = text.split(separator);
-  if (parts.length === 1) return parts;
-  while (parts.length > 0 && parts[parts.length - 1] === '') parts.pop();
-  return parts;
-}
+/** Statements of one request, encoded; and how many bytes may still be decoded for it. */
+class EncodedStatements implements PreparedTexts {
+  readonly #encoded = new Map<string, string>();
+  readonly #maxBytes: number;
+  #remaining: number;
 
-function decompressed(text: string, maxBytes: number): string {
-  if (!text.startsWith(ZSTD_PREFIX)) return text;
-  const encoded = text.slice(ZSTD_PREFIX.length);
-  if (!/^[A-Za-z0-9_-]+=*$/.test(encoded)) throw new HeaderFailure('preparedStatement is no base64url after $zstd:');
-  try {
-    return zstdDecompressSync(Buffer.from(encoded, 'base64url'), { maxOutputLength: maxBytes }).toString('utf8');
-  } catch (error) {
-    const tooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-    throw new HeaderFailure(
-      tooLarge
-        ? `preparedStatement is longer than ${maxBytes} bytes when decompressed`
-        : 'preparedStatement cannot be decompressed as zstd',
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+    this.#remaining = maxBytes;
+  }
+
+  /** Adds a comma list; empty parts at its end are ignored, as by Java's `String.split`. */
+  addLine(line: string): void {
+    let end = line.length;
+    while (end > 0 && line[end - 1] === ',') end -= 1;
+    if (end === 0 && line !== '') return;
+    for (let start = 0; ; ) {
+      const comma = line.indexOf(',', start);
+      const stop = comma < 0 || comma >= end ? end : comma;
+      this.#addPair(line.slice(start, stop));
+      if (stop === end) return;
+      start = stop + 1;
+    }
+  }
+
+  /** The text of a statement, decoded now. */
+  get(name: string): PreparedText {
+    return orFailure(
+      () => this.#text(name),
+      (errorMessage) => ({ errorMessage }),
     );
   }
-}
 
-const utf8 = new TextDecoder();
-
-/** Decodes `application/x-www-form-urlencoded` text; wrong UTF-8 becomes U+FFFD, a wrong escape is an error. */
-function urlDecode(text: string): string {
-  const plain = text.replaceAll('+', ' ');
-  if (!plain.includes('%')) return plain;
-  return plain.replace(/(?:%[^%]?[^%]?)+/g, (run) => decodeEscapes(run));
-}
-
-/** Decodes escapes; each is `%` and two hexadecimal digits. */
-function decodeEscapes(run: string): string {
-  const bytes: number[] = [];
-  for (let at = 0; at < run.length; at += 3) {
-    const digits = run.slice(at + 1, at + 3);
-    if (run[at] !== '%' || !/^[0-9a-fA-F]{2}$/.test(digits)) {
-      throw new HeaderFailure(`preparedStatement has a wrong URL escape: ${run.slice(at, at + 3)}`);
+  #text(name: string): string | undefined {
+    const encoded = this.#encoded.get(name);
+    if (encoded === undefined) return undefined;
+    if (!encoded.startsWith(ZSTD_PREFIX)) {
+      this.#spend(encoded.length);
+      return urlDecoded(encoded);
     }
-    bytes.push(Number.parseInt(digits, 16));
+    const bytes = this.#decompressed(encoded.slice(ZSTD_PREFIX.length));
+    this.#spend(bytes.length);
+    // Bytes that are not UTF-8 become U+FFFD before escapes are decoded, so that both never form a character together.
+    const text = urlDecodedBytes(isUtf8(bytes) ? bytes : Buffer.from(bytes.toString('utf8')));
+    if (text === null) throw new HeaderFailure('preparedStatement has a wrong URL escape in its compressed text');
+    return text;
   }
-  return utf8.decode(new Uint8Array(bytes));
+
+  #addPair(pair: string): void {
+    let end = pair.length;
+    while (end > 0 && pair[end - 1] === '=') end -= 1;
+    const at = pair.indexOf('=');
+    const isPair = at >= 0 && at < end && pair.lastIndexOf('=', end - 1) === at;
+    if (!isPair) throw new HeaderFailure(`preparedStatement must be formatted as name=value, but is ${shown(pair)}`);
+    const value = pair.slice(at + 1, end);
+    const wrong = wrongEscape.exec(pair);
+    if (wrong !== null && (wrong.index < at || !value.startsWith(ZSTD_PREFIX))) {
+      throw new HeaderFailure(`preparedStatement has a wrong URL escape: ${pair.slice(wrong.index, wrong.index + 3)}`);
+    }
+    if (this.#encoded.size >= MAX_PREPARED_STATEMENTS) {
+      throw new HeaderFailure(`preparedStatement has more than ${MAX_PREPARED_STATEMENTS} statements`);
+    }
+    this.#spend(at);
+    const name = urlDecoded(pair.slice(0, at));
+    if (this.#encoded.has(name)) {
+      throw new HeaderFailure(`preparedStatement has several statements named ${shown(name)}`);
+    }
+    this.#encoded.set(name, value);
+  }
+
+  #decompressed(encoded: string): Buffer {
+    if (!/^[A-Za-z0-9_-]+$/.test(encoded)) throw new HeaderFailure('preparedStatement is not base64url after $zstd:');
+    try {
+      return zstdDecompressSync(Buffer.from(encoded, 'base64url'), {
+        maxOutputLength: Math.max(this.#remaining, 1),
+        // The decoder reserves a window of the size that the text names.
+        params: {
+          [constants.ZSTD_d_windowLogMax]: Math.max(MIN_WINDOW_LOG, Math.ceil(Math.log2(this.#maxBytes))),
+        },
+      });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') this.#spend(Number.POSITIVE_INFINITY);
+      throw new HeaderFailure('preparedStatement cannot be decompressed as zstd');
+    }
+  }
+
+  #spend(bytes: number): void {
+    this.#remaining -= bytes;
+    if (this.#remaining >= 0) return;
+    throw new HeaderFailure(`preparedStatement is longer than ${this.#maxBytes} bytes when decompressed`);
+  }
+}
+
+function shown(text: string): string {
+  return text.length > SHOWN_PAIR ? `${text.slice(0, SHOWN_PAIR)}…` : text;
 }

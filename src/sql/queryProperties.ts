@@ -1,7 +1,7 @@
 /** A name as its parts, lower-case: `[catalog, schema, table]` for a table. Parts may hold dots. */
 export type QualifiedName = readonly string[];
 
-/** What is known of a request's query (spec.md: Query analysis; verdict fields of contract.md §9). */
+/** What is known of a request's query (docs/sql-analysis.md#what-is-found). */
 export interface QueryProperties {
   /** `line L:C: …` of a syntax error, or the text of a name or header error; null when there is none. */
   readonly errorMessage: string | null;

@@ -20,7 +20,10 @@ export function backendColumns(row: BackendRow): Record<string, unknown> {
   };
 }
 
-/** A row as stored, nulls of hand-written rows read as the reference's defaults (contract.md §1.2). */
+/**
+ * A row as stored, nulls of hand-written rows read as the reference's defaults
+ * (docs/compatibility.md#cluster-registry).
+ */
 export function backendRow(row: Row): BackendRow {
   const backendUrl = row.backend_url ?? '';
   return {
@@ -32,7 +35,7 @@ export function backendRow(row: Row): BackendRow {
   };
 }
 
-/** `gateway_backend` (contract.md §7). */
+/** `gateway_backend` (docs/compatibility.md#tables). */
 export class KnexBackendRepository implements BackendRepository {
   private readonly database: Database;
 

@@ -1,3 +1,4 @@
+import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import type { CoordinatorRepository, CoordinatorRow, Fence } from './store.ts';
@@ -6,17 +7,30 @@ interface Row {
   readonly suffix: string;
   readonly cluster: string;
   readonly base_url: string;
+  readonly cluster_uid: string | null;
   readonly last_seen: number;
 }
+
+/** Rows of one cluster: far more than a coordinator that restarts again and again needs in the 7 days that rows are kept. */
+const MAX_ROWS_PER_CLUSTER = 256;
 
 const fromRow = (row: Row): CoordinatorRow => ({
   suffix: row.suffix,
   cluster: row.cluster,
   baseUrl: row.base_url,
+  ...(row.cluster_uid === null ? {} : { uid: row.cluster_uid }),
   lastSeen: row.last_seen,
 });
 
-/** `eg_coordinators` (design.md, fixed point 7). */
+const columnsOf = ({ suffix, cluster, baseUrl, uid, lastSeen }: CoordinatorRow) => ({
+  suffix,
+  cluster,
+  base_url: baseUrl,
+  cluster_uid: uid ?? null,
+  last_seen: lastSeen,
+});
+
+/** `eg_coordinators`: who owns the query ids that end in a suffix. */
 export class KnexCoordinatorRepository implements CoordinatorRepository {
   private readonly database: Database;
 
@@ -37,8 +51,20 @@ export class KnexCoordinatorRepository implements CoordinatorRepository {
 
   learn(row: CoordinatorRow): Promise<CoordinatorRow> {
     return this.database.run(async (knex) => {
-      const columns = { suffix: row.suffix, cluster: row.cluster, base_url: row.baseUrl, last_seen: row.lastSeen };
-      await knex('eg_coordinators').insert(columns).onConflict('suffix').ignore();
+      await knex('eg_coordinators').insert(columnsOf(row)).onConflict('suffix').ignore();
+      const stored: Row | undefined = await knex('eg_coordinators').where('suffix', row.suffix).first();
+      if (stored?.cluster === row.cluster) await this.#deleteOldest(knex, row);
+      return stored === undefined ? row : fromRow(stored);
+    });
+  }
+
+  replace(row: CoordinatorRow, from: string, unseenSince: number | null): Promise<CoordinatorRow> {
+    return this.database.run(async (knex) => {
+      // Each statement by itself: the update compares the owner again, and what is read afterwards is what others see.
+      await knex('eg_coordinators').insert(columnsOf(row)).onConflict('suffix').ignore();
+      if (unseenSince === null || !(await wasSeen(knex, from, unseenSince))) {
+        await knex('eg_coordinators').where({ suffix: row.suffix, base_url: from }).update(columnsOf(row));
+      }
       const stored: Row | undefined = await knex('eg_coordinators').where('suffix', row.suffix).first();
       return stored === undefined ? row : fromRow(stored);
     });
@@ -57,4 +83,23 @@ export class KnexCoordinatorRepository implements CoordinatorRepository {
   deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     return deleteInBatches(this.database, 'eg_coordinators', 'last_seen', before, fence);
   }
+
+  /** A cluster that claims one suffix after the other displaces its own rows only. */
+  async #deleteOldest(knex: Knex, { suffix, cluster }: CoordinatorRow): Promise<void> {
+    const old = (await knex('eg_coordinators')
+      .where('cluster', cluster)
+      .whereNot('suffix', suffix)
+      .orderBy([{ column: 'last_seen', order: 'desc' }, { column: 'suffix' }])
+      .offset(MAX_ROWS_PER_CLUSTER - 1)
+      .limit(MAX_ROWS_PER_CLUSTER)
+      .select('suffix')) as Pick<Row, 'suffix'>[];
+    if (old.length === 0) return;
+    const suffixes = old.map((row) => row.suffix);
+    await knex('eg_coordinators').where('cluster', cluster).whereIn('suffix', suffixes).delete();
+  }
+}
+
+async function wasSeen(knex: Knex, baseUrl: string, since: number): Promise<boolean> {
+  const row = await knex('eg_coordinators').where('base_url', baseUrl).where('last_seen', '>=', since).first('suffix');
+  return row !== undefined;
 }

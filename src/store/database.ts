@@ -11,6 +11,7 @@ import { sqliteDialect } from './dialects/sqlite.ts';
 import { databaseFailure, storeError } from './failures.ts';
 import type { DatabaseTarget, DatabaseTls, ServerTarget } from './jdbcUrl.ts';
 import { MysqlClient, PostgresqlClient, SqliteClient } from './knexClients.ts';
+import { SqliteSearchClient } from './sqliteSearchClient.ts';
 
 /** Bounds of the connection pool, milliseconds. */
 export interface DatabaseLimits {
@@ -41,10 +42,13 @@ const MIGRATION_PATIENCE_MS = 120_000;
 export class Database {
   readonly knex: Knex;
   readonly dialect: SqlDialect;
+  readonly #searches: Knex;
 
-  constructor(knex: Knex, dialect: SqlDialect) {
+  /** @param searches connections for `search`; without, those of everything else */
+  constructor(knex: Knex, dialect: SqlDialect, searches: Knex = knex) {
     this.knex = knex;
     this.dialect = dialect;
+    this.#searches = searches;
   }
 
   /**
@@ -53,6 +57,14 @@ export class Database {
    */
   run<T>(work: (knex: Knex) => PromiseLike<T>): Promise<T> {
     return repeatConflicts(() => work(this.knex));
+  }
+
+  /**
+   * Runs single reading statements that may take long, such as a search through the history. SQLite would block the
+   * event loop meanwhile: they run in a thread of their own there. Errors as `run`.
+   */
+  search<T>(work: (knex: Knex) => PromiseLike<T>): Promise<T> {
+    return repeatConflicts(() => work(this.#searches));
   }
 
   /** Runs `work` in one transaction, repeated as a whole after a conflict. Errors as `run`. */
@@ -70,8 +82,9 @@ export class Database {
     return repeatConflicts(() => this.dialect.migrateAlone(this.knex, work), MIGRATION_PATIENCE_MS);
   }
 
-  close(): Promise<void> {
-    return this.knex.destroy();
+  async close(): Promise<void> {
+    if (this.#searches !== this.knex) await this.#searches.destroy();
+    await this.knex.destroy();
   }
 }
 
@@ -145,7 +158,15 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
       // An idle connection of `:memory:` would take the data with it.
       pool: { min: 1, max: 1, acquireTimeoutMillis },
     };
-    return new Database(knexFactory(config), sqliteDialect);
+    if (target.file === ':memory:') return new Database(knexFactory(config), sqliteDialect);
+    const searches = {
+      ...config,
+      client: SqliteSearchClient as unknown as typeof Knex.Client,
+      queryTimeoutMs: limits.queryTimeoutMs,
+      // The thread is there while somebody searches.
+      pool: { min: 0, max: 1, acquireTimeoutMillis, idleTimeoutMillis: 30_000, propagateCreateError: true },
+    };
+    return new Database(knexFactory(config), sqliteDialect, knexFactory(searches));
   }
   const connectTimeoutMs = target.connectTimeoutMs ?? limits.connectTimeoutMs;
   const config = {

@@ -2,8 +2,11 @@ import type { Database } from './database.ts';
 import { fenceHolds } from './leaderRepository.ts';
 import type { Fence } from './store.ts';
 
-/** Rows a deleting statement takes at most, so that it neither times out nor holds locks for long. */
-const BATCH = 2000;
+/**
+ * Rows a deleting statement takes at most, so that it neither times out nor holds locks for long. SQLite deletes on the
+ * main thread: a statement blocks the event loop.
+ */
+const BATCH = { postgresql: 2000, mysql: 2000, sqlite: 200 } as const;
 
 /**
  * Deletes all rows of a table whose `column` is below the bound, batch after batch; answers how many.
@@ -17,15 +20,16 @@ export async function deleteInBatches(
   fence: Fence | null,
 ): Promise<number> {
   const { dialect } = database;
+  const batch = BATCH[dialect.name];
   let total = 0;
   for (;;) {
     const deleted =
       fence === null
-        ? await database.run((knex) => dialect.deleteBatch(knex, table, column, bound, BATCH))
+        ? await database.run((knex) => dialect.deleteBatch(knex, table, column, bound, batch))
         : await database.transaction(async (trx) =>
-            (await fenceHolds(trx, database, fence)) ? await dialect.deleteBatch(trx, table, column, bound, BATCH) : 0,
+            (await fenceHolds(trx, database, fence)) ? await dialect.deleteBatch(trx, table, column, bound, batch) : 0,
           );
     total += deleted;
-    if (deleted < BATCH) return total;
+    if (deleted < batch) return total;
   }
 }

@@ -10,7 +10,7 @@ export interface SqlDialect {
   readonly forUpdate: string;
   /** Makes a transaction one whose statements all see the database as it was at the first of them. */
   readonly snapshot: Knex.TransactionConfig;
-  /** Column types of the tables of contract.md §7 and of ours. */
+  /** Column types of the shared tables (docs/database.md#tables) and of ours. */
   readonly types: {
     readonly identity: string;
     readonly longText: string;

@@ -4,7 +4,7 @@ import { inTransaction } from './resourceGroupTables.ts';
 
 const TABLE = 'exact_match_source_selectors';
 
-/** `exact_match_source_selectors` of the gateway's own database (contract §1.6, §7). */
+/** `exact_match_source_selectors` of the gateway's own database (docs/compatibility.md#tables). */
 export interface ExactMatchSelectorRepository {
   /** All of them, by environment, source and query type. */
   all(): Promise<readonly ExactMatchSelectorRow[]>;

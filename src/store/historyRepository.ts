@@ -4,9 +4,22 @@ import { GatewayError } from '../model/errors.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fitRecord } from './historyText.ts';
-import type { Fence, HistoryFilter, HistoryPage, QueryHistoryRepository, QueryRecord } from './store.ts';
+import { IN_TIME } from './sqliteTime.ts';
+import type {
+  Dialect,
+  Fence,
+  HistoryFilter,
+  HistoryPage,
+  ListedQuery,
+  QueryHistoryRepository,
+  QueryRecord,
+} from './store.ts';
 
-interface Row {
+interface Row extends ListedRow {
+  readonly decision: string | null;
+}
+
+interface ListedRow {
   readonly query_id: string;
   readonly query_text: string | null;
   readonly created: number | null;
@@ -16,7 +29,6 @@ interface Row {
   readonly routing_group: string | null;
   readonly external_url: string | null;
   readonly cluster: string | null;
-  readonly decision: string | null;
 }
 
 /**
@@ -27,7 +39,16 @@ const TOTAL_BOUND = 100_000;
 /** How long it is believed that there are more, in milliseconds: only the retention makes them fewer. */
 const BEYOND_MS = 60_000;
 
-const fromRow = (row: Row): QueryRecord => ({
+/** Characters of all texts of a page. Where they are more, each is cut to its share: a text may be a megabyte. */
+const PAGE_CHARACTERS = 4_000_000;
+const listedText = `case when sum(length(h.query_text)) over () <= ? then h.query_text
+  else substr(h.query_text, 1, ?) end as query_text`;
+const listedColumns = [
+  ...['h.query_id', 'h.created', 'h.backend_url', 'h.user_name', 'h.source', 'h.routing_group', 'h.external_url'],
+  'd.cluster',
+];
+
+const listedOfRow = (row: ListedRow): ListedQuery => ({
   queryId: row.query_id,
   queryText: row.query_text ?? '',
   user: row.user_name,
@@ -37,8 +58,9 @@ const fromRow = (row: Row): QueryRecord => ({
   routingGroup: row.routing_group,
   externalUrl: row.external_url,
   cluster: row.cluster ?? '',
-  decision: row.decision,
 });
+
+const fromRow = (row: Row): QueryRecord => ({ ...listedOfRow(row), decision: row.decision });
 
 const equalities: readonly [keyof HistoryFilter, string][] = [
   ['user', 'h.user_name'],
@@ -49,7 +71,15 @@ const equalities: readonly [keyof HistoryFilter, string][] = [
   ['source', 'h.source'],
 ];
 
-function filtered(knex: Knex, filter: HistoryFilter): Knex.QueryBuilder {
+const contains = "lower(h.query_text) like lower(?) escape '!'";
+/** No index helps to find a part of a text: each row that fits the other filters is read. */
+const textMatch: Readonly<Record<Dialect, string>> = {
+  mysql: contains,
+  postgresql: contains,
+  sqlite: `case when ${IN_TIME}() then ${contains} end`,
+};
+
+function filtered(knex: Knex, dialect: Dialect, filter: HistoryFilter): Knex.QueryBuilder {
   const query = knex('query_history as h');
   for (const [field, column] of equalities) {
     const value = filter[field];
@@ -58,7 +88,7 @@ function filtered(knex: Knex, filter: HistoryFilter): Knex.QueryBuilder {
   if (filter.from !== undefined) query.where('h.created', '>=', filter.from);
   if (filter.to !== undefined) query.where('h.created', '<', filter.to);
   if (filter.text !== undefined) {
-    query.whereRaw("lower(h.query_text) like lower(?) escape '!'", [`%${filter.text.replace(/[!%_]/g, '!$&')}%`]);
+    query.whereRaw(textMatch[dialect], [`%${filter.text.replace(/[!%_]/g, '!$&')}%`]);
   }
   if (filter.cluster !== undefined) {
     query.whereIn('h.query_id', knex('eg_query_decisions').where('cluster', filter.cluster).select('query_id'));
@@ -97,9 +127,10 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
     });
   }
 
-  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly QueryRecord[] }> {
+  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly ListedQuery[] }> {
     const { offset, limit, after } = page;
-    return this.database.run(async (knex) => {
+    const dialect = this.database.dialect.name;
+    return this.database.search(async (knex) => {
       if (limit <= 0) return { total: await this.total(knex, filter), records: [] };
       if (offset >= TOTAL_BOUND) {
         const counted = await this.total(knex, filter);
@@ -108,19 +139,24 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
         throw new GatewayError('EG_MALFORMED', message, { field: 'page' });
       }
       // The page's ids first, by an index in its order; long texts are read for the page's rows only.
-      const ids = filtered(knex, filter).select('h.query_id').orderBy(newestFirst).limit(limit).offset(offset).as('p');
+      const ids = filtered(knex, dialect, filter)
+        .select('h.query_id')
+        .orderBy(newestFirst)
+        .limit(limit)
+        .offset(offset)
+        .as('p');
       if (after !== undefined) {
         ids.where('h.created', '<=', after.created);
         ids.where((older) => older.where('h.created', '<', after.created).orWhere('h.query_id', '<', after.queryId));
       }
-      const rows: Row[] = await knex
+      const rows: ListedRow[] = await knex
         .from(ids)
         .join('query_history as h', 'h.query_id', 'p.query_id')
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
-        .select('h.*', 'd.cluster', 'd.decision')
+        .select(...listedColumns, knex.raw(listedText, [PAGE_CHARACTERS, Math.ceil(PAGE_CHARACTERS / limit)]))
         .orderBy(newestFirst);
       const isLast = after === undefined && rows.length < limit && (rows.length > 0 || offset === 0);
-      return { total: isLast ? offset + rows.length : await this.total(knex, filter), records: rows.map(fromRow) };
+      return { total: isLast ? offset + rows.length : await this.total(knex, filter), records: rows.map(listedOfRow) };
     });
   }
 
@@ -128,7 +164,10 @@ export class KnexQueryHistoryRepository implements QueryHistoryRepository {
   private async total(knex: Knex, filter: HistoryFilter): Promise<number> {
     const key = JSON.stringify(filter);
     if (this.beyond.has(key)) return TOTAL_BOUND;
-    const bounded = filtered(knex, filter).select(knex.raw('1 as one')).limit(TOTAL_BOUND).as('bounded');
+    const bounded = filtered(knex, this.database.dialect.name, filter)
+      .select(knex.raw('1 as one'))
+      .limit(TOTAL_BOUND)
+      .as('bounded');
     const counted = await knex.from(bounded).count({ total: '*' }).first();
     const total = Number(counted?.total ?? 0);
     if (total === TOTAL_BOUND) this.beyond.set(key, true);

@@ -1,6 +1,6 @@
 import type { QueryRecord } from './store.ts';
 
-/** Widths of `query_history` in characters (contract.md §7), and of eg_query_decisions. */
+/** Widths of `query_history` in characters (docs/compatibility.md#tables), and of eg_query_decisions. */
 const WIDTH = 256;
 const NARROW = 255;
 

@@ -359,7 +359,7 @@ async function within(promise: Promise<unknown>, milliseconds: number): Promise<
 
 /**
  * The writer of the query history: batches off the request path, what the database cannot take waits on disk, and files
- * that an ended process left are written first (design.md: history).
+ * that an ended process left are written first (docs/database.md#query-history).
  */
 export function createHistoryWriter(options: HistoryWriterOptions): HistoryWriter {
   return new BatchingHistoryWriter(options);

@@ -3,9 +3,10 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import { databaseFailure } from './failures.ts';
+import { IN_TIME } from './sqliteTime.ts';
 
 /** What our clients use of a driver's connection. */
-interface RawConnection {
+export interface RawConnection {
   __knex__disposed?: unknown;
   destroy?: () => void;
   end?: (done: (error?: unknown) => void) => unknown;
@@ -15,7 +16,7 @@ interface RawConnection {
 }
 
 /** A query as knex hands it to its clients. */
-interface QueryObject {
+export interface QueryObject {
   sql: string;
   bindings?: readonly unknown[];
   response?: unknown;
@@ -170,6 +171,7 @@ export class SqliteClient extends SqliteBase {
     return Promise.resolve().then(() => {
       // The wait is short, because it blocks the event loop; what is busy longer is repeated by `Database`.
       const database = new DatabaseSync(this.connectionSettings.filename, { timeout: 100 });
+      database.function(IN_TIME, { deterministic: false }, () => 1);
       database.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma foreign_keys = on');
       return database as unknown as RawConnection;
     });
@@ -217,7 +219,8 @@ export class SqliteClient extends SqliteBase {
   }
 }
 
-function sqliteValue(value: unknown): SQLInputValue {
+/** A value as SQLite takes it. */
+export function sqliteValue(value: unknown): SQLInputValue {
   if (value === undefined) return null;
   if (typeof value === 'boolean') return Number(value);
   if (value instanceof Date) return value.valueOf();

@@ -23,7 +23,7 @@ export async function fenceHolds(trx: Knex.Transaction, database: Database, fenc
   return row !== undefined && row.holder === fence.holder && row.epoch === fence.epoch;
 }
 
-/** `eg_leader`: one row; its epoch grows with each change of the holder (design.md, fixed point 10). */
+/** `eg_leader`: one row; its epoch grows with each change of the holder (docs/decisions/0005-guarded-projection.md). */
 export class KnexLeaderRepository implements LeaderRepository {
   private readonly database: Database;
 

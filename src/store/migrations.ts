@@ -25,12 +25,17 @@ async function addMissing(connection: Knex, dialect: SqlDialect, logger: Logger)
     await connection.raw(definition.create(dialect));
     done.push(`table ${definition.name}`);
   }
-  // A database of an early release of the reference: its later migrations, V2 to V4 (contract.md §7).
+  // A database of an early release of the reference: its later migrations, V2 to V4.
   const history = await dialect.columns(connection, 'query_history');
   for (const column of ['routing_group', 'external_url']) {
     if (history?.has(column) !== false) continue;
     await connection.raw(`alter table query_history add ${column} varchar(255)`);
     done.push(`column query_history.${column}`);
+  }
+  // A database of a version that did not keep which resource registered the owner of a suffix.
+  if ((await dialect.columns(connection, 'eg_coordinators'))?.has('cluster_uid') === false) {
+    await connection.raw('alter table eg_coordinators add cluster_uid varchar(128)');
+    done.push('column eg_coordinators.cluster_uid');
   }
   if (dialect.widenQueryText !== null && /char/.test(history?.get('query_text') ?? '')) {
     await connection.raw(dialect.widenQueryText);

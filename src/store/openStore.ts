@@ -17,6 +17,7 @@ import { KnexResourceRepository } from './resourceRepository.ts';
 import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
 import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
 import type { Dialect, Store } from './store.ts';
+import { KnexTransactionRepository } from './transactionRepository.ts';
 
 /** `useSchema` is for a person's or a script's calls now and then. */
 const CONNECTIONS_TO_ANOTHER_DATABASE = 2;
@@ -40,6 +41,7 @@ export class KnexStore implements Store {
   readonly history: KnexQueryHistoryRepository;
   readonly coordinators: KnexCoordinatorRepository;
   readonly queries: KnexQueryOwnerRepository;
+  readonly transactions: KnexTransactionRepository;
   readonly runningQueries: KnexRunningQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
@@ -59,6 +61,7 @@ export class KnexStore implements Store {
     this.history = new KnexQueryHistoryRepository(database);
     this.coordinators = new KnexCoordinatorRepository(database);
     this.queries = new KnexQueryOwnerRepository(database);
+    this.transactions = new KnexTransactionRepository(database);
     this.runningQueries = new KnexRunningQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);

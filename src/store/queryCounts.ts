@@ -25,7 +25,7 @@ export interface CountedIntervals {
 export interface QueryCounts {
   /**
    * Queries created within the times by interval, cluster and its URL, in order of interval and URL. Up to 50 hours by
-   * name as well, as clusters may share a URL (spec.md: Cluster (backend)); more only by URL, in an index alone: for
+   * name as well, as clusters may share a URL; more only by URL, in an index alone: for
    * names every row would have to be read.
    */
   perInterval(intervals: CountedIntervals): Promise<readonly QueryCount[]>;
@@ -105,7 +105,7 @@ export function queryCounts(database: Database): QueryCounts {
   };
 
   const count = (url: string | null, intervals: CountedIntervals): Promise<QueryCount[]> =>
-    database.run(async (knex) => {
+    database.search(async (knex) => {
       const { sql, values } = countsOf(dialect, url, intervals);
       const rows = await ask<Row>(knex, sql, values);
       return rows.map(({ slot, queries }) => ({
@@ -117,7 +117,7 @@ export function queryCounts(database: Database): QueryCounts {
     });
 
   const countNamed = ({ from, to, length }: CountedIntervals): Promise<QueryCount[]> =>
-    database.run(async (knex) => {
+    database.search(async (knex) => {
       const query = knex('query_history as h')
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
         .select(knex.raw(`h.${slotOf(dialect)} as slot`, [length]), { url: 'h.backend_url', cluster: 'd.cluster' })
@@ -138,7 +138,7 @@ export function queryCounts(database: Database): QueryCounts {
   return {
     perInterval: async (intervals) => {
       if (intervals.to - intervals.from <= NAMED) return countNamed(intervals);
-      const found = await database.run((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
+      const found = await database.search((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
       const urls: (string | null)[] = [...found.map(({ url }) => url), null];
       const parts = partsOf(intervals, urls.length > FEW_URLS ? 1 : PARTS);
       const statements = urls.flatMap((url) => parts.map((part) => [url, part] as const));

@@ -9,7 +9,21 @@ interface Row {
   readonly created: number;
 }
 
-/** `eg_queries`: owners of queries whose suffix does not tell them (design.md, fixed point 7). */
+const fromRow = ({ query_id, cluster, base_url, created }: Row): QueryOwnerRow => ({
+  queryId: query_id,
+  cluster,
+  baseUrl: base_url,
+  created,
+});
+
+const columnsOf = ({ queryId, cluster, baseUrl, created }: QueryOwnerRow) => ({
+  query_id: queryId,
+  cluster,
+  base_url: baseUrl,
+  created,
+});
+
+/** `eg_queries`: owners of queries whose ids end in no suffix. */
 export class KnexQueryOwnerRepository implements QueryOwnerRepository {
   private readonly database: Database;
 
@@ -20,15 +34,23 @@ export class KnexQueryOwnerRepository implements QueryOwnerRepository {
   get(queryId: string): Promise<QueryOwnerRow | null> {
     return this.database.run(async (knex) => {
       const row: Row | undefined = await knex('eg_queries').where('query_id', queryId).first();
-      if (row === undefined) return null;
-      return { queryId: row.query_id, cluster: row.cluster, baseUrl: row.base_url, created: row.created };
+      return row === undefined ? null : fromRow(row);
     });
   }
 
-  put(row: QueryOwnerRow): Promise<void> {
+  learn(row: QueryOwnerRow): Promise<QueryOwnerRow> {
     return this.database.run(async (knex) => {
-      const columns = { query_id: row.queryId, cluster: row.cluster, base_url: row.baseUrl, created: row.created };
-      await knex('eg_queries').insert(columns).onConflict('query_id').merge();
+      await knex('eg_queries').insert(columnsOf(row)).onConflict('query_id').ignore();
+      const stored: Row | undefined = await knex('eg_queries').where('query_id', row.queryId).first();
+      return stored === undefined ? row : fromRow(stored);
+    });
+  }
+
+  replace(row: QueryOwnerRow, from: string): Promise<QueryOwnerRow> {
+    return this.database.run(async (knex) => {
+      await knex('eg_queries').where({ query_id: row.queryId, base_url: from }).update(columnsOf(row));
+      const stored: Row | undefined = await knex('eg_queries').where('query_id', row.queryId).first();
+      return stored === undefined ? row : fromRow(stored);
     });
   }
 

@@ -17,7 +17,7 @@ export interface Changed<Row> extends Written<Row> {
   readonly before: Row | null;
 }
 
-/** `resource_groups` (contract §1.5, §7). */
+/** `resource_groups` (docs/compatibility.md#tables). */
 export interface ResourceGroupRepository {
   /** All groups by id. */
   all(): Promise<readonly ResourceGroupRow[]>;
@@ -30,7 +30,7 @@ export interface ResourceGroupRepository {
   delete(id: number): Promise<ResourceGroupRow | null>;
 }
 
-/** `selectors` (contract §1.5, §7), with the engine's own additional columns where the table has them. */
+/** `selectors` (docs/compatibility.md#tables), with the engine's own additional columns where the table has them. */
 export interface SelectorRepository {
   /** All selectors, those of one group where an id is given, highest priority first. */
   all(resourceGroupId: number | null): Promise<readonly SelectorRow[]>;
@@ -38,13 +38,16 @@ export interface SelectorRepository {
   create(selector: NewSelector): Promise<Written<SelectorRow>>;
   /** Every row equal to `current` becomes `update`; without one, `update` is created. */
   update(current: SelectorRow, update: SelectorColumns): Promise<Changed<SelectorRow>>;
-  /** Overwrites the first selector of its group, or creates it where the group has none (contract §1.4). */
+  /**
+   * Overwrites the first selector of its group, or creates it where the group has none
+   * (docs/compatibility.md#entities).
+   */
   replaceFirst(selector: SelectorColumns): Promise<Changed<SelectorRow>>;
   /** Deletes every equal row; answers how many there were. */
   delete(selector: SelectorRow): Promise<number>;
 }
 
-/** `resource_groups_global_properties` (contract §1.5, §7). */
+/** `resource_groups_global_properties` (docs/compatibility.md#tables). */
 export interface GlobalPropertyRepository {
   all(): Promise<readonly GlobalPropertyRow[]>;
   get(name: string): Promise<GlobalPropertyRow | null>;

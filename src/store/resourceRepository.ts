@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
 import type { ResourceKey } from '../model/resource.ts';
+import { Turns } from '../model/turns.ts';
 import { backendColumns, backendRow } from './backendRepository.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
@@ -105,7 +106,7 @@ function checkWidths(backend: BackendRow): void {
   }
 }
 
-/** `eg_resources` and the rows of `gateway_backend` derived from it (design.md, fixed point 4). */
+/** `eg_resources` and the rows of `gateway_backend` derived from it (docs/decisions/0005-guarded-projection.md). */
 export class KnexResourceRepository implements ResourceRepository {
   private readonly database: Database;
 
@@ -117,7 +118,13 @@ export class KnexResourceRepository implements ResourceRepository {
     return this.database.run(async (knex) => {
       const query = knex('eg_resources').whereNull('deleted_at').orderBy(['kind', 'namespace', 'name']);
       const rows: Row[] = await (kind === undefined ? query : query.where('kind', kind));
-      return rows.map(fromRow);
+      const turns = new Turns();
+      const resources: StoredResource[] = [];
+      for (const row of rows) {
+        resources.push(fromRow(row));
+        if (turns.isOver) await turns.next();
+      }
+      return resources;
     });
   }
 

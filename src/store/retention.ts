@@ -7,10 +7,12 @@ import type { GatewayStore } from './waitingStore.ts';
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-/** Coordinators unseen for so long are forgotten (design.md, fixed point 7). */
+/** Coordinators unseen for so long are forgotten (docs/protocol.md#stickiness). */
 const COORDINATOR_AGE = 7 * DAY;
 /** Owners by full id: longer than any query runs. */
 const QUERY_OWNER_AGE = 7 * DAY;
+/** Transactions whose end no replica saw: longer than any lives. */
+const TRANSACTION_AGE = 7 * DAY;
 /** Tombstones: far longer than a projection can be late. */
 const TOMBSTONE_AGE = DAY;
 
@@ -18,7 +20,7 @@ const TOMBSTONE_AGE = DAY;
 export interface RetentionOptions {
   readonly store: Pick<
     GatewayStore,
-    'history' | 'coordinators' | 'endedSessions' | 'queries' | 'runningQueries' | 'resources'
+    'history' | 'coordinators' | 'endedSessions' | 'queries' | 'transactions' | 'runningQueries' | 'resources'
   >;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
   readonly historyHours: () => number;
@@ -26,7 +28,7 @@ export interface RetentionOptions {
   readonly fence: () => Fence | null;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** Default 1 min after start, then every 120 min (contract.md §7). */
+  /** Default 1 min after start, then every 120 min. */
   readonly firstDelayMs?: number;
   readonly intervalMs?: number;
 }
@@ -39,6 +41,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['query_history', (fence) => store.history.deleteBefore(now - options.historyHours() * HOUR, fence)],
     ['eg_coordinators', (fence) => store.coordinators.deleteBefore(now - COORDINATOR_AGE, fence)],
     ['eg_queries', (fence) => store.queries.deleteBefore(now - QUERY_OWNER_AGE, fence)],
+    ['eg_transactions', (fence) => store.transactions.deleteBefore(now - TRANSACTION_AGE, fence)],
     ['eg_running_queries', (fence) => store.runningQueries.deleteBefore(now - HOUR, fence)],
     ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
     ['eg_resources', (fence) => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE, fence)],

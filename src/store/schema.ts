@@ -22,7 +22,10 @@ function table(name: string, columns: readonly string[], body: (dialect: SqlDial
   };
 }
 
-/** Tables of contract.md §7: shared with the gateway that ran before and with the engines' resource group managers. */
+/**
+ * Tables (docs/compatibility.md#tables) shared with the gateway that ran before and with the engines' resource group
+ * managers.
+ */
 export const sharedTables: readonly TableDefinition[] = [
   table(
     'gateway_backend',
@@ -82,14 +85,20 @@ export const ownTables: readonly TableDefinition[] = [
   ),
   table(
     'eg_coordinators',
-    ['suffix', 'cluster', 'base_url', 'last_seen'],
+    ['suffix', 'cluster', 'base_url', 'cluster_uid', 'last_seen'],
     () => `suffix varchar(32) primary key, cluster varchar(256) not null, base_url varchar(2048) not null,
-      last_seen bigint not null`,
+      cluster_uid varchar(128), last_seen bigint not null`,
   ),
   table(
     'eg_queries',
     ['query_id', 'cluster', 'base_url', 'created'],
     () => `query_id varchar(256) primary key, cluster varchar(256) not null, base_url varchar(2048) not null,
+      created bigint not null`,
+  ),
+  table(
+    'eg_transactions',
+    ['transaction_id', 'cluster', 'base_url', 'created'],
+    () => `transaction_id varchar(64) primary key, cluster varchar(256) not null, base_url varchar(2048) not null,
       created bigint not null`,
   ),
   table(
@@ -124,6 +133,7 @@ export const indexes: readonly IndexDefinition[] = [
   { table: 'query_history', name: 'eg_query_history_external_idx', columns: 'external_url, created' },
   { table: 'eg_resources', name: 'eg_resources_backend_idx', columns: 'backend_name' },
   { table: 'eg_queries', name: 'eg_queries_created_idx', columns: 'created' },
+  { table: 'eg_transactions', name: 'eg_transactions_created_idx', columns: 'created' },
   { table: 'eg_running_queries', name: 'eg_running_queries_cluster_idx', columns: 'cluster, last_seen' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_cluster_idx', columns: 'cluster, created' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_created_idx', columns: 'created' },

@@ -8,7 +8,7 @@ export interface OpenedStore {
   close(): Promise<void>;
 }
 
-/** Rules of `useSchema` (design.md). */
+/** Rules of `useSchema` (docs/rest-api.md#resource-groups-selectors-global-properties). */
 export interface SchemaRules {
   /** The only databases it may name; null allows all but system databases. */
   readonly allowed: readonly string[] | null;

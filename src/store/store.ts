@@ -3,7 +3,7 @@ import type { ResourceKey } from '../model/resource.ts';
 /** Database families. MariaDB is `mysql`. */
 export type Dialect = 'sqlite' | 'mysql' | 'postgresql';
 
-/** A row of `gateway_backend` (contract.md §7). */
+/** A row of `gateway_backend` (docs/compatibility.md#tables). */
 export interface BackendRow {
   readonly name: string;
   readonly routingGroup: string;
@@ -53,7 +53,7 @@ export interface ResourceRepository {
   all(kind?: ResourceKey['kind']): Promise<readonly StoredResource[]>;
   get(key: ResourceKey): Promise<StoredResource | null>;
   /**
-   * Stores a resource and its derived row in one guarded transaction (design.md, fixed point 4).
+   * Stores a resource and its derived row in one guarded transaction (docs/decisions/0005-guarded-projection.md).
    * @param backend row to derive; null when the resource gives none (a rule, or a cluster that is not accepted)
    */
   project(resource: StoredResource, backend: BackendRow | null, fence: Fence | null): Promise<ProjectionResult>;
@@ -92,6 +92,9 @@ export interface QueryRecord {
   readonly decision: string | null;
 }
 
+/** A query of the history as a page lists it. */
+export type ListedQuery = Omit<QueryRecord, 'decision'>;
+
 /** Filters of the history; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
 export interface HistoryFilter {
   readonly user?: string;
@@ -127,18 +130,20 @@ export interface QueryHistoryRepository {
    * @returns `total`: rows that fit the filter, wherever the page is; exact up to a bound, at which it stays
    * @throws GatewayError EG_MALFORMED for an offset beyond that bound that there may be rows at
    */
-  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly QueryRecord[] }>;
+  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly ListedQuery[] }>;
   /** Deletes rows older than `before` in batches, as long as the fence holds (null: no fence); answers how many. */
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
-/** A row of `eg_coordinators` (design.md, fixed point 7). */
+/** A row of `eg_coordinators` (docs/protocol.md#stickiness). */
 export interface CoordinatorRow {
   /** The last five characters of its query ids. */
   readonly suffix: string;
   readonly cluster: string;
   /** Base URL when it was learned. */
   readonly baseUrl: string;
+  /** uid of the resource that registered the cluster then; left out where there is none, or it is not known. */
+  readonly uid?: string | undefined;
   /** Milliseconds since 1970. */
   readonly lastSeen: number;
 }
@@ -147,8 +152,19 @@ export interface CoordinatorRow {
 export interface CoordinatorRepository {
   all(): Promise<readonly CoordinatorRow[]>;
   get(suffix: string): Promise<CoordinatorRow | null>;
-  /** Stores a new suffix; answers the row that is there afterwards (another replica's, when it was first). */
+  /**
+   * Stores a suffix that no row has; of many rows of one cluster the oldest are deleted.
+   * @returns the row that is there afterwards: another one when that was first
+   */
   learn(row: CoordinatorRow): Promise<CoordinatorRow>;
+  /**
+   * Gives a suffix to another owner.
+   * @param row the new row
+   * @param from base URL that the stored row must have
+   * @param unseenSince milliseconds since 1970: no row of that base URL may have been seen at or after it; null: whenever
+   * @returns the row that is there afterwards
+   */
+  replace(row: CoordinatorRow, from: string, unseenSince: number | null): Promise<CoordinatorRow>;
   touch(suffixes: readonly string[], lastSeen: number): Promise<void>;
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
@@ -164,7 +180,30 @@ export interface QueryOwnerRow {
 /** `eg_queries`. */
 export interface QueryOwnerRepository {
   get(queryId: string): Promise<QueryOwnerRow | null>;
-  put(row: QueryOwnerRow): Promise<void>;
+  /** Stores the owner of an id that has none. @returns the row that is there afterwards: another one when that was first */
+  learn(row: QueryOwnerRow): Promise<QueryOwnerRow>;
+  /** Gives an id to another owner where the stored row has the base URL `from`. @returns the row that is there afterwards */
+  replace(row: QueryOwnerRow, from: string): Promise<QueryOwnerRow>;
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
+}
+
+/** A row of `eg_transactions`: the cluster that began a transaction. */
+export interface TransactionRow {
+  readonly transactionId: string;
+  readonly cluster: string;
+  /** Base URL when it began. */
+  readonly baseUrl: string;
+  /** Milliseconds since 1970. */
+  readonly created: number;
+}
+
+/** `eg_transactions`. */
+export interface TransactionRepository {
+  get(transactionId: string): Promise<TransactionRow | null>;
+  /** Stores a new transaction; returns the row that is there afterwards: the first one stays. */
+  begin(row: TransactionRow): Promise<TransactionRow>;
+  /** Deletes a transaction, if it belongs to the cluster at the base URL. */
+  end(transactionId: string, baseUrl: string): Promise<void>;
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
@@ -215,6 +254,7 @@ export interface Store {
   readonly history: QueryHistoryRepository;
   readonly coordinators: CoordinatorRepository;
   readonly queries: QueryOwnerRepository;
+  readonly transactions: TransactionRepository;
   readonly runningQueries: RunningQueryRepository;
   readonly leader: LeaderRepository;
   readonly endedSessions: EndedSessionRepository;

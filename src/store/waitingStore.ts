@@ -16,7 +16,7 @@ export interface WaitingStoreOptions extends StoreOptions {
 export type GatewayStore = Pick<KnexStore, Exclude<keyof KnexStore, 'database'>>;
 
 /**
- * Opens the gateway's database, also while it is away: the gateway then starts without it (design.md, fixed point 6),
+ * Opens the gateway's database, also while it is away: the gateway then starts without it (docs/reliability.md),
  * every use of the store is refused as EG_DATABASE_UNAVAILABLE, and opening and migrating go on being tried.
  * @throws GatewayError as `openStore` does, for what waiting does not mend
  */
@@ -59,6 +59,7 @@ class StoreToCome {
       history: part('history'),
       coordinators: part('coordinators'),
       queries: part('queries'),
+      transactions: part('transactions'),
       runningQueries: part('runningQueries'),
       leader: part('leader'),
       endedSessions: part('endedSessions'),

@@ -6,7 +6,11 @@ import { defineConfig, type Plugin } from 'vite';
 const placeholders: Plugin = {
   name: 'placeholders',
   apply: 'serve',
-  transformIndexHtml: (html) => html.replaceAll('__BASE__', '/engine-gateway/').replaceAll('__PRODUCT__', 'Engine'),
+  transformIndexHtml: (html) =>
+    html
+      .replaceAll('__BASE__', '/engine-gateway/')
+      .replaceAll('__PRODUCT__', 'Engine')
+      .replaceAll('__SHARED_ORIGIN__', 'false'),
 };
 
 /** The pages share types with the gateway, which leave nothing in the build; a value would bring the gateway along. */

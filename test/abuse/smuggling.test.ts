@@ -73,6 +73,40 @@ describe('requests that two parsers might read differently', () => {
     expect(target.reached.slice(before)).toEqual([]);
   });
 
+  /** Refused before their body is read: what comes on the connection after that is dropped. */
+  const unread: readonly (readonly [string, string, number])[] = [
+    ['a body over the limit', post('Content-Length: 200000000'), 413],
+    ['a body over the limit of the API', `POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n`, 413],
+    ['a method that is not proxied', 'PATCH /v1/statement HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n', 405],
+    ['dot segments', 'POST /ui/../v1/statement HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n', 400],
+    ['an unknown path', 'POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n', 404],
+  ];
+  test.for(unread)(
+    '%s: refused, and what follows is never run, in the same packet or later',
+    async ([_name, bytes, status]) => {
+      for (const isTogether of [true, false]) {
+        const before = target.reached.length;
+        const connection = await new RawConnection(target.port).open();
+        connection.send(isTogether ? `${bytes}abc${SECOND}` : bytes);
+        await expect.poll(() => connection.statuses).toEqual([status]);
+        connection.send(isTogether ? SECOND : `abc${SECOND}${SECOND}`);
+        await expect.poll(() => connection.closed, { timeout: 15_000 }).toBe(true);
+        expect(connection.statuses).toEqual([status]);
+        expect(connection.received).toMatch(/\r\nconnection: close\r\n/i);
+        expect(target.reached.slice(before)).toEqual([]);
+      }
+    },
+  );
+
+  test('requests that were pipelined before a refused one are answered', async () => {
+    const before = target.reached.length;
+    const connection = await new RawConnection(target.port).open();
+    connection.send(`${post('Content-Length: 8')}SELECT 1${post('Content-Length: 200000000')}${SECOND}`);
+    await expect.poll(() => connection.closed, { timeout: 15_000 }).toBe(true);
+    expect(connection.statuses).toEqual([200, 413]);
+    expect(target.reached.slice(before).map(({ body }) => body)).toEqual(['SELECT 1']);
+  });
+
   test('CONNECT and upgrades open no way past the gateway', async () => {
     const before = target.reached.length;
     const tunnel = await new RawConnection(target.port).open();

@@ -1,15 +1,19 @@
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
+import { createServer, get, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
 import { vi } from 'vitest';
 import { stringify } from 'yaml';
 import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import type { LoopFigures } from './loopProbe.ts';
+import { limitMemory, manifestMemoryLimit } from './memoryLimit.ts';
 
-/** A gateway as a process of its own before one cluster, which counts what reaches it. */
+/** A gateway as a process of its own under the manifests' memory limit, before one cluster, which counts what reaches it. */
 export interface Target {
   readonly url: string;
   readonly port: number;
@@ -18,11 +22,26 @@ export interface Target {
   readonly reached: readonly { readonly request: string; readonly body: string }[];
   /** Resident memory of the gateway now, MB. */
   memory(): number;
+  /** For how long its event loop was blocked at most, since this was last asked. */
+  loop(): Promise<LoopFigures>;
+  /** Stops all. @throws when the gateway was over its memory limit at any time */
   close(): Promise<void>;
 }
 
+/** What is around a target. */
+export interface TargetSurroundings {
+  /**
+   * Prepares the folder of the gateway's resources, its database `gateway.db` and other files, before the gateway starts.
+   * @param clusterUrl address of the cluster, at which further EngineCluster manifests may have theirs
+   */
+  readonly prepare?: (folder: string, clusterUrl: string) => Promise<void>;
+}
+
 /** Starts both and waits until queries are routed. */
-export async function startTarget(config: Readonly<Record<string, unknown>> = {}): Promise<Target> {
+export async function startTarget(
+  config: Readonly<Record<string, unknown>> = {},
+  { prepare }: TargetSurroundings = {},
+): Promise<Target> {
   const reached: { request: string; body: string }[] = [];
   const cluster = await startCluster(reached);
   const folder = await mkdtemp(join(tmpdir(), 'abuse-'));
@@ -34,29 +53,57 @@ export async function startTarget(config: Readonly<Record<string, unknown>> = {}
     spec: { proxyTo, routingGroup: 'adhoc' },
   };
   await writeFile(join(folder, 'a.yaml'), stringify(manifest));
-  const gateway = await startGateway({
-    resources: { source: 'directory', directory: folder },
-    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-    queryHistory: { spillDirectory: join(folder, 'spill') },
-    monitor: { taskDelay: '1s' },
-    ...config,
+  await prepare?.(folder, proxyTo);
+  const limit = limitMemory(await manifestMemoryLimit());
+  const probe = pathToFileURL(join(import.meta.dirname, 'loopProbe.ts')).href;
+  const gateway = await startGateway(
+    {
+      resources: { source: 'directory', directory: folder },
+      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+      queryHistory: { spillDirectory: join(folder, 'spill') },
+      monitor: { taskDelay: '1s' },
+      ...config,
+      // The host of requests that are written by hand.
+      server: { allowedHosts: ['x'], ...(config.server as object | undefined) },
+    },
+    { ABUSE_PROBES: folder, NODE_OPTIONS: `--import=${probe}` },
+    { command: limit.command },
+  ).catch((error: unknown) => {
+    limit.dispose();
+    throw error;
   });
+  limit.watch(gateway.pid);
   const target: Target = {
     url: gateway.url,
     port: Number(new URL(gateway.url).port),
     gateway,
     reached,
     memory: () => residentMegabytes(gateway.pid),
+    loop: () => askProbe(join(folder, `${gateway.pid}.sock`)),
     async close() {
-      await gateway.stop();
-      cluster.closeAllConnections();
-      cluster.close();
-      await rm(folder, { recursive: true, force: true });
+      try {
+        limit.check();
+      } finally {
+        await gateway.stop();
+        limit.dispose();
+        cluster.closeAllConnections();
+        cluster.close();
+        await rm(folder, { recursive: true, force: true });
+      }
     },
   };
   await vi.waitFor(() => submitTo(target), { timeout: 30_000, interval: 50 });
   reached.length = 0;
   return target;
+}
+
+/** What the probe in the gateway's process measured (loopProbe.ts). */
+async function askProbe(socketPath: string): Promise<LoopFigures> {
+  const request = get({ socketPath, path: '/', agent: false });
+  const [response] = (await once(request, 'response', { signal: AbortSignal.timeout(60_000) })) as [
+    NodeJS.ReadableStream,
+  ];
+  return JSON.parse(await text(response)) as LoopFigures;
 }
 
 /** Sends a small statement. @throws when it is not served */
@@ -67,9 +114,9 @@ async function submitTo({ url }: Pick<Target, 'url'>): Promise<void> {
     body: 'SELECT 1',
     signal: AbortSignal.timeout(20_000),
   });
-  const text = await response.text();
-  if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${text}`);
-  const { error } = JSON.parse(text) as { error?: { message: string } };
+  const body = await response.text();
+  if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${body}`);
+  const { error } = JSON.parse(body) as { error?: { message: string } };
   if (error !== undefined) throw new Error(error.message);
 }
 
@@ -141,9 +188,12 @@ export class RawConnection {
   }
 }
 
-/** A cluster that answers statements at once, and `/ui/endless` with as many bytes as are taken. */
+/**
+ * A cluster that answers statements at once, `/ui/endless` with as many bytes as are taken, and never reads what goes to
+ * `/ui/stuck`.
+ */
 async function startCluster(reached: { request: string; body: string }[]): Promise<Server> {
-  const server = createServer({ maxHeaderSize: 2 * 1024 ** 2 }, (request, response) => {
+  const server = createServer({ maxHeaderSize: 2 * 1024 ** 2, keepAliveTimeout: 600_000 }, (request, response) => {
     const { method = '', url = '' } = request;
     if (url === '/v1/info') {
       response.setHeader('content-type', 'application/json');
@@ -161,6 +211,7 @@ async function startCluster(reached: { request: string; body: string }[]): Promi
       more();
       return;
     }
+    if (url.startsWith('/ui/stuck')) return;
     const chunks: Buffer[] = [];
     request.on('error', () => undefined);
     request.on('data', (chunk: Buffer) => chunks.push(chunk));

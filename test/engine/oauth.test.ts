@@ -35,7 +35,7 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
   let folder: string;
   let provider: OidcServer;
   let trinos: readonly TrinoServer[] = [];
-  /** One gateway with `routing.prefixSticky`, one without. */
+  /** One gateway with `routing.prefixSticky`, one without, and one that redirects engines' pages. */
   const gateways = new Map<string, { readonly process: GatewayProcess; readonly url: string }>();
 
   let clients: (Browser | ExternalAuthentication)[] = [];
@@ -45,9 +45,9 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
     certificates = certificateFolder();
     authority = certificates.authority('authority');
     folder = await mkdtemp(join(tmpdir(), 'oauth-'));
-    const ports = [await freePort(), await freePort()] as const;
+    const ports = [await freePort(), await freePort(), await freePort()] as const;
     const callback = (port: number) => `https://localhost:${port}/oauth2/callback`;
-    provider = await startOidcProvider([callback(ports[0]), callback(ports[1])], 'engine');
+    provider = await startOidcProvider([callback(ports[0]), callback(ports[1]), callback(ports[2])], 'engine');
     const { issuer, clientId, clientSecret } = provider;
     const oauth2 = {
       issuer,
@@ -70,7 +70,11 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
       ),
     };
     trinos = await Promise.all(names.map((name) => startTrino(name, distribution, {}, settings)));
-    await Promise.all([startOne('cookies', ports[0], {}), startOne('keys', ports[1], { prefixSticky: true })]);
+    await Promise.all([
+      startOne('cookies', ports[0]),
+      startOne('keys', ports[1], { prefixSticky: true }),
+      startOne('redirected', ports[2], {}, { enginePages: 'redirect' }),
+    ]);
   }, 540_000);
 
   afterEach(async () => {
@@ -86,7 +90,8 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
     certificates?.dispose();
   });
 
-  async function startOne(name: string, port: number, routing: Readonly<Record<string, unknown>>): Promise<void> {
+  type Keys = Readonly<Record<string, unknown>>;
+  async function startOne(name: string, port: number, routing: Keys = {}, server: Keys = {}): Promise<void> {
     const process = await startGateway({
       protocol: { productName: 'Trino' },
       dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, `${name}.db`)}` },
@@ -94,6 +99,7 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
       monitor: { taskDelay: '1s', timeout: '10s' },
       gatewayCookieConfiguration: { enabled: true, cookieSigningSecret: 'the same on all replicas' },
       routing: { explainHeader: true, ...routing },
+      server,
       serverConfig: {
         'http-server.https.enabled': true,
         'http-server.https.port': port,
@@ -146,6 +152,22 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
     }
     expect([...seen].toSorted()).toEqual(names);
   }
+
+  test("a client's login where engines' pages are redirected", async () => {
+    const client = newClient('redirected');
+    await untilBoth(async (count) => {
+      const { page, token, clusters } = await logIn(client, newBrowser());
+      const [server, ...others] = serversOf(page);
+      expect([page.status, page.url.pathname, others], page.text).toEqual([200, '/oauth2/callback', []]);
+      expect(clusters).toEqual(clusters.map(() => server));
+      // The page that says so runs no script at the gateway's address.
+      expect(page.visits.at(-1)?.headers.get('content-security-policy')).toMatch(/(^|, )sandbox$/);
+      if (count === 0) expect(await client.query(sql, token)).toEqual([['ann', 42]]);
+      return server ?? '';
+    });
+    const page = await newBrowser().open(`${urlOf('redirected')}/ui/`);
+    expect([page.status, page.text]).toEqual([404, expect.stringContaining('Set its externalUrl')]);
+  });
 
   describe.each(['cookies', 'keys'])('with %s', (gateway) => {
     test.each([

@@ -1,6 +1,16 @@
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { startSimulatedEngine } from '../../demo/simulatedEngine.ts';
+import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import { ClusterAddresses } from '../../src/model/clusterAddresses.ts';
+import { GroupBindings } from '../../src/model/groupBindings.ts';
+import { openPolicy } from '../../src/operator/clusterPolicy.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { defaultMonitorSettings, openChecks } from '../support/healthChecks.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import { sampleRequest } from '../support/ruleAttempt.ts';
 
 const by = { by: 'alice', force: false };
 const until = (check: () => void | Promise<void>, timeout = 40_000): Promise<void> =>
@@ -116,8 +126,17 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     expect(await rig.kubectl(['-n', south, 'get', 'ec', '-o', 'name'])).toBe('');
   });
 
+  /** What a team's administrator applies so that Secrets of its namespace are read. */
+  const letSecretsBeRead = async (namespace: string): Promise<void> => {
+    const rights = await rig.kubectl(['kustomize', 'manifests/health-credentials']);
+    const subject = rights.replace('namespace: engine-gateway', `namespace: ${rig.namespace}`);
+    await rig.kubectl(['-n', namespace, 'apply', '-f', '-'], subject);
+  };
+
   test('health credentials come from a labelled Secret beside the cluster, from nowhere else', async () => {
     const operator = await rig.startOperator();
+    const url = `http://engine.${north}.svc:8080`;
+    await letSecretsBeRead(north);
     await applyIn(north, clusterManifest('a', { healthCheck: { credentialsSecretRef: { name: 'creds' } } }));
     await until(() => expect(operator.table.current.clusters.has('a')).toBe(true));
     const secret = async (namespace: string, password: string): Promise<void> => {
@@ -130,14 +149,161 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
       await rig.kubectl(['-n', namespace, 'label', 'secret', 'creds', label]);
     }
     const missing = { ok: false, message: expect.stringContaining(`Secret ${north}/creds does not exist`) };
-    expect(await operator.healthCredentials('a')).toMatchObject(missing);
+    expect(await operator.healthCredentials('a', url)).toMatchObject(missing);
     await secret(north, 'of north');
-    expect(await operator.healthCredentials('a')).toMatchObject({
+    expect(await operator.healthCredentials('a', url)).toMatchObject({
       ok: false,
       message: expect.stringContaining('labelled'),
     });
     await rig.kubectl(['-n', north, 'label', 'secret', 'creds', label]);
-    expect(await operator.healthCredentials('a')).toEqual({ ok: true, username: 'u', password: 'of north' });
+    expect(await operator.healthCredentials('a', url)).toEqual({ ok: true, username: 'u', password: 'of north' });
+  });
+
+  test('Secrets of a namespace are read where a Role of that namespace says so, and the cluster says which is missing', async () => {
+    const operator = await rig.startOperator();
+    const mayRead = async (...more: string[]) =>
+      (
+        await rig
+          .kubectl([
+            'auth',
+            'can-i',
+            'get',
+            'secrets',
+            `--as=system:serviceaccount:${rig.namespace}:engine-gateway`,
+            ...more,
+          ])
+          .catch((error: { stdout: string }) => error.stdout)
+      ).trim();
+    expect(await mayRead('-A')).toBe('no');
+    expect(await mayRead('-n', north)).toBe('no');
+    const engine = await startSimulatedEngine({ name: 'a', passwords: { monitor: 's3cret-of-north' } });
+    const checks = openChecks();
+    const { controller, table } = operator;
+    const monitors = new HealthMonitors(
+      {
+        table,
+        kinds: checks.kinds,
+        credentials: {
+          configured: () => ({ username: 'monitor', password: 'of-all-others', allowedHosts: null }),
+          trustsResources: false,
+          ofCluster: operator.healthCredentials,
+          report: (name, refusal) => controller.reportHealthCredentials(name, refusal),
+        },
+        logger: pino({ level: 'silent' }),
+        registry: new Registry(),
+        clock: systemClock,
+        random: Math.random,
+      },
+      { ...defaultMonitorSettings, interval: 200 },
+    );
+    monitors.start();
+    try {
+      const condition = async (type: string) => {
+        const path = `jsonpath={.status.conditions[?(@.type=="${type}")]}`;
+        const text = await rig.kubectl(['-n', north, 'get', 'ec', 'a', '-o', path]);
+        return text === '' ? null : (JSON.parse(text) as { status: string; reason: string; message: string });
+      };
+      // Without a Secret of its own: the credentials of all others are not for whoever asks.
+      await applyIn(north, clusterManifest('a', { proxyTo: engine.url, healthCheck: { type: 'METRICS' } }));
+      await until(async () =>
+        expect(await condition('HealthCredentials')).toMatchObject({ status: 'False', reason: 'TypeNotConfigured' }),
+      );
+      const literals = ['--from-literal=username=monitor', '--from-literal=password=s3cret-of-north'];
+      await rig.kubectl(['-n', north, 'create', 'secret', 'generic', 'creds', ...literals]);
+      await rig.kubectl(['-n', north, 'label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
+      const healthCheck = { type: 'METRICS', credentialsSecretRef: { name: 'creds' } };
+      await applyIn(north, clusterManifest('a', { proxyTo: engine.url, healthCheck }));
+      await until(async () =>
+        expect(await condition('HealthCredentials')).toMatchObject({
+          status: 'False',
+          reason: 'SecretForbidden',
+          message: expect.stringContaining(`needs a Role and a RoleBinding in namespace ${north}`),
+        }),
+      );
+      await letSecretsBeRead(north);
+      await until(async () =>
+        expect(await condition('HealthCredentials')).toMatchObject({
+          reason: 'HostNotAllowed',
+          message: expect.stringContaining(`health-credentials-hosts=${new URL(engine.url).host}`),
+        }),
+      );
+      const hosts = `enginegateway.dev/health-credentials-hosts=${new URL(engine.url).host}`;
+      await rig.kubectl(['-n', north, 'annotate', 'secret', 'creds', hosts]);
+      await until(async () => expect(await condition('Healthy')).toMatchObject({ status: 'True' }));
+      await until(async () => expect(await condition('HealthCredentials')).toBeNull());
+      // The right is for that namespace alone.
+      expect(await mayRead('-n', north)).toBe('yes');
+      expect(await mayRead('-n', south)).toBe('no');
+      expect(await mayRead('-A')).toBe('no');
+    } finally {
+      monitors.stop();
+      await Promise.all([engine.close(), checks.close()]);
+    }
+  });
+
+  test('a routing group that is bound to namespaces takes clusters and rules of these alone', async () => {
+    const policy = {
+      ...openPolicy,
+      groups: new GroupBindings({ etl: { join: [north], route: [north] } }),
+    };
+    const { table, controller } = await rig.startOperator({ policy: () => policy });
+    const toEtl = { actions: ['result.put("routingGroup", "etl")'] };
+    for (const namespace of [north, south]) {
+      await applyIn(namespace, clusterManifest(`c-${namespace}`, { routingGroup: 'etl' }));
+      await applyIn(namespace, ruleManifest(`r-${namespace}`, { routeTo: { routingGroup: 'etl' } }));
+    }
+    await until(async () => expect(await acceptance(north, `c-${north}`)).toBe('Accepted'));
+    await until(async () => expect(await acceptance(south, `c-${south}`)).toBe('GroupNotAllowed'));
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Stalled', `ec/c-${south}`, '--timeout=60s']);
+    await rig.kubectl(['-n', north, 'wait', '--for=condition=Programmed', `rr/r-${north}`, '--timeout=60s']);
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Accepted=False', `rr/r-${south}`, '--timeout=60s']);
+    expect(table.current.groups.get('etl')?.map(({ name }) => name)).toEqual([`c-${north}`]);
+    // What actions set is known when they run: the rule is accepted, and says so once it was tried.
+    await applyIn(south, { ...ruleManifest('sets'), spec: { condition: 'true', ...toEtl } });
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Programmed', 'rr/sets', '--timeout=60s']);
+    const decision = table.current.rules?.decide(sampleRequest);
+    const failed = decision?.trace.rules.find(({ rule }) => rule === 'sets');
+    expect(failed).toMatchObject({
+      outcome: 'failed',
+      error: expect.stringContaining('resources.groups["etl"].route'),
+    });
+    expect(decision).toMatchObject({ rule: `r-${north}`, routingGroup: 'etl' });
+    controller.reportRuleFailure('sets', failed?.error ?? '');
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Failing', 'rr/sets', '--timeout=60s']);
+  });
+
+  test('a cluster at an address of the gateway itself or of a metadata service is not accepted', async () => {
+    const addresses = new ClusterAddresses({ allowed: [], loopback: false });
+    const { table, registry } = await rig.startOperator({ policy: () => ({ ...openPolicy, addresses }) });
+    const urls = [
+      'http://127.0.0.1:8090',
+      'http://localhost:8090',
+      'http://169.254.169.254',
+      'http://metadata.google.internal',
+    ];
+    for (const [index, proxyTo] of urls.entries()) await applyIn(south, clusterManifest(`x${index}`, { proxyTo }));
+    for (const index of urls.keys()) {
+      await until(async () => expect(await acceptance(south, `x${index}`)).toBe('AddressNotAllowed'));
+    }
+    const external = {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'out' },
+      spec: { type: 'ExternalName', externalName: 'metadata.google.internal' },
+    };
+    await applyIn(south, external);
+    await applyIn(south, referring('via', { name: 'out', port: 80 }));
+    await until(async () => expect(await acceptance(south, 'via')).toBe('AddressNotAllowed'));
+    expect([...table.current.clusters.keys()]).toEqual([]);
+    const added = {
+      name: 'y',
+      proxyTo: 'http://[::1]:8090',
+      externalUrl: 'http://y',
+      active: true,
+      routingGroup: 'adhoc',
+    };
+    await expect(registry.add(added, by)).rejects.toMatchObject({ code: 'EG_IMPOSSIBLE', field: 'proxyTo' });
+    expect(await rig.kubectl(['get', 'ec', '-o', 'name'])).toBe('');
   });
 
   test('a Service of another namespace is only used where the configuration allows that namespace', async () => {

@@ -116,6 +116,35 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a long URL', cluster({ proxyTo: `http://${'a'.repeat(260)}` }), 'may not be more than 256'],
     ['a number', cluster({ proxyTo: 8080 }), 'spec.proxyTo'],
     ['an external URL of another scheme', cluster({ externalUrl: 'jdbc:x' }), `externalUrl ${URL_MESSAGE}`],
+    ...(
+      [
+        'http://2130706433',
+        'http://0x7f000001',
+        'http://0x7f.1',
+        'http://127.1',
+        'http://0177.0.0.1',
+        'http://010.0.0.1',
+        'http://300.1.1.1',
+        'http://1.2.3.4.',
+        'http://engine.0x1f',
+        'http://0.0.0.0:8080',
+        'http://224.0.0.1',
+        'http://255.255.255.255',
+      ] as const
+    ).map((url): [string, Document, string] => [
+      url,
+      cluster({ proxyTo: url }),
+      'proxyTo must name a host by its name',
+    ]),
+    ...[
+      'http://10.0.0.255:8080',
+      'http://192.168.1.1',
+      'http://engine-1',
+      'http://1engine',
+      'http://a.b1',
+      'http://223.1.1.1',
+    ].map((url): [string, Document, string] => [url, cluster({ proxyTo: url }), 'ok']),
+    ['a link-local address, which the configuration may allow', cluster({ proxyTo: 'http://169.254.1.1' }), 'ok'],
     ['no target', without(cluster({}), 'proxyTo'), 'exactly one of proxyTo and serviceRef must be set'],
     [
       'two targets',

@@ -2,19 +2,59 @@ import { readFileSync } from 'node:fs';
 import { CoreV1Api, KubeConfig, RbacAuthorizationV1Api } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { requestExplanation } from '../../src/gateway/explainRequest.ts';
 import type { Clock } from '../../src/model/clock.ts';
+import { productNames } from '../../src/model/names.ts';
+import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { createRuleCompiler } from '../../src/rules/compiler.ts';
+import { requestAnalysis } from '../../src/sql/analyzeRequest.ts';
 import { accessSettings } from '../support/access.ts';
-import { type ApiServer, startApi } from '../support/apiServer.ts';
+import { type ApiServer, type ServerOptions, startApi } from '../support/apiServer.ts';
 import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
 
+/** A clock whose durations tests move; the ends of tokens are those of the real one. */
 class TestClock implements Clock {
   ahead = 0;
-  now = () => Date.now() + this.ahead;
+  now = () => Date.now();
   monotonic = () => performance.now() + this.ahead;
 }
 
 const namespace = 'default';
 const cluster = { name: 'c1', proxyTo: 'http://c1:8080', active: true, routingGroup: 'adhoc' };
+
+/** The rules engine without rules, so that described requests are explained. */
+function explainingRules(): NonNullable<ServerOptions['rules']> {
+  const names = productNames('Engine');
+  const compiler = createRuleCompiler({
+    names,
+    rulesEngineEnabled: true,
+    rulesType: 'FILE',
+    analyzeRequest: false,
+    onRuleError: 'skip',
+    onFileError: 'header',
+    monotonic: () => performance.now(),
+  });
+  const reader = {
+    names,
+    statementPaths: ['/v1/statement'],
+    analyzeRequest: false,
+    analyze: requestAnalysis({ names, maxBodySize: () => 1000, clientsUseV2Format: false, cacheBytes: 1000 }),
+    userOf: () => ({ name: null }) as never,
+  };
+  const explain = requestExplanation(
+    new RoutingTableHolder(),
+    reader,
+    () => 'adhoc',
+    (draft) => compiler.tryRule(draft),
+  );
+  return {
+    explain,
+    routingRules: {} as never,
+    history: {} as never,
+    transactions: { get: async () => null },
+    buffered: () => null,
+  };
+}
 
 describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', () => {
   const clock = new TestClock();
@@ -81,6 +121,7 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
     api = await startApi({
       access: accessSettings('authentication: {kubernetes: {cacheDuration: 10s}}'),
       accessDependencies: { kubernetes: async () => ({ kubeConfig: own, namespace }), clock },
+      rules: explainingRules(),
     });
   });
   afterAll(async () => {
@@ -127,6 +168,20 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
     expect(answer.json().error.message).toBe(
       '"system:serviceaccount:default:viewer" may not update engineclusters.enginegateway.dev.',
     );
+  });
+
+  test("a rule of one's own is explained for those who may change rules", async () => {
+    await addAccount('ruler', [{ apiGroups, resources: ['routingrules'], verbs: ['list', 'update'] }]);
+    const rule = { name: 'r', condition: 'true', actions: ['result.put("routingGroup", "a")'] };
+    const explain = async (name: string, body: object) => {
+      const headers = { Authorization: `Bearer ${await tokenOf(name)}` };
+      const answer = await api.call('POST', '/api/explain', { headers, body: JSON.stringify(body) });
+      return [answer.status, answer.json().error?.message];
+    };
+    const lacking = '"system:serviceaccount:default:viewer" may not update routingrules.enginegateway.dev.';
+    expect(await explain('viewer', { path: '/v1/statement', rule })).toEqual([403, lacking]);
+    expect(await explain('viewer', { path: '/v1/statement' })).toEqual([200, undefined]);
+    expect(await explain('ruler', { path: '/v1/statement', rule })).toEqual([200, undefined]);
   });
 
   test.each([

@@ -203,10 +203,11 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
   test('health credentials come from a Secret that is labelled for it only', async () => {
     const operator = await rig.startOperator();
     const check = { healthCheck: { credentialsSecretRef: { name: 'creds' } } };
+    const url = 'http://a:8080';
     await rig.apply('kubectl', clusterManifest('a', check), clusterManifest('b'));
     await until(() => expect(operator.table.current.clusters.size).toBe(2));
-    expect(await operator.healthCredentials('b')).toBeNull();
-    expect(await operator.healthCredentials('a')).toMatchObject({
+    expect(await operator.healthCredentials('b', url)).toBeNull();
+    expect(await operator.healthCredentials('a', url)).toMatchObject({
       ok: false,
       message: expect.stringContaining('does not exist'),
     });
@@ -218,12 +219,21 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
       '--from-literal=username=u',
       '--from-literal=password=p',
     ]);
-    expect(await operator.healthCredentials('a')).toMatchObject({
+    expect(await operator.healthCredentials('a', url)).toMatchObject({
       ok: false,
       message: expect.stringContaining('labelled'),
     });
     await rig.kubectl(['label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
-    expect(await operator.healthCredentials('a')).toEqual({ ok: true, username: 'u', password: 'p' });
+    // To Services beside it without more ado, elsewhere where its annotation says so.
+    const service = `http://engine.${rig.namespace}.svc:8080`;
+    expect(await operator.healthCredentials('a', service)).toEqual({ ok: true, username: 'u', password: 'p' });
+    expect(await operator.healthCredentials('a', url)).toMatchObject({
+      ok: false,
+      reason: 'HostNotAllowed',
+      message: expect.stringContaining('enginegateway.dev/health-credentials-hosts=a:8080'),
+    });
+    await rig.kubectl(['annotate', 'secret', 'creds', 'enginegateway.dev/health-credentials-hosts=a:8080']);
+    expect(await operator.healthCredentials('a', url)).toEqual({ ok: true, username: 'u', password: 'p' });
   });
 
   test('a cluster is checked with the user and password of its Secret, from when that can be read', async () => {
@@ -234,7 +244,8 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) });
     const checks = openChecks();
     const credentials = {
-      configured: () => ({ username: 'monitor', password: 'of-all-others' }),
+      configured: () => ({ username: 'monitor', password: 'of-all-others', allowedHosts: null }),
+      trustsResources: false,
       ofCluster: operator.healthCredentials,
     };
     const monitors = new HealthMonitors(
@@ -259,6 +270,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
       );
       const literals = ['--from-literal=username=monitor', '--from-literal=password=s3cret-of-a'];
       await rig.kubectl(['create', 'secret', 'generic', 'creds', ...literals]);
+      await rig.kubectl(['annotate', 'secret', 'creds', 'enginegateway.dev/health-credentials-hosts=127.0.0.1']);
       await rig.kubectl(['label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
       await until(() => expect(health()).toMatchObject({ status: 'HEALTHY', queued: 0, running: 0 }));
       // The configured ones are never sent in place of a Secret that cannot be read.

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -44,7 +44,7 @@ const serviceMonitorCrd = {
 
 interface Rendered {
   readonly kind: string;
-  readonly metadata: { readonly name: string };
+  readonly metadata: { readonly name: string; readonly namespace?: string };
   readonly data?: Readonly<Record<string, string>>;
   readonly rules?: readonly object[];
   readonly spec?: Readonly<Record<string, unknown>>;
@@ -67,6 +67,7 @@ const installed = (rendered: string) => {
   const config = parse(Object.values(ofKind(rendered, 'ConfigMap').data ?? {})[0] ?? '') as {
     readonly authentication?: unknown;
     readonly resources: { readonly source: string; readonly namespace: string };
+    readonly server: { readonly adminHosts?: readonly string[]; readonly enginePages?: string };
   };
   const rights = objectsOf(rendered)
     .filter(({ kind, metadata }) => kind.endsWith('Role') && !metadata.name.endsWith('access-review'))
@@ -81,6 +82,7 @@ const installed = (rendered: string) => {
     source: config.resources.source,
     namespace: config.resources.namespace,
     authentication: config.authentication,
+    server: config.server,
     rights: [...new Set(rights)].sort(),
     replicas: deployment.replicas,
     podSecurity: deployment.template.spec,
@@ -126,10 +128,45 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     ['overlays/mysql', namespaced],
     ['overlays/postgresql', namespaced],
     ['overlays/all-namespaces', ['ClusterRole', 'ClusterRoleBinding', ...namespaced]],
+    ['overlays/separate-origins', ['Ingress', 'Service', ...namespaced]],
+    ['health-credentials', ['Role', 'RoleBinding']],
   ])('kustomize %s is accepted', async (folder, kinds) => {
     const rendered = (await run(kubectlPath, ['kustomize', join('manifests', folder)])).stdout;
     expect(kindsOf(rendered)).toEqual([...kinds].sort());
     expect((await dryRun(rendered)).trim().split('\n')).toHaveLength(kinds.length);
+  });
+
+  test('the egress component adds a policy for what goes out, which leaves metadata services out', async () => {
+    const folder = await mkdtemp(join('manifests', 'overlays', '.egress-'));
+    try {
+      const overlay = { resources: ['../../base'], components: ['../../components/egress'] };
+      await writeFile(join(folder, 'kustomization.yaml'), JSON.stringify(overlay));
+      const rendered = (await run(kubectlPath, ['kustomize', folder])).stdout;
+      expect(kindsOf(rendered)).toEqual([...namespaced, 'NetworkPolicy'].sort());
+      expect(await dryRun(rendered)).toContain('networkpolicy.networking.k8s.io/engine-gateway-egress');
+      const policies = objectsOf(rendered).filter(({ kind }) => kind === 'NetworkPolicy');
+      expect(policies.map(({ spec }) => spec?.policyTypes)).toEqual([['Ingress'], ['Egress']]);
+      expect(JSON.stringify(policies[1])).toContain('"except":["10.0.0.0/8"');
+      expect(JSON.stringify(policies[1])).toContain('169.254.0.0/16');
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  test('no installation for all namespaces may read Secrets of every namespace', async () => {
+    const kustomized = (await run(kubectlPath, ['kustomize', 'manifests/overlays/all-namespaces'])).stdout;
+    const settings = ['--set', 'allNamespaces=true', '--set', 'rbac.secretNamespaces={team-a,team-b}'];
+    const charted = await helm('template', 'gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', ...settings);
+    const readers = (rendered: string) =>
+      objectsOf(rendered)
+        .filter(({ rules }) => JSON.stringify(rules ?? []).includes('secrets'))
+        .map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
+    expect(readers(kustomized)).toEqual(['Role engine-gateway/engine-gateway']);
+    expect(readers(charted)).toEqual([
+      'Role engine-gateway/gw-engine-gateway',
+      'Role team-a/gw-engine-gateway-health-credentials',
+      'Role team-b/gw-engine-gateway-health-credentials',
+    ]);
   });
 
   const chartKinds = [...namespaced.filter((kind) => kind !== 'Namespace'), 'Secret'];
@@ -140,6 +177,11 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       'everything switched on',
       ['allNamespaces=true', 'autoscaling.enabled=true', 'serviceMonitor.enabled=true', 'ingress.enabled=true'],
       [...chartKinds, ...optionalKinds],
+    ],
+    [
+      'host names of the API and an Ingress',
+      ['adminHosts={admin.example}', 'ingress.enabled=true'],
+      [...chartKinds, 'Ingress', 'Service'],
     ],
   ])('the Helm chart with %s is accepted', async (_name, values, kinds) => {
     const settings = values.flatMap((value) => ['--set', value]);
@@ -185,10 +227,70 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       });
       expect(each?.replicas).toBe(2);
     }
+    // One address for all: a page of a cluster must not be of the API's origin.
+    for (const each of [base, mysql, postgresql, all, ...charts]) expect(each?.server.enginePages).toBe('redirect');
     const own = '${ENV:POD_NAMESPACE}';
     const watched = [base, mysql, postgresql, all, ...charts].map((each) => each?.namespace);
     expect(watched).toEqual([own, own, own, '*', own, '*']);
     expect(charts[0]?.podSecurity).toHaveProperty('topologySpreadConstraints');
+  });
+
+  test.each([
+    [
+      'the overlay',
+      () => run(kubectlPath, ['kustomize', 'manifests/overlays/separate-origins']),
+      'gateway-admin.example.com',
+    ],
+    [
+      'the chart',
+      async () => ({
+        stdout: await helm(
+          ...['template', 'engine-gateway', 'manifests/helm/engine-gateway', '-n', 'engine-gateway'],
+          ...['--set', 'adminHosts={gateway-admin.example.com},ingress.enabled=true,ingress.host=gateway.example.com'],
+        ),
+      }),
+      'gateway-admin.example.com',
+    ],
+  ])('%s gives API and pages host names of their own', async (_name, render, adminHost) => {
+    const { stdout } = await render();
+    const { server } = installed(stdout);
+    const service = 'engine-gateway-admin';
+    const names = [service, `${service}.engine-gateway`, `${service}.engine-gateway.svc`];
+    expect(server.adminHosts).toEqual([adminHost, ...names, `${service}.engine-gateway.svc.cluster.local`]);
+    expect(server.enginePages).toBeUndefined();
+    const services = objectsOf(stdout).filter(({ kind }) => kind === 'Service');
+    expect(services.map(({ metadata }) => metadata.name).sort()).toEqual(['engine-gateway', service]);
+    // Both lead to the gateway's pods.
+    const [one, other] = services.map(({ spec }) => spec?.selector);
+    expect(other).toEqual(one);
+    const { rules } = ofKind(stdout, 'Ingress').spec as {
+      readonly rules: readonly {
+        readonly host: string;
+        readonly http: {
+          readonly paths: readonly { readonly backend: { readonly service: { readonly name: string } } }[];
+        };
+      }[];
+    };
+    expect(rules.map(({ host, http }) => [host, ...http.paths.map(({ backend }) => backend.service.name)])).toEqual([
+      ['gateway.example.com', 'engine-gateway'],
+      [adminHost, service],
+    ]);
+  });
+
+  test('the Helm chart refuses one host name for queries and API', async () => {
+    const settings = 'adminHosts={gw.example},ingress.enabled=true,ingress.host=gw.example';
+    const refused = helm('template', 'gw', 'manifests/helm/engine-gateway', '--set', settings);
+    await expect(refused).rejects.toThrow('ingress.host must not be one of adminHosts');
+  });
+
+  test('the Helm chart lets everybody in where its values say so, and only then', async () => {
+    const chart = ['template', 'gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway'];
+    const rendered = await helm(...chart, '--set', 'config.authentication=none');
+    expect(installed(rendered).authentication).toBe('none');
+    expect(kindsOf(rendered)).not.toContain('Secret');
+    expect(rendered).not.toContain('SESSION_SECRET');
+    expect(rendered).not.toContain('access-review');
+    expect((await dryRun(rendered)).trim().split('\n')).toHaveLength(kindsOf(rendered).length);
   });
 
   test('the Helm chart makes the secret of sessions once, or takes one that is named', async () => {

@@ -15,7 +15,8 @@ export interface Stage {
   readonly instructions: readonly Instruction[];
 }
 
-/** Parses a Dockerfile without here-documents: comments, continuation lines, flags, stages. */
+/** Parses a Dockerfile without here-documents: comments, continuation lines, flags, stages; `FROM` takes the defaults of
+ * the arguments before it. */
 export function parseDockerfile(text: string): readonly Stage[] {
   const lines = text
     .split('\n')
@@ -26,6 +27,7 @@ export function parseDockerfile(text: string): readonly Stage[] {
     .map((line) => line.trim())
     .filter((line) => line !== '');
   const stages: { base: string; name: string | undefined; instructions: Instruction[] }[] = [];
+  const defaults = new Map<string, string>();
   for (const line of lines) {
     const [, name = '', rest = ''] = /^(\S+)\s+(.*)$/.exec(line) ?? [];
     const flags: Record<string, string> = {};
@@ -35,12 +37,17 @@ export function parseDockerfile(text: string): readonly Stage[] {
     });
     if (name.toUpperCase() === 'FROM') {
       const [, base = '', stage] = /^(\S+)(?:\s+AS\s+(\S+))?$/i.exec(content) ?? [];
-      stages.push({ base, name: stage, instructions: [] });
+      const named = base.replace(/\$\{(\w+)\}/g, (whole, name: string) => defaults.get(name) ?? whole);
+      stages.push({ base: named, name: stage, instructions: [] });
       continue;
     }
     const stage = stages.at(-1);
     if (stage !== undefined) stage.instructions.push({ name: name.toUpperCase(), flags, text: content });
     else if (name.toUpperCase() !== 'ARG') throw new Error(`${name} before FROM`);
+    else {
+      const [, argument = '', value = ''] = /^(\w+)=(\S*)$/.exec(content) ?? [];
+      defaults.set(argument, value);
+    }
   }
   return stages;
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { nativeDependencies } from '../../scripts/nativeDependenciesPage.ts';
 import { requireComponent } from '../support/components.ts';
 import { execForm, type Instruction, inContext, parseDockerfile, type Stage } from './dockerfile.ts';
 
@@ -19,8 +20,23 @@ const only = (name: string): Instruction => {
 };
 
 describe('the Dockerfile', () => {
-  test('has stages on the slim image, and the last one starts from it anew', () => {
-    expect(stages.map((stage) => stage.base)).toEqual(['node:26-slim', 'node:26-slim', 'node:26-slim']);
+  test('has stages on one slim image, of the Node.js that the tests run on, pinned by digest', async () => {
+    const lock = JSON.parse(await readFile(join(project, 'package-lock.json'), 'utf8')) as {
+      readonly packages: Readonly<Record<string, { readonly version?: string }>>;
+    };
+    const version = lock.packages['node_modules/node']?.version ?? 'none';
+    const bases = new Set(stages.map((stage) => stage.base));
+    expect([...bases]).toEqual([expect.stringMatching(/@sha256:[0-9a-f]{64}$/)]);
+    expect([...bases][0]).toContain(`node:${version}-slim@`);
+  });
+
+  test('takes nothing from a registry but the base: no frontend, no stage of another image', async () => {
+    const text = await readFile(join(project, 'Dockerfile'), 'utf8');
+    expect(text).not.toMatch(/^#\s*syntax\s*=/m);
+    const names = new Set(stages.map((stage) => stage.name));
+    for (const { flags } of stages.flatMap((stage) => stage.instructions)) {
+      if (flags.from !== undefined) expect(names).toContain(flags.from);
+    }
   });
 
   test('runs as an ordinary user, by number, so that Kubernetes can check it', () => {
@@ -103,6 +119,21 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
     expect(writable.stdout.trim().split('\n')).toEqual([join(image, 'data')]);
   });
 
+  test('every package of the image that has native code is named with its purpose', async () => {
+    const page = await readFile(join(project, 'docs/native-dependencies.md'), 'utf8');
+    const named = [...page.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name);
+    const { stdout } = await run(
+      'find',
+      ['.', '(', '-name', '*.node', '-o', '-name', '*.wasm', '-o', '-name', 'binding.gyp', ')'],
+      {
+        cwd: join(image, 'app/node_modules'),
+      },
+    );
+    const holders = stdout.split('\n').flatMap((path) => /^\.\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []);
+    expect([...new Set(holders)].sort()).toEqual(named);
+    expect((await nativeDependencies(project, join(image, 'app'))).map(({ name }) => name)).toEqual(named);
+  });
+
   test('the program leaves out what it never calls of its libraries, of which memory would be taken', async () => {
     const folder = join(image, 'app/dist/server');
     const sizes = await Promise.all((await readdir(folder)).map(async (file) => (await stat(join(folder, file))).size));
@@ -115,7 +146,9 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
 
   test('it starts as its user, becomes healthy, writes to /data alone and stops cleanly', async () => {
     const config = join(image, 'gateway.yaml');
-    await writeFile(config, `serverConfig:\n  http-server.http.port: ${port}\n`);
+    // What the image itself runs with, on a free port.
+    const shipped = await readFile(join(image, only('CMD').text.match(/"(\/etc[^"]+)"/)?.[1] ?? ''), 'utf8');
+    await writeFile(config, `${shipped}serverConfig:\n  http-server.http.port: ${port}\n`);
     const entry = [...execForm(only('ENTRYPOINT').text), ...execForm(only('CMD').text), '--config', '/gateway.yaml'];
     gateway = spawn('setpriv', asUser(entry), { cwd: image, env: environment(), stdio: ['ignore', 'pipe', 'pipe'] });
     const ended = new Promise((done) => gateway.once('close', done));
@@ -149,6 +182,7 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
     gateway.kill('SIGTERM');
     await ended;
     expect([gateway.exitCode, gateway.signalCode], output).toEqual([0, null]);
+    expect(output).toContain('authentication is none: every call of the API passes with all roles');
   });
 
   function healthCheck() {

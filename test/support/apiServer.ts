@@ -65,6 +65,7 @@ export type ServerOptions = Partial<ApiOptions> & {
   readonly webapp?: WebappDependencies;
   readonly userInterface?: NonNullable<ApiDependencies['userInterface']>;
   readonly runningQueries?: NonNullable<ApiDependencies['runningQueries']>;
+  readonly rules?: NonNullable<ApiDependencies['rules']>;
   /** Who may call; everybody where it is left out. */
   readonly access?: Partial<AuthenticationSettings>;
   readonly accessDependencies?: Partial<AuthenticationDependencies>;
@@ -103,6 +104,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       revocations: null,
       clock: systemClock,
       logger,
+      metrics,
       ...options.accessDependencies,
     },
   );
@@ -119,6 +121,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       resourceGroups: options.resourceGroups ?? null,
       webapp: options.webapp ?? null,
       userInterface: options.userInterface ?? null,
+      rules: options.rules ?? null,
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
     },
     { names, version: '1.2.3', ...options },

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
+import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane, type DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
 import { type DataPlaneSettings, defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
@@ -25,14 +26,15 @@ import type { QueryRecord, Store } from '../../src/store/store.ts';
 
 export { clusterAt } from './routableCluster.ts';
 
-type QueryStore = Pick<Store, 'coordinators' | 'queries' | 'history'>;
+type QueryStore = Pick<Store, 'coordinators' | 'queries' | 'history'> & Partial<Pick<Store, 'transactions'>>;
 
 const away = () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is away'));
 
 /** The store while the database is away: every method rejects. */
-export const storeAway: QueryStore = {
-  coordinators: { all: away, get: away, learn: away, touch: away, deleteBefore: away },
-  queries: { get: away, put: away, deleteBefore: away },
+export const storeAway: Required<QueryStore> = {
+  coordinators: { all: away, get: away, learn: away, replace: away, touch: away, deleteBefore: away },
+  queries: { get: away, learn: away, replace: away, deleteBefore: away },
+  transactions: { get: away, begin: away, end: away, deleteBefore: away },
   history: { insert: away, get: away, find: away, deleteBefore: away },
 };
 
@@ -45,6 +47,8 @@ export interface TestGatewayOptions {
   readonly upstream?: Partial<DataPlaneOptions['upstream']>;
   readonly server?: Partial<GatewayServerOptions>;
   readonly analyzer?: RequestAnalyzer;
+  /** Memory and pace of bodies; without limits where absent. */
+  readonly bodies?: RequestBodies;
   readonly runningQueries?: RunningQueries;
   readonly tracing?: Tracing;
   /** A rules service that decides, by its address and settings. */
@@ -117,6 +121,11 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   const connectionFailures: string[] = [];
   const registry = new Registry();
   const logger = capturingLogger(log);
+  const given = options.store ?? storeAway;
+  // Tests that do not look at transactions need not say how they are stored.
+  const store: Required<QueryStore> = Object.create(given, {
+    transactions: { value: given.transactions ?? storeAway.transactions },
+  });
   const externalRules =
     options.externalRules === undefined
       ? null
@@ -128,7 +137,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
     {
       names,
       table,
-      store: options.store ?? storeAway,
+      store,
       history: {
         add: (record) => void records.push(record),
         buffered: (id) => records.find((record) => record.queryId === id) ?? null,
@@ -137,6 +146,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       ...(options.runningQueries === undefined ? {} : { runningQueries: options.runningQueries }),
       tracing: options.tracing ?? null,
       externalRules,
+      ...(options.bodies === undefined ? {} : { bodies: options.bodies }),
       logger,
       registry,
       clock: options.clock ?? systemClock,
@@ -164,6 +174,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   );
   await dataPlane.start();
   const server = createGatewayServer({
+    ...(options.bodies === undefined ? {} : { bodies: options.bodies }),
     ...defaultServerLimits,
     dataPlane,
     api: (_request, response) => void response.writeHead(418).end('api'),

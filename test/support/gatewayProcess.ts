@@ -50,6 +50,8 @@ export interface GatewayRun {
   readonly program?: GatewayProgram;
   /** Keeps only the last lines of the log, which has one for each query, and passes the error output on: false. */
   readonly isUnderLoad?: boolean;
+  /** Command and arguments that run the program, which follows them; none: it is run as it is. */
+  readonly command?: readonly string[];
 }
 
 /** What the suite asks for (vitest.config.ts). */
@@ -57,7 +59,8 @@ const programOfSuite: GatewayProgram = process.env.ENGINE_GATEWAY_PROGRAM === 's
 
 /**
  * Starts `engine-gateway serve` with a configuration on a free loopback port.
- * @param config keys of the configuration file; port and address are added unless given
+ * @param config keys of the configuration file; port and address are added unless given, and with resources on an API
+ *   server leave to have clusters on this machine
  */
 export async function startGateway(
   config: Readonly<Record<string, unknown>>,
@@ -70,11 +73,20 @@ export async function startGateway(
     file,
     stringify({
       ...config,
+      ...(isOnKubernetes(config)
+        ? { resources: { allowedAddresses: ['127.0.0.0/8', '::1'], ...config.resources } }
+        : {}),
       server: { address: '127.0.0.1', ...(config.server as object | undefined) },
       serverConfig: { 'http-server.http.port': 0, ...(config.serverConfig as object | undefined) },
     }),
   );
   return await run(file, environment, how, () => rm(folder, { recursive: true, force: true }));
+}
+
+function isOnKubernetes(
+  config: Readonly<Record<string, unknown>>,
+): config is { readonly resources: Readonly<Record<string, unknown>> } {
+  return (config.resources as Readonly<Record<string, unknown>> | undefined)?.source === 'kubernetes';
 }
 
 /** Starts `engine-gateway serve` with a file that the test keeps and changes; it must name address and port itself. */
@@ -88,11 +100,12 @@ export function startGatewayWithFile(
 async function run(
   file: string,
   environment: Readonly<Record<string, string>>,
-  { program = programOfSuite, isUnderLoad = false }: GatewayRun,
+  { program = programOfSuite, isUnderLoad = false, command = [] }: GatewayRun,
   cleanUp: () => Promise<void>,
 ): Promise<GatewayProcess> {
   const args = program === 'shipped' ? await shippedProgram() : ['src/main.ts'];
-  const child = spawn(process.execPath, [...args, 'serve', '--config', file], {
+  const [first = '', ...rest] = [...command, process.execPath, ...args, 'serve', '--config', file];
+  const child = spawn(first, rest, {
     env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },
     stdio: ['ignore', 'pipe', isUnderLoad ? 'inherit' : 'pipe'],
   });

@@ -16,6 +16,10 @@ export interface KubeProxy {
   readonly watches: number;
   /** From now on requests for which this gives a status are answered by it; null: the API server answers again. */
   refuse(refusal: Refusal | null): void;
+  /** From now on requests of these paths wait; null: all that waited go on. */
+  hold(paths: ((path: string) => boolean) | null): void;
+  /** Requests that wait. */
+  readonly held: number;
   /** Ends all watches, as a server does that goes down in order. */
   endWatches(): void;
   close(): Promise<void>;
@@ -28,8 +32,16 @@ export async function startKubeProxy(plane: ControlPlane): Promise<KubeProxy> {
   const paths: string[] = [];
   const watches = new Set<ServerResponse>();
   let refusal: Refusal | null = null;
-  const proxy = createServer((request, response) => {
+  let isHeld: ((path: string) => boolean) | null = null;
+  const waiting = new Set<() => void>();
+  const proxy = createServer(async (request, response) => {
     const path = request.url ?? '/';
+    if (isHeld?.(path) === true) {
+      await new Promise<void>((resolve) => {
+        waiting.add(resolve);
+        response.once('close', resolve);
+      });
+    }
     const isWatch = path.includes('watch=true');
     paths.push(path);
     const status = refusal?.({ path, isWatch }) ?? null;
@@ -62,6 +74,15 @@ export async function startKubeProxy(plane: ControlPlane): Promise<KubeProxy> {
     },
     refuse: (value) => {
       refusal = value;
+    },
+    hold: (held) => {
+      isHeld = held;
+      if (held !== null) return;
+      for (const go of waiting) go();
+      waiting.clear();
+    },
+    get held() {
+      return waiting.size;
     },
     endWatches: () => {
       for (const response of watches) response.end();

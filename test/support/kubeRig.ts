@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
-import { stringify } from 'yaml';
+import { parseAllDocuments, stringify } from 'yaml';
 import { createOperator, type Operator, type OperatorOptions } from '../../src/operator/operator.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { openStore } from '../../src/store/openStore.ts';
@@ -133,14 +133,28 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
   };
 }
 
-/** Service account and rights of the gateway as `kubectl apply -k` would install them, in another namespace. */
+interface RightsDocument {
+  readonly kind: string;
+  readonly metadata: { name: string };
+  readonly roleRef?: { readonly kind: string; name: string };
+}
+
+/**
+ * Service account and rights of the gateway as `kubectl apply -k` would install them, in another namespace. What is
+ * cluster-scoped gets a name per namespace: rigs that start at once on one API server would create the same object,
+ * and each would take the binding from the one before.
+ */
 async function shippedRights(allNamespaces: boolean, namespace: string): Promise<string> {
   const folder = allNamespaces ? 'manifests/overlays/all-namespaces' : 'manifests/base';
   const { stdout } = await run(kubectlPath, ['kustomize', folder]);
-  return stdout
-    .replaceAll('namespace: engine-gateway', `namespace: ${namespace}`)
-    .split(/^---$/m)
-    .filter((document) => /^kind: (ServiceAccount|(Cluster)?Role(Binding)?)$/m.test(document))
+  return parseAllDocuments(stdout.replaceAll('namespace: engine-gateway', `namespace: ${namespace}`))
+    .map((document) => document.toJS() as RightsDocument)
+    .filter(({ kind }) => /^(ServiceAccount|(Cluster)?Role(Binding)?)$/.test(kind))
+    .map((document) => {
+      if (document.kind.startsWith('Cluster')) document.metadata.name += `-${namespace}`;
+      if (document.roleRef?.kind === 'ClusterRole') document.roleRef.name += `-${namespace}`;
+      return stringify(document);
+    })
     .join('---\n');
 }
 

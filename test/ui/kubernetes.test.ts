@@ -27,7 +27,10 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
   let rig: Rig;
   beforeAll(async () => {
     kube = await kubeRig(plane);
-    rig = await startRig({ ...formAccess(), resources: { source: 'kubernetes', kubeconfig: kube.kubeconfig } });
+    rig = await startRig({
+      ...formAccess(),
+      resources: { source: 'kubernetes', kubeconfig: kube.kubeconfig, allowedAddresses: ['127.0.0.0/8', '::1'] },
+    });
   });
   afterAll(async () => {
     await rig?.[Symbol.asyncDispose]();
@@ -217,7 +220,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('users that Kubernetes kno
       ]);
     }
     rig = await startRig({
-      resources: { source: 'kubernetes', kubeconfig: kube.kubeconfig },
+      resources: { source: 'kubernetes', kubeconfig: kube.kubeconfig, allowedAddresses: ['127.0.0.0/8', '::1'] },
       authentication: { kubernetes: { cacheDuration: '1s' } },
       authorization: { webappReadRole: 'USER' },
     });

@@ -23,7 +23,7 @@ export const Explanation = Type.Object({
   outcome: oneOf('routed', 'denied', 'rejected', 'noCluster'),
   message: Type.String({ description: 'The decision in a sentence.' }),
   routingGroup: Type.String(),
-  decidedBy: oneOf('rule', 'external', 'header', 'default'),
+  decidedBy: oneOf('rule', 'external', 'header', 'default', 'transaction'),
   rule: Type.Union([Type.String(), Type.Null()], { description: 'Rule that decided, denied or failed.' }),
   pinnedCluster: Type.Union([Type.String(), Type.Null()], { description: 'Cluster that a rule chose.' }),
   onUnavailable: oneOf('fallback', 'reject'),

@@ -12,13 +12,13 @@ export const UserInfo = Type.Object({
 });
 export type UserInfo = Answer<typeof UserInfo>;
 
-/** How to log in (contract §1.7); `kubernetes`: a token of the cluster is the password. */
+/** How to log in (docs/compatibility.md#login); `kubernetes`: a token of the cluster is the password. */
 export const LoginType = Type.Union(
   [Type.Literal('form'), Type.Literal('oauth'), Type.Literal('kubernetes'), Type.Literal('none')],
   { description: 'kubernetes: a token of the cluster is the password.' },
 );
 export type LoginType = Answer<typeof LoginType>;
 
-/** What the web application is configured to show (contract §1.6). */
+/** What the web application is configured to show (`uiConfiguration`). */
 export const UiConfiguration = Type.Object({ disablePages: Type.Optional(Type.Array(Type.String())) });
 export type UiConfiguration = Answer<typeof UiConfiguration>;

@@ -10,10 +10,12 @@ import { cookieNames, readCookies } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import type { FormLogin } from './formLogin.ts';
 import type { KubernetesAccess } from './kubernetesAccess.ts';
+import type { LoginSource } from './loginSource.ts';
 import type { OidcLogin } from './oidcLogin.ts';
 import type { PresetUsers } from './presetUsers.ts';
 import type { Privileges } from './privileges.ts';
 import type { ProviderTokens } from './providerTokens.ts';
+import type { SealedTokens } from './sealedTokens.ts';
 import type { Session, SessionOrigin, Sessions } from './sessions.ts';
 
 /** The configured ways of recognising callers; null where one is not configured. */
@@ -26,14 +28,19 @@ export interface AuthenticationParts {
   readonly oidc: OidcLogin | null;
   readonly providerTokens: ProviderTokens | null;
   readonly kubernetes: KubernetesAccess | null;
+  readonly sealedTokens: SealedTokens;
   readonly pagePermissions: Readonly<Record<string, string | null>>;
   /** Where the browser goes after a login at the provider. */
   readonly redirectWebUrl: string;
   readonly webappReadRole: 'ADMIN' | 'USER';
+  /** Whether /api/public needs no credentials. */
+  readonly publicReads: boolean;
   readonly originOf: (request: FastifyRequest['raw']) => Origin;
 }
 
-/** Recognises callers (contract §8). */
+const GONE = 'The user of the session is not known any more.';
+
+/** Recognises callers (docs/authentication.md#ways-of-recognising-callers). */
 export class Authentication {
   readonly parts: AuthenticationParts;
   readonly loginType: LoginType;
@@ -53,7 +60,8 @@ export class Authentication {
   state(): ComponentState {
     const { form, oidc, kubernetes } = this.parts;
     if (this.isOpen) {
-      const message = 'open: every call passes with all roles; configure "authentication" to change that';
+      const message =
+        'open: every call passes with all roles; configure "authentication" (docs/authentication.md) to change that';
       return { name: 'authentication', ok: false, message };
     }
     const ways = [form && 'form', oidc && 'oauth', kubernetes && 'kubernetes'].filter((way) => way !== null);
@@ -82,19 +90,19 @@ export class Authentication {
         throw refuse(shown.why);
       case 'basic': {
         if (this.parts.form === null) throw refuse('Basic credentials are not accepted here.');
-        const known = await this.parts.form.checkAgain(shown.name, shown.password, origin.address);
+        const known = await this.parts.form.checkAgain(shown.name, shown.password, origin.source);
         if (known === null) throw refuse('Name or password are wrong.');
-        const caller = await this.#callerFrom(shown.name, known, 'basic');
-        if (caller === null) throw refuse('Name or password are wrong.');
+        const caller = await this.#callerFrom(shown.name, known, 'basic', origin.source);
+        if (typeof caller === 'string') throw refuse('Name or password are wrong.');
         return caller;
       }
       case 'bearer': {
-        const caller = await this.#bearer(shown.token);
+        const caller = await this.#bearer(shown.token, origin.source);
         if (typeof caller === 'string') throw refuse(caller, true);
         return caller;
       }
       case 'cookie': {
-        const found = await this.sessionOf(shown.token);
+        const found = await this.sessionOf(shown.token, origin.source);
         if (typeof found === 'string') throw refuse(found, true);
         if (!isSafeMethod(request.method)) {
           const header = csrfHeader(this.parts.names);
@@ -112,21 +120,24 @@ export class Authentication {
   }
 
   /** The session of a token with its caller, or why there is none. */
-  async sessionOf(token: string): Promise<{ readonly session: Session; readonly caller: Caller } | string> {
+  async sessionOf(
+    token: string,
+    source: LoginSource,
+  ): Promise<{ readonly session: Session; readonly caller: Caller } | string> {
     const read = await this.parts.sessions.read(token);
     if (read === null) return 'The session is not one of this gateway.';
     if ('ended' in read) return read.ended;
     const { session } = read;
-    const caller = await this.#callerFrom(session.user, session.origin, 'session');
-    return caller === null ? 'The user of the session is not known any more.' : { session, caller };
+    const caller = await this.#callerFrom(session.user, session.origin, 'session', source);
+    return typeof caller === 'string' ? caller : { session, caller };
   }
 
   /** The caller of a bearer token, or why it is not accepted: our session, the provider's JWT, the cluster's token. */
-  async #bearer(token: string): Promise<Caller | string> {
+  async #bearer(token: string, source: LoginSource): Promise<Caller | string> {
     const { sessions, providerTokens, kubernetes, privileges } = this.parts;
     const read = await sessions.read(token);
     if (read !== null) {
-      const found = await this.sessionOf(token);
+      const found = await this.sessionOf(token, source);
       return typeof found === 'string' ? found : found.caller;
     }
     if (providerTokens?.isMeantFor(token) === true) {
@@ -136,28 +147,44 @@ export class Authentication {
       return callerWithRoles(verified.user, 'bearer', privileges.rolesOf(text));
     }
     if (kubernetes === null) return 'The token is not accepted here.';
-    const identity = await kubernetes.review(token);
-    return identity === null ? 'The token is not accepted here.' : kubernetes.caller(identity);
+    const reviewed = await kubernetes.review(token, source);
+    return typeof reviewed === 'string' ? reviewed : kubernetes.caller(reviewed.identity);
   }
 
-  async #callerFrom(user: string, origin: SessionOrigin, by: Recognition): Promise<Caller | null> {
-    const { presets, privileges, form, oidc, kubernetes } = this.parts;
+  /** The caller who logged in in some way, or why there is none any more. */
+  async #callerFrom(
+    user: string,
+    origin: SessionOrigin,
+    by: Recognition,
+    source: LoginSource,
+  ): Promise<Caller | string> {
+    const { presets, privileges, form, oidc } = this.parts;
     switch (origin.kind) {
       case 'preset':
-        if (form === null || presets.markOf(user) !== origin.mark) return null;
+        if (form === null || presets.markOf(user) !== origin.mark) return GONE;
         break;
       case 'ldap':
-        if (form?.hasDirectory !== true) return null;
+        if (form?.hasDirectory !== true) return GONE;
         break;
       case 'oauth':
-        if (oidc === null) return null;
+        if (oidc === null) return GONE;
         break;
       case 'kubernetes':
-        return kubernetes?.caller({ name: user, uid: origin.uid, groups: origin.groups }) ?? null;
+        return this.#kubernetesCaller(user, origin.token, source);
     }
     const text =
       origin.kind === 'oauth' ? (origin.privileges ?? (await privileges.of(user))) : await privileges.of(user);
     return callerWithRoles(user, by, privileges.rolesOf(text));
+  }
+
+  /** The session counts as long as the token does that began it: the API server is asked again. */
+  async #kubernetesCaller(user: string, sealed: unknown, source: LoginSource): Promise<Caller | string> {
+    const { kubernetes, sealedTokens } = this.parts;
+    const token = kubernetes === null || typeof sealed !== 'string' ? null : sealedTokens.open(sealed, user);
+    if (kubernetes === null || token === null) return GONE;
+    const reviewed = await kubernetes.review(token, source);
+    if (typeof reviewed === 'string') return `The token of the session is no longer accepted: ${reviewed}`;
+    return reviewed.identity.name === user ? kubernetes.caller(reviewed.identity) : GONE;
   }
 
   /** RFC 9110 §11.6.1. Browsers get no Basic challenge: they would ask by a window of their own and then send it always. */

@@ -1,6 +1,6 @@
 import type { Access } from './endpointAccess.ts';
 
-/** Roles of callers (contract §8): none includes another. */
+/** Roles of callers (docs/authentication.md#roles): none includes another. */
 export const roles = ['ADMIN', 'USER', 'API'] as const;
 
 /** A role. */
@@ -20,7 +20,10 @@ export interface Caller {
   permits(access: Access): Promise<boolean>;
 }
 
-/** The caller of an installation without authentication: `user`, with all roles (contract §1.1). */
+/**
+ * The caller of an installation without authentication: `user`, with all roles
+ * (docs/authentication.md#without-authentication).
+ */
 export const openCaller: Caller = callerWithRoles('user', 'open', new Set(roles));
 
 /** A caller whose roles are known. */

@@ -1,13 +1,17 @@
 import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
 import type { ClientView } from '../../gateway/forwardedHeaders.ts';
 import { RequestHeaders } from '../../gateway/requestHeaders.ts';
 import { plainAddress, type TrustPeer } from '../../gateway/trustedProxies.ts';
 import type { ProductNames } from '../../model/names.ts';
+import type { LoginSource } from './loginSource.ts';
 
 /** Where a request comes from, as far as it can be believed. */
 export interface Origin {
-  /** Address that failed logins are counted for: the nearest one that is no trusted proxy. */
+  /** Address of the client for the audit: the nearest one that is no trusted proxy, else the first of the chain. */
   readonly address: string;
+  /** Where failed logins are counted. */
+  readonly source: LoginSource;
   /** What the client called the gateway. */
   readonly view: ClientView;
 }
@@ -15,17 +19,29 @@ export interface Origin {
 /** Makes the reader of origins. */
 export function originReader(names: ProductNames, trustPeer: TrustPeer): (request: IncomingMessage) => Origin {
   const headers = new RequestHeaders({ names, forwardedHeadersEnabled: () => true, trustPeer, ownCookies: [] });
-  return (request) => ({ address: nearestClient(request, trustPeer), view: headers.clientOf(request) });
+  return (request) => ({ ...addressesOf(request, trustPeer), view: headers.clientOf(request) });
 }
 
-/** The first element of a chain can be written by anybody, so the chain is read from its end. */
-function nearestClient(request: IncomingMessage, trustPeer: TrustPeer): string {
+/**
+ * The first elements of a chain can be written by anybody, so the chain is read from its end, up to the first address
+ * that is no trusted proxy. Where all are trusted, failed logins count for the last one, which the proxy at the other end
+ * of the connection has written: the others may be of the client's choice.
+ */
+function addressesOf(request: IncomingMessage, trustPeer: TrustPeer): Pick<Origin, 'address' | 'source'> {
   const peer = plainAddress(request.socket.remoteAddress);
-  if (!trustPeer(peer)) return peer;
+  if (!trustPeer(peer)) return { address: peer, source: { address: peer, peer } };
   const line = [request.headers['x-forwarded-for'] ?? []].flat().join(',');
-  const chain = line
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '');
-  return chain.findLast((address) => !trustPeer(address)) ?? chain[0] ?? peer;
+  const chain = line.split(',').map(hopOf);
+  const readable = chain.slice(chain.lastIndexOf(null) + 1).filter((hop) => hop !== null);
+  const untrusted = readable.findLast((address) => !trustPeer(address));
+  if (untrusted !== undefined) return { address: untrusted, source: { address: untrusted, peer: untrusted } };
+  return { address: readable[0] ?? peer, source: { address: readable.at(-1) ?? peer, peer } };
+}
+
+/** The address of an element, which some proxies write with a port; null where it is none. */
+function hopOf(element: string): string | null {
+  const text = element.trim();
+  const [, bracketed, plain] = /^(?:\[([^\]]+)\](?::\d+)?|([^:]+):\d+)$/.exec(text) ?? [];
+  const address = plainAddress(bracketed ?? plain ?? text);
+  return isIP(address) === 0 ? null : address;
 }

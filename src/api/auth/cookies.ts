@@ -1,7 +1,10 @@
 import type { FastifyReply } from 'fastify';
 import type { ProductNames } from '../../model/names.ts';
 
-/** Cookies that the gateway sets for its own API. Over TLS their names carry prefixes that browsers enforce. */
+/**
+ * Cookies that the gateway sets for its own API, for its host alone. Over TLS their names begin with `__Host-`: browsers
+ * refuse them from any other host of the domain (RFC 6265bis §4.1.3.2). Ports do not separate cookies.
+ */
 export interface OwnCookies {
   /** The session; scripts cannot read it. */
   readonly session: string;
@@ -11,18 +14,26 @@ export interface OwnCookies {
   readonly oidc: string;
 }
 
-/** Path of the provider's answer; the cookie of a login's state goes nowhere else. */
+/** Path of the provider's answer. */
 export const CALLBACK_PATH = '/oidc/callback';
+
+/** Path of the cookie of a login's state: as narrow as its name allows, `__Host-` asks for `/`. */
+export function statePath(secure: boolean): string {
+  return secure ? '/' : CALLBACK_PATH;
+}
 
 /** Names of the cookies of a connection. */
 export function cookieNames(names: ProductNames, secure: boolean): OwnCookies {
   const base = `${names.product}-Gateway`;
   return secure
-    ? { session: `__Host-${base}-Session`, csrf: `__Host-${base}-CSRF`, oidc: `__Secure-${base}-OIDC` }
+    ? { session: `__Host-${base}-Session`, csrf: `__Host-${base}-CSRF`, oidc: `__Host-${base}-OIDC` }
     : { session: `${base}-Session`, csrf: `${base}-CSRF`, oidc: `${base}-OIDC` };
 }
 
-/** All names of cookies that belong to the gateway: the data plane never sends them to a cluster (design.md, 13). */
+/**
+ * All names of cookies that belong to the gateway: the data plane never sends them to a cluster
+ * (docs/authentication.md#sessions).
+ */
 export function ownCookies(names: ProductNames): readonly string[] {
   return [true, false].flatMap((secure) => Object.values(cookieNames(names, secure)));
 }

@@ -34,7 +34,7 @@ function readAuthorization(header: string): Credentials {
   }
 }
 
-/** RFC 7617: the name ends at the first colon. UTF-8 where it is that, else ISO-8859-1 (contract §8.2). */
+/** RFC 7617: the name ends at the first colon. UTF-8 where it is that, else ISO-8859-1, as old clients send. */
 function readBasic(text: string): Credentials {
   const bytes = Buffer.from(text, 'base64');
   let decoded: string;

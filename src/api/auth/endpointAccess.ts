@@ -47,18 +47,26 @@ export function accessOfRole(role: Role): Access {
   return { anyOf: [role], resources: resourcesOfRole[role] };
 }
 
+/** Access to what changes rules, and to what compiles and runs a rule that the caller writes (`/api/explain`). */
+export const changeRules: Access = { anyOf: ['ADMIN'], resources: [updateRule] };
+
 type Row = readonly [pattern: RegExp, access: EndpointAccess];
 
 /**
- * Access of every path by family (contract §1.2 to §1.8, §8; spec.md: Authentication; design.md: /webapp roles). The
- * first row that fits counts; a path without a row has to declare its role.
+ * Access of every path by family (docs/authentication.md#roles). The first row that fits
+ * counts; a path without a row has to declare its role.
  * @param webappReadRole `authorization.webappReadRole`: role of the reading calls under /webapp
+ * @param publicReads `authentication.publicReads`: whether /api/public needs no credentials
  */
-export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'USER'): readonly Row[] {
+export function endpointTable(
+  names: ProductNames,
+  webappReadRole: 'ADMIN' | 'USER',
+  publicReads: boolean,
+): readonly Row[] {
   const gateway = names.gatewayPath;
   const api = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['API'], resources });
   const user = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['USER'], resources });
-  // Pages of the web application that are no part of the specification's ADMIN family.
+  // Calls that every page needs: they do not belong to the family that needs ADMIN.
   const pages = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['USER', 'ADMIN'], resources });
   const admin = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['ADMIN'], resources });
   // Opening the reads to USER keeps them open to ADMIN.
@@ -68,7 +76,7 @@ export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'US
   });
   return [
     [/^\/gateway\/backend\/modify\/add$/, api(createCluster)],
-    // An update of an unknown name adds it (design.md: registry update).
+    // An update of an unknown name adds it (docs/compatibility.md#cluster-registry).
     [/^\/gateway\/backend\/modify\/update$/, api(createCluster, updateCluster)],
     [/^\/gateway\/backend\/modify\/delete$/, api(deleteCluster)],
     [/^\/gateway\/backend\/(de)?activate\//, api(updateCluster)],
@@ -78,19 +86,19 @@ export function endpointTable(names: ProductNames, webappReadRole: 'ADMIN' | 'US
     [/^\/webapp\/(getAllBackends|findQueryHistory|getDistribution|getUIConfiguration)$/, read(listClusters)],
     [/^\/webapp\/(find|get)(ResourceGroup|Selector|GlobalProperty|ExactMatchSourceSelector)$/, read(listClusters)],
     [/^\/webapp\/getRoutingRules$/, read(listRules)],
-    [/^\/webapp\/updateRoutingRules$/, admin(updateRule)],
+    [/^\/webapp\/updateRoutingRules$/, changeRules],
     [/^\/webapp\/saveBackend$/, admin(createCluster)],
     [/^\/webapp\/updateBackend$/, admin(createCluster, updateCluster)],
     [/^\/webapp\/deleteBackend$/, admin(deleteCluster)],
     [/^\/webapp\//, admin(updateCluster)],
     [/^\/entity(\/|$)/, admin(createCluster, updateCluster)],
-    [/^\/api\/public\//, 'public'],
+    [/^\/api\/public\//, publicReads ? 'public' : { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/overview(\/|$)/, pages(listClusters)],
     [/^\/api\/clusters$/, pages(listClusters)],
     [/^\/api\/clusters\/:name\/active$/, admin(updateCluster)],
     [/^\/api\/clusters\/:name\/drain$/, { anyOf: ['API', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/rules$/, read(listRules)],
-    [/^\/api\/rules\/:name$/, admin(updateRule)],
+    [/^\/api\/rules\/:name$/, changeRules],
     [/^\/api\/explain/, admin(listRules)],
     [new RegExp(`^${gateway}/api/`), user(listClusters)],
     [new RegExp(`^(${gateway})?/(livez|readyz)$`), 'public'],

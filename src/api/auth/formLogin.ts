@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import type { AttemptLimit } from './attemptLimit.ts';
+import type { LoginSource } from './loginSource.ts';
 import type { PresetUsers } from './presetUsers.ts';
 import type { SessionOrigin } from './sessions.ts';
 
@@ -17,7 +18,10 @@ const BELIEVED_MS = 60_000;
 /** Longest name and password that are looked at, in characters. */
 const MAX_LENGTH = 1024;
 
-/** Names and passwords (contract §8.3): the LDAP server first, where there is one, then the preset users. */
+/**
+ * Names and passwords (docs/authentication.md#names-and-passwords): the LDAP server first, where there is one, then the
+ * preset users.
+ */
 export class FormLogin {
   readonly #ldap: PasswordDirectory | null;
   readonly #presets: PresetUsers;
@@ -48,7 +52,7 @@ export class FormLogin {
    * @returns how the user was recognised; null when name or password are wrong
    * @throws GatewayError EG_TOO_MANY_ATTEMPTS, EG_IDENTITY_UNAVAILABLE
    */
-  async check(name: string, password: string, address: string): Promise<SessionOrigin | null> {
+  async check(name: string, password: string, source: LoginSource): Promise<SessionOrigin | null> {
     // An empty password makes an LDAP bind an anonymous one, which succeeds (RFC 4513 §5.1.2).
     if (name === '' || password === '' || name.length > MAX_LENGTH || password.length > MAX_LENGTH) return null;
     const attempt = async () => {
@@ -56,17 +60,17 @@ export class FormLogin {
       if (!(await this.#presets.check(name, password))) return null;
       return { kind: 'preset', mark: this.#presets.markOf(name) ?? '' } as const;
     };
-    return this.#limit.guard<SessionOrigin | null>(name, address, attempt, (origin) => origin !== null);
+    return this.#limit.guard<SessionOrigin | null>(name, source, attempt, (origin) => origin !== null);
   }
 
   /** As `check`, for credentials that come with every call. */
-  async checkAgain(name: string, password: string, address: string): Promise<SessionOrigin | null> {
+  async checkAgain(name: string, password: string, source: LoginSource): Promise<SessionOrigin | null> {
     const key = createHmac('sha256', this.#key)
       .update(JSON.stringify([name, password]))
       .digest('base64');
     const believed = this.#believed.get(key);
     if (believed !== undefined) return believed;
-    const origin = await this.check(name, password, address);
+    const origin = await this.check(name, password, source);
     if (origin !== null) this.#believed.set(key, origin);
     return origin;
   }

@@ -8,7 +8,7 @@ import { auditCalls } from './audit.ts';
 import type { Authentication } from './authentication.ts';
 import { isSafeMethod, refuseForeignPages } from './browserChecks.ts';
 import type { Caller } from './caller.ts';
-import { accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
+import { type Access, accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
 import { accessInWords, rightsInWords, securityOf } from './securitySchemes.ts';
 
 declare module 'fastify' {
@@ -22,8 +22,8 @@ declare module 'fastify' {
 const statusesOfRefusal = [401, 403, 429, 503] as const;
 
 /**
- * Makes every route that is registered afterwards ask who calls and whether they may (contract §8). A route whose role
- * nobody has declared makes this throw at start.
+ * Makes every route that is registered afterwards ask who calls and whether they may (docs/authentication.md#roles). A
+ * route whose role nobody has declared makes this throw at start.
  * @param onChange told of every change that is to become an event
  */
 export function guardRoutes(
@@ -32,8 +32,8 @@ export function guardRoutes(
   logger: Logger,
   onChange: (change: AppliedChange) => void,
 ): void {
-  const { names, webappReadRole, originOf } = authentication.parts;
-  const table = endpointTable(names, webappReadRole);
+  const { names, webappReadRole, publicReads, originOf } = authentication.parts;
+  const table = endpointTable(names, webappReadRole, publicReads);
   const byRoute = new Map<string, EndpointAccess>();
 
   app.decorateRequest('caller', null);
@@ -70,11 +70,19 @@ export function guardRoutes(
     if (access === 'public') return;
     const caller = await authentication.callerOf(request, reply);
     request.caller = caller;
-    if (!(await caller.permits(access))) throw lacking(caller, access);
-    // Taking over fields of other managers is more than the registry's role (design.md, fixed point 5).
-    if (isForced(request) && !(await caller.permits(accessOfRole('ADMIN'))))
-      throw lacking(caller, accessOfRole('ADMIN'));
+    await requireAccess(request, access);
+    // Taking over fields of other managers is more than the registry's role (docs/gitops.md#who-owns-a-field).
+    if (isForced(request)) await requireAccess(request, accessOfRole('ADMIN'));
   });
+}
+
+/**
+ * Refuses a call whose caller lacks an access that only some calls of its route need.
+ * @throws GatewayError EG_FORBIDDEN naming the role or the right in RBAC; EG_IDENTITY_UNAVAILABLE
+ */
+export async function requireAccess(request: FastifyRequest, access: Access): Promise<void> {
+  const caller = callerOf(request);
+  if (!(await caller.permits(access))) throw lacking(caller, access);
 }
 
 /** Who makes a call whose route needs a role. */
@@ -89,7 +97,7 @@ export function writerOf(request: FastifyRequest, family: string): string {
   return by === 'open' ? family : name;
 }
 
-/** Whose queries the caller may see (contract §1.6, §1.8): their own; null: all, which needs ADMIN. */
+/** Whose queries the caller may see: their own; null: all, which needs ADMIN. */
 export async function visibleUser(request: FastifyRequest): Promise<string | null> {
   const caller = callerOf(request);
   return (await caller.roles()).has('ADMIN') ? null : caller.name;
@@ -116,7 +124,7 @@ function responsesOf(schema: unknown): Record<string, unknown> {
   return (schema as { response?: Record<string, unknown> } | undefined)?.response ?? {};
 }
 
-function lacking({ name, by }: Caller, { anyOf, resources }: Exclude<EndpointAccess, 'public'>): GatewayError {
+function lacking({ name, by }: Caller, { anyOf, resources }: Access): GatewayError {
   const needed = by === 'kubernetes' ? rightsInWords(resources) : `the role ${anyOf.join(' or ')}`;
   const what = by === 'kubernetes' ? `may not ${needed}` : `lacks ${needed}, which this call needs`;
   return new GatewayError('EG_FORBIDDEN', `${JSON.stringify(name)} ${what}.`);

@@ -2,10 +2,15 @@ import { createHash } from 'node:crypto';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
-import { GatewayError } from '../../model/errors.ts';
+import { growingTo } from '../../model/growingCache.ts';
 import { KubeRequests } from '../../operator/kubernetes/kubeRequests.ts';
+import { ApiQuestions } from './apiQuestions.ts';
+import { type AttemptLimits, type RecordAttempt, tooManyAttempts } from './attemptLimit.ts';
 import type { Caller, Role } from './caller.ts';
 import { accessOfRole, type ResourceAccess } from './endpointAccess.ts';
+import { type LoginSource, nearNetwork } from './loginSource.ts';
+import { SourceLimit } from './sourceLimit.ts';
+import { plausibleToken, type TokenExpectations } from './tokenForm.ts';
 
 /** API group of our resources. */
 const GROUP = 'enginegateway.dev';
@@ -13,9 +18,12 @@ const GROUP = 'enginegateway.dev';
 /** Time for an answer of the API server in milliseconds. */
 const TIMEOUT_MS = 5_000;
 
-/** Most answers kept, and most questions asked at once. */
+/** Most answers kept about callers who are known, and about tokens that were refused. */
 const CAPACITY = 10_000;
-const MAX_PENDING = 64;
+const REFUSED_CAPACITY = 2_000;
+
+/** Time for which a token that was accepted counts as one of a known caller, in milliseconds. */
+const KNOWN_MS = 3_600_000;
 
 /** What the API server finds out about a token (authentication.k8s.io/v1), as far as it is read. */
 interface TokenReview {
@@ -38,49 +46,89 @@ export interface KubernetesIdentity {
   readonly groups: readonly string[];
 }
 
+/** A token that the API server has accepted. */
+export interface ReviewedToken {
+  readonly identity: KubernetesIdentity;
+  /** Its end, milliseconds since 1970; null where it names none. */
+  readonly expires: number | null;
+}
+
+const REFUSED = 'The API server does not accept the token.';
+
 /** What is asked and how long answers are believed (`authentication.kubernetes`). */
-export interface KubernetesAccessOptions {
+export interface KubernetesAccessOptions extends TokenExpectations {
   readonly kubeConfig: KubeConfig;
   /** Namespace of the resources that callers are asked about; null: all of them. */
   readonly namespace: string | null;
-  /** Audiences of tokens; null: the API server's own. */
-  readonly audiences: readonly string[] | null;
   /** Milliseconds. */
   readonly cacheDuration: number;
+  /** Refused tokens that one address may send. */
+  readonly limits: AttemptLimits;
   readonly clock: Clock;
+  readonly record: RecordAttempt;
 }
 
 /**
  * Callers as the Kubernetes API server knows them: a token by TokenReview, what its user may do by SubjectAccessReview,
- * so that RBAC is the one truth (design.md: open REST). Answers are believed briefly; failures are never kept.
+ * so that RBAC is the one truth (docs/authentication.md#kubernetes). Answers are believed briefly; failures are never
+ * kept. Tokens that are refused have caches, room for questions and a limit of their own, so that they crowd out nobody
+ * who is known.
  */
 export class KubernetesAccess {
   readonly #requests: KubeRequests;
   readonly #options: KubernetesAccessOptions;
-  readonly #reviewed: LRUCache<string, { readonly identity: KubernetesIdentity | null }>;
+  readonly #accepted: LRUCache<string, KubernetesIdentity>;
+  readonly #refused: LRUCache<string, true>;
+  /** Tokens that were accepted, also after their answer is no longer believed. */
+  readonly #known: LRUCache<string, true>;
   readonly #allowed: LRUCache<string, { readonly allowed: boolean }>;
-  readonly #pending = new Map<string, Promise<unknown>>();
+  readonly #questions = new ApiQuestions();
+  readonly #sources: SourceLimit;
 
   constructor(options: KubernetesAccessOptions) {
     this.#options = options;
     this.#requests = new KubeRequests(options.kubeConfig);
     const perf = { now: () => options.clock.monotonic() };
-    const limits = { max: CAPACITY, ttl: Math.max(1, options.cacheDuration), ttlResolution: 0, perf };
-    this.#reviewed = new LRUCache(limits);
-    this.#allowed = new LRUCache(limits);
+    const ttl = Math.max(1, options.cacheDuration);
+    this.#accepted = new LRUCache({ ...growingTo(CAPACITY), ttl, ttlResolution: 0, perf });
+    this.#refused = new LRUCache({ ...growingTo(REFUSED_CAPACITY), ttl, ttlResolution: 0, perf });
+    this.#known = new LRUCache({ ...growingTo(CAPACITY), ttl: KNOWN_MS, ttlResolution: 0, perf });
+    this.#allowed = new LRUCache({ ...growingTo(CAPACITY), ttl, ttlResolution: 0, perf });
+    this.#sources = new SourceLimit(options.limits);
   }
 
   /**
-   * The user of a token; null when the API server does not know it.
-   * @throws GatewayError EG_IDENTITY_UNAVAILABLE
+   * The user of a token, or why it is not accepted. An answer of the API server is believed for `cacheDuration`, and
+   * not beyond the end that the token names.
+   * @throws GatewayError EG_IDENTITY_UNAVAILABLE; EG_TOO_MANY_ATTEMPTS where the source has sent too many refused tokens
    */
-  async review(token: string): Promise<KubernetesIdentity | null> {
+  async review(token: string, source: LoginSource): Promise<ReviewedToken | string> {
+    const { clock, record } = this.#options;
+    const plausible = plausibleToken(token, this.#options, clock.now());
+    if (typeof plausible === 'string') return plausible;
+    const { expires } = plausible;
     const key = createHash('sha256').update(token).digest('base64');
-    const known = this.#reviewed.get(key);
-    if (known !== undefined) return known.identity;
-    const identity = await this.#once(`review ${key}`, () => this.#review(token));
-    this.#reviewed.set(key, { identity });
-    return identity;
+    const accepted = this.#accepted.get(key);
+    const isOver = expires !== null && expires <= clock.now();
+    if (accepted !== undefined && !isOver) return { identity: accepted, expires };
+    if (this.#refused.has(key)) return REFUSED;
+    const isKnown = this.#known.has(key);
+    const now = clock.monotonic();
+    const wait = isKnown ? 0 : this.#sources.wait(source, now);
+    if (wait > 0) throw tooManyAttempts(wait);
+    const network = isKnown ? null : nearNetwork(source);
+    const identity = await this.#questions.once(`review ${key}`, network, () => this.#review(token));
+    if (identity === null) {
+      this.#known.delete(key);
+      this.#refused.set(key, true);
+      this.#sources.add(source, 1, now);
+      record(key, source, 'failed');
+      return REFUSED;
+    }
+    this.#accepted.set(key, identity);
+    this.#known.set(key, true);
+    if (!isKnown) record(identity.name, source, 'succeeded');
+    return { identity, expires };
   }
 
   /** The caller of an identity: what they may do is asked when it matters. */
@@ -128,7 +176,7 @@ export class KubernetesAccess {
       .digest('base64');
     const known = this.#allowed.get(key);
     if (known !== undefined) return known.allowed;
-    const allowed = await this.#once(`access ${key}`, async () => {
+    const allowed = await this.#questions.once(`access ${key}`, null, async () => {
       const { status } = await this.#requests.send<SubjectAccessReview>({
         method: 'POST',
         path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
@@ -149,21 +197,4 @@ export class KubernetesAccess {
     this.#allowed.set(key, { allowed });
     return allowed;
   }
-
-  /** Asks a question once, however many calls wait for its answer. */
-  #once<T>(key: string, ask: () => Promise<T>): Promise<T> {
-    const waiting = this.#pending.get(key);
-    if (waiting !== undefined) return waiting as Promise<T>;
-    if (this.#pending.size >= MAX_PENDING) return Promise.reject(away(new Error('too many questions wait')));
-    const asked = ask().catch((cause: unknown) => Promise.reject(away(cause)));
-    this.#pending.set(key, asked);
-    const forget = () => void this.#pending.delete(key);
-    asked.then(forget, forget);
-    return asked;
-  }
-}
-
-function away(cause: unknown): GatewayError {
-  const message = 'The Kubernetes API server does not answer whether the call is allowed; try again soon.';
-  return new GatewayError('EG_IDENTITY_UNAVAILABLE', message, { cause });
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
@@ -24,7 +25,10 @@ const MAX_CONNECTIONS = 16;
 /** Result codes of a bind that is refused for what the user is or sent (RFC 4511 §4.1.9); others are the server's. */
 const refusedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
 
-/** An LDAP server (contract §8.8): finds users and checks their passwords by binding as them. */
+/**
+ * An LDAP server (docs/authentication.md#names-and-passwords): finds users and checks their passwords by binding as
+ * them.
+ */
 export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
   readonly #settings: LdapSettings;
   readonly #options: ClientOptions;
@@ -69,12 +73,13 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     // Without a password a bind is an anonymous one and succeeds (RFC 4513 §5.1.2).
     if (name === '' || password === '') return false;
     const { ldapUserDnPattern } = this.#settings;
-    const dn = ldapUserDnPattern === null ? ((await this.#find(name))?.dn ?? null) : fillDn(ldapUserDnPattern, name);
-    if (dn === null) return false;
+    const found = ldapUserDnPattern === null ? ((await this.#find(name))?.dn ?? null) : fillDn(ldapUserDnPattern, name);
+    // A name without entry takes a bind as well, so that the time of the answer does not show which names there are.
+    const dn = found ?? `cn=${randomUUID()},${this.#settings.ldapUserBaseDn ?? ''}`;
     return this.#connected(async (client) => {
       try {
         await client.bind(dn, password);
-        return true;
+        return found !== null;
       } catch (error) {
         if (error instanceof ResultCodeError && refusedBinds.has(error.code)) return false;
         throw error;

@@ -9,7 +9,7 @@ import { jsonBody } from '../jsonBody.ts';
 import { envelopeErrors, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
 import { recordChange } from './audit.ts';
 import type { Authentication } from './authentication.ts';
-import { CALLBACK_PATH, cookieNames, readCookies, setCookie } from './cookies.ts';
+import { CALLBACK_PATH, cookieNames, readCookies, setCookie, statePath } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import { callerOf } from './guard.ts';
 import { STATE_SECONDS } from './oidcLogin.ts';
@@ -24,6 +24,9 @@ export interface LoginRoutes {
 
 const tags = ['login'];
 
+/** Longest session token that fits into a cookie with its name and attributes: browsers take 4096 bytes (RFC 6265 §6.1). */
+const MAX_SESSION = 3_900;
+
 const LoginRequest = Type.Object({
   username: Type.String({ description: 'Name; left empty where the password is a token of the Kubernetes cluster.' }),
   password: Type.String({ description: 'Password, or token of the Kubernetes cluster.' }),
@@ -35,10 +38,11 @@ const Callback = Type.Object({
   error: Type.Optional(Type.String({ description: 'Why the provider refused, in its words.' })),
 });
 
-/** Logging in and out (contract §1.7). Answers are wrapped as those of /webapp. */
+/** Logging in and out (docs/compatibility.md#login). Answers are wrapped as those of /webapp. */
 export async function loginRoutes(app: FastifyInstance, { authentication, logger }: LoginRoutes): Promise<void> {
   envelopeErrors(app, { logger });
-  const { names, sessions, form, oidc, kubernetes, originOf, pagePermissions, redirectWebUrl } = authentication.parts;
+  const { names, sessions, form, oidc, kubernetes, sealedTokens, originOf, pagePermissions, redirectWebUrl } =
+    authentication.parts;
 
   const secureOf = (request: FastifyRequest) => originOf(request.raw).view.scheme === 'https';
 
@@ -58,8 +62,15 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     });
   };
 
-  const begin = async (request: FastifyRequest, reply: FastifyReply, user: string, origin: SessionOrigin) => {
-    const { token, session } = await sessions.start(user, origin);
+  const begin = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    user: string,
+    origin: SessionOrigin,
+    endsAt: number | null = null,
+  ) => {
+    const { token, session } = await sessions.start(user, origin, endsAt);
+    if (origin.kind === 'kubernetes' && token.length > MAX_SESSION) throw tooLongForSession(token.length);
     setSession(request, reply, token, session);
     recordChange(request, { object: `session of ${user}`, regarding: null, before: null, after: { by: origin.kind } });
     return token;
@@ -100,16 +111,17 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       const { username, password } = checked.value;
       if (authentication.isOpen) return succeed(reply, { token: username });
       if (form !== null) {
-        const origin = await form.check(username, password, originOf(request.raw).address);
+        const origin = await form.check(username, password, originOf(request.raw).source);
         if (origin === null) throw new GatewayError('EG_UNAUTHENTICATED', 'Authentication failed.');
         return succeed(reply, { token: await begin(request, reply, username, origin) });
       }
       if (kubernetes !== null) {
-        const identity = password === '' ? null : await kubernetes.review(password);
-        if (identity === null) throw new GatewayError('EG_UNAUTHENTICATED', 'Authentication failed.');
-        const { name, uid, groups } = identity;
-        const token = await begin(request, reply, name, { kind: 'kubernetes', uid, groups });
-        return succeed(reply, { token });
+        const reviewed = await kubernetes.review(password, originOf(request.raw).source);
+        if (typeof reviewed === 'string')
+          throw new GatewayError('EG_UNAUTHENTICATED', `Authentication failed. ${reviewed}`);
+        const { name } = reviewed.identity;
+        const origin: SessionOrigin = { kind: 'kubernetes', token: sealedTokens.seal(password, name) };
+        return succeed(reply, { token: await begin(request, reply, name, origin, reviewed.expires) });
       }
       throw new GatewayError('EG_IMPOSSIBLE', 'Users log in at the OpenID provider here: POST /sso.');
     },
@@ -186,7 +198,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       const { url, state } = await oidc.begin();
       const secure = secureOf(request);
       const name = cookieNames(names, secure).oidc;
-      setCookie(reply, { name, value: state, maxAge: STATE_SECONDS, path: CALLBACK_PATH, sameSite: 'Lax', secure });
+      setCookie(reply, { name, value: state, maxAge: STATE_SECONDS, path: statePath(secure), sameSite: 'Lax', secure });
       return reply.send({ code: 200, msg: 'Ok', data: url });
     },
   );
@@ -208,13 +220,18 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       const name = cookieNames(names, secure).oidc;
       const sealed = readCookies(request.headers.cookie).get(name);
       // Whatever comes of it, the state is used up.
-      setCookie(reply, { name, value: '', maxAge: 0, path: CALLBACK_PATH, sameSite: 'Lax', secure });
+      setCookie(reply, { name, value: '', maxAge: 0, path: statePath(secure), sameSite: 'Lax', secure });
       const mark = request.url.indexOf('?');
       const { user, privileges } = await oidc.finish(mark < 0 ? '' : request.url.slice(mark), sealed);
       await begin(request, reply, user, { kind: 'oauth', privileges });
       return reply.redirect(redirectWebUrl, 302);
     },
   );
+}
+
+function tooLongForSession(length: number): GatewayError {
+  const message = `The session would take ${length} bytes, and a browser keeps ${MAX_SESSION}: log in with a shorter token, such as one of kubectl create token, or send yours as Authorization: Bearer.`;
+  return new GatewayError('EG_IMPOSSIBLE', message);
 }
 
 function notConfigured(): GatewayError {

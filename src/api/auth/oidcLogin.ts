@@ -15,7 +15,7 @@ import { type OidcProvider, providerAway } from './oidcProvider.ts';
 import { type ClaimRules, type ProviderUser, userOfClaims } from './providerClaims.ts';
 import type { Revocations } from './revocations.ts';
 
-/** Time for a user to log in at the provider, in seconds (contract §8.4). */
+/** Time for a user to log in at the provider, in seconds. */
 export const STATE_SECONDS = 900;
 
 /** How logins at the provider are made. */

@@ -1,5 +1,6 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { loadLdapFile } from '../../config/ldapFile.ts';
@@ -9,11 +10,12 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { EndedSessionRepository } from '../../store/store.ts';
-import { AttemptLimit } from './attemptLimit.ts';
+import { AttemptLimit, type RecordAttempt } from './attemptLimit.ts';
 import { Authentication } from './authentication.ts';
 import { originReader } from './clientAddress.ts';
 import { FormLogin } from './formLogin.ts';
 import { LdapServer } from './ldapServer.ts';
+import { LoginOrigins } from './loginOrigins.ts';
 import { OidcLogin } from './oidcLogin.ts';
 import { OidcProvider } from './oidcProvider.ts';
 import { PresetUsers } from './presetUsers.ts';
@@ -22,6 +24,7 @@ import type { ClaimRules } from './providerClaims.ts';
 import { ProviderTokens } from './providerTokens.ts';
 import { Revocations } from './revocations.ts';
 import { roleMapping } from './roleMapping.ts';
+import { SealedTokens } from './sealedTokens.ts';
 import { type KeySource, sessionKeys } from './sessionKeys.ts';
 import { Sessions } from './sessions.ts';
 
@@ -47,10 +50,11 @@ export interface AuthenticationDependencies {
   readonly revocations: EndedSessionRepository | null;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly metrics: Registry;
 }
 
 /**
- * Makes what recognises callers, from the configuration (contract §8). Nothing is connected to: provider, LDAP server and
+ * Makes what recognises callers, from the configuration. Nothing is connected to: provider, LDAP server and
  * API server are asked when a call needs them.
  * @throws GatewayError EG_IMPOSSIBLE naming the key of the configuration that cannot be used
  */
@@ -60,6 +64,8 @@ export async function openAuthentication(
 ): Promise<Authentication> {
   const { authentication, authorization, presetUsers, pagePermissions } = settings;
   const { names, trustPeer, environment, clock, logger } = dependencies;
+  const origins = authentication === null ? null : new LoginOrigins(dependencies);
+  const record: RecordAttempt = (name, source, result) => origins?.note(name, source, result);
   const keys = await sessionKeys(keySource(authentication));
   const presets = new PresetUsers(authentication?.form ? presetUsers : withoutPasswords(presetUsers), keys.mark);
   const revocations = new Revocations({ store: dependencies.revocations, clock, logger });
@@ -82,7 +88,12 @@ export async function openAuthentication(
   const form =
     authentication?.form == null
       ? null
-      : new FormLogin({ ldap: loginLdap, presets, limit: new AttemptLimit(authentication.loginLimit, clock), clock });
+      : new FormLogin({
+          ldap: loginLdap,
+          presets,
+          limit: new AttemptLimit(authentication.loginLimit, clock, record),
+          clock,
+        });
   const { oidc, providerTokens } = provider(
     authentication?.oauth ?? null,
     keys.seal,
@@ -90,7 +101,7 @@ export async function openAuthentication(
     revocations,
     clock,
   );
-  const kubernetes = await kubernetesAccess(authentication?.kubernetes ?? null, dependencies);
+  const kubernetes = await kubernetesAccess(authentication, dependencies, record);
   const made = new Authentication({
     names,
     sessions,
@@ -100,26 +111,33 @@ export async function openAuthentication(
     oidc,
     providerTokens,
     kubernetes,
+    sealedTokens: new SealedTokens(keys.seal),
     pagePermissions,
     redirectWebUrl: authentication?.oauth?.redirectWebUrl ?? '/',
     webappReadRole: authorization?.webappReadRole ?? 'ADMIN',
+    publicReads: authentication?.publicReads ?? true,
     originOf: originReader(names, trustPeer),
   });
-  if (made.isOpen) logger.warn('authentication is not configured: every call of the API passes with all roles');
+  if (made.isOpen) {
+    const why = authentication === null ? 'authentication is not configured' : 'authentication is none';
+    logger.warn(`${why}: every call of the API passes with all roles`);
+  }
   if (authentication?.oauth?.issuer.startsWith('http:') === true) {
     logger.warn({ issuer: authentication.oauth.issuer }, 'the OpenID provider is asked in clear text');
   }
   return made;
 }
 
-type KubernetesSettings = NonNullable<AuthenticationSettings['authentication']>['kubernetes'];
-
-async function kubernetesAccess(settings: KubernetesSettings, { kubernetes, clock }: AuthenticationDependencies) {
-  if (settings === null) return null;
+async function kubernetesAccess(
+  authentication: AuthenticationSettings['authentication'],
+  { kubernetes, clock }: AuthenticationDependencies,
+  record: RecordAttempt,
+) {
+  if (authentication?.kubernetes == null) return null;
   // The client library takes half a second to load: only where it is needed.
   const { KubernetesAccess } = await import('./kubernetesAccess.ts');
-  const { audiences, cacheDuration } = settings;
-  return new KubernetesAccess({ ...(await kubernetes()), audiences, cacheDuration, clock });
+  const { loginLimit: limits, kubernetes: settings } = authentication;
+  return new KubernetesAccess({ ...(await kubernetes()), ...settings, limits, clock, record });
 }
 
 /**

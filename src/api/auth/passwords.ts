@@ -54,6 +54,18 @@ function readScrypt(text: string): StoredPassword | string {
   return { kind: 'scrypt', n: 2 ** ln, r, p, salt: Buffer.from(match[4] ?? '', 'base64'), hash };
 }
 
+/** Kind and cost parameters: two stored passwords of the same text take the same work to check. */
+export function passwordCost(stored: StoredPassword): string {
+  switch (stored.kind) {
+    case 'plain':
+      return 'plain';
+    case 'bcrypt':
+      return `bcrypt ${stored.hash.split('$')[2]}`;
+    case 'scrypt':
+      return `scrypt ${stored.n} ${stored.r} ${stored.p} ${stored.hash.length}`;
+  }
+}
+
 /** Whether a password is the stored one; takes as long for a wrong one as for the right one. */
 export async function passwordMatches(stored: StoredPassword, password: string): Promise<boolean> {
   if (Buffer.byteLength(password) > MAX_PASSWORD_BYTES) return false;

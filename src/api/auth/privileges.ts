@@ -15,7 +15,10 @@ export interface PrivilegesDirectory {
 /** How long an answer of the directory is believed, in milliseconds. */
 const BELIEVED_MS = 60_000;
 
-/** Looks up what users may do (contract §8.5): the preset users, then the LDAP server's group attribute, else nothing. */
+/**
+ * Looks up what users may do (docs/authentication.md#roles): the preset users, then the LDAP server's group attribute,
+ * else nothing.
+ */
 export class Privileges {
   readonly rolesOf: (privileges: string) => ReadonlySet<Role>;
   readonly #presets: PresetUsers;

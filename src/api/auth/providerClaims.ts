@@ -19,8 +19,9 @@ export interface ProviderUser {
 const MAX_NAME = 256;
 
 /**
- * Reads the claims of a token whose signature, issuer and times have been checked (contract §8.4, §8.5). Issued for
- * another audience, or without the claims that are configured: not authenticated.
+ * Reads the claims of a token whose signature, issuer and times have been checked
+ * (docs/authentication.md#openid-provider). Issued for another audience, or without the claims that are configured: not
+ * authenticated.
  * @returns why it is not accepted, where it is not
  */
 export function userOfClaims(claims: Readonly<Record<string, unknown>>, rules: ClaimRules): ProviderUser | string {

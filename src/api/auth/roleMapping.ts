@@ -9,8 +9,8 @@ export type RoleExpressions = {
 };
 
 /**
- * Makes the mapping from the text of a user's privileges to roles (contract §8.6): a role is held when the whole text
- * matches its expression. Without `authorization` everybody who is recognised holds all roles (§8.1).
+ * Makes the mapping from the text of a user's privileges to roles (docs/authentication.md#roles): a role is held when
+ * the whole text matches its expression. Without `authorization` everybody who is recognised holds all roles.
  */
 export function roleMapping(expressions: RoleExpressions | null): (privileges: string) => ReadonlySet<Role> {
   if (expressions === null) {
@@ -25,8 +25,8 @@ export function roleMapping(expressions: RoleExpressions | null): (privileges: s
 }
 
 /**
- * Pages that a user sees (contract §8.7): empty means all, which any role held without an entry gives; otherwise the
- * union of the entries, split at `_`. Keys of the map are roles in any letter case.
+ * Pages that a user sees (`pagePermissions`): empty means all, which any role held without an entry gives; otherwise
+ * the union of the entries, split at `_`. Keys of the map are roles in any letter case.
  */
 export function pagesOf(
   held: ReadonlySet<Role>,

@@ -13,7 +13,8 @@ export type SessionOrigin =
   | { readonly kind: 'ldap' }
   /** `privileges` is null where the configuration names no claim that holds them. */
   | { readonly kind: 'oauth'; readonly privileges: string | null }
-  | { readonly kind: 'kubernetes'; readonly uid: string; readonly groups: readonly string[] };
+  /** `token` is sealed ({@link SealedTokens}): the API server is asked about it again. */
+  | { readonly kind: 'kubernetes'; readonly token: string };
 
 /** A session of a user who has logged in. */
 export interface Session {
@@ -29,7 +30,7 @@ export interface Session {
 /** A token that was looked at: a session, one that has ended, or nothing of ours. */
 export type SessionToken = { readonly session: Session } | { readonly ended: string } | null;
 
-/** Issues and reads session tokens: JWTs that are signed, run out, and can be ended. Nothing secret is in them. */
+/** Issues and reads session tokens: JWTs that are signed, expire, and can be ended. Nothing in them is secret in clear text. */
 export class Sessions {
   readonly #keys: SessionKeys;
   readonly #issuer: string;
@@ -57,10 +58,18 @@ export class Sessions {
     return this.#clock.now();
   }
 
-  /** Starts a session. */
-  async start(user: string, origin: SessionOrigin): Promise<{ readonly token: string; readonly session: Session }> {
+  /**
+   * Starts a session.
+   * @param endsAt when what the user logged in with ends, milliseconds since 1970: the session ends then at the latest
+   */
+  async start(
+    user: string,
+    origin: SessionOrigin,
+    endsAt: number | null = null,
+  ): Promise<{ readonly token: string; readonly session: Session }> {
     const issuedAt = Math.floor(this.#clock.now() / 1000);
-    const expires = issuedAt + Math.ceil(this.#lifetime / 1000);
+    const latest = issuedAt + Math.ceil(this.#lifetime / 1000);
+    const expires = endsAt === null ? latest : Math.min(latest, Math.floor(endsAt / 1000));
     const session: Session = {
       id: randomUUID(),
       user,

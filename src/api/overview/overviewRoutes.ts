@@ -39,7 +39,7 @@ const Range = Type.Object({
   ),
 });
 
-/** The dashboard's figures: the same as `/metrics`, and queries by cluster and time from the history (contract §10). */
+/** The dashboard's figures: the same as `/metrics`, and queries by cluster and time from the history. */
 export async function overviewRoutes(app: FastifyInstance, options: OverviewRoutes): Promise<void> {
   const { counts, table, clock } = options;
   revalidate(app);

@@ -36,9 +36,14 @@ const types: Readonly<Record<string, string>> = {
 
 /**
  * Reads what `scripts/buildUi.ts` has built, all of it: it is small, and what is in memory cannot be a wrong path.
+ * @param sharesOrigin whether pages of engines are served at the same origin, of which administrators are warned
  * @returns null when nothing is built there
  */
-export async function readBuiltFiles(directory: string, names: ProductNames): Promise<BuiltUserInterface | null> {
+export async function readBuiltFiles(
+  directory: string,
+  names: ProductNames,
+  sharesOrigin = false,
+): Promise<BuiltUserInterface | null> {
   const template = await readFile(join(directory, 'index.html'), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null;
     throw error;
@@ -63,12 +68,15 @@ export async function readBuiltFiles(directory: string, names: ProductNames): Pr
       immutable: path.startsWith('assets/'),
     });
   }
-  return { page: await pageOf(template, names), files };
+  return { page: await pageOf(template, names, sharesOrigin), files };
 }
 
-/** The page with what depends on the configuration: the path it lies under and the product's name. */
-async function pageOf(template: string, names: ProductNames): Promise<BuiltFile> {
-  const html = template.replaceAll('__BASE__', `${names.gatewayPath}/`).replaceAll('__PRODUCT__', names.product);
+/** The page with what depends on the configuration: the path it lies under, the product's name, and the warning. */
+async function pageOf(template: string, names: ProductNames, sharesOrigin: boolean): Promise<BuiltFile> {
+  const html = template
+    .replaceAll('__BASE__', `${names.gatewayPath}/`)
+    .replaceAll('__PRODUCT__', names.product)
+    .replaceAll('__SHARED_ORIGIN__', String(sharesOrigin));
   const body = Buffer.from(html);
   return {
     type: types.html as string,

@@ -37,7 +37,9 @@ const pageHeaders = {
 /** Pages are told apart by the browser; what lies below these is no page. */
 const noPages = /^(api|assets|livez|readyz)(\/|$)/;
 
-/** The user interface (contract §1.8, §10): its page under every path of its pages, and the files the page loads. */
+/**
+ * The user interface (docs/user-interface.md): its page under every path of its pages, and the files the page loads.
+ */
 export async function userInterfaceRoutes(app: FastifyInstance, options: UserInterfaceRoutes): Promise<void> {
   const { names, built, enabled } = options;
   const base = names.gatewayPath;

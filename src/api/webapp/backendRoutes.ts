@@ -43,7 +43,10 @@ const ByName = Type.Object({ name: Type.String({ minLength: 1, description: 'Nam
 const checkByName = compileCheck(ByName);
 const writeErrors = failureAnswers(400, 403, 409, 413, 415, 422, 503);
 
-/** Clusters as the web application sees them; writes go the registry's way (contract §1.6). */
+/**
+ * Clusters as the web application sees them; writes go the registry's way
+ * (docs/rest-api.md#calls-of-the-web-application).
+ */
 export async function backendRoutes(app: FastifyInstance, options: BackendRoutes): Promise<void> {
   const { registry, table, pendingHeader } = options;
   envelopeErrors(app, options);

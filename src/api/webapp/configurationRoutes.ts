@@ -8,7 +8,7 @@ export interface ConfigurationRoutes extends EnvelopeRoutes {
   readonly disablePages: () => readonly string[];
 }
 
-/** What the web application is configured to show (contract §1.6). */
+/** What the web application is configured to show (`uiConfiguration`). */
 export async function configurationRoutes(app: FastifyInstance, options: ConfigurationRoutes): Promise<void> {
   envelopeErrors(app, options);
   app.get(

@@ -7,7 +7,7 @@ import { errorHandler, malformed } from '../errors.ts';
 import { jsonBody } from '../jsonBody.ts';
 import { answer, ErrorBody, reference } from '../schemas.ts';
 
-/** Error of this family: the HTTP status again as `code`, and the API's own error beside it (design.md, fixed point 12). */
+/** Error of this family: the HTTP status again as `code`, and the API's own error (docs/errors.md) beside it. */
 export const WebappError = Type.Object(
   {
     code: Type.Integer({ description: 'The HTTP status.' }),
@@ -27,7 +27,10 @@ export function envelopeErrors(app: FastifyInstance, { logger }: EnvelopeRoutes)
   app.setErrorHandler(errorHandler(logger, ({ error }, status) => ({ code: status, msg: error.message, error })));
 }
 
-/** Answers `{"code": 200, "msg": "Successful.", "data": …}`; without data where there is none (contract §1.1). */
+/**
+ * Answers `{"code": 200, "msg": "Successful.", "data": …}`; without data where there is none
+ * (docs/compatibility.md#common-rules).
+ */
 export function succeed(reply: FastifyReply, data?: unknown): FastifyReply {
   return reply.send({ code: 200, msg: 'Successful.', ...(data === undefined || data === null ? {} : { data }) });
 }

@@ -15,7 +15,7 @@ export interface ExactSelectorRoutes extends EnvelopeRoutes {
 
 const tags = ['web application: resource groups'];
 
-/** Exact-match source selectors, of the gateway's own database only (contract §1.6). */
+/** Exact-match source selectors, of the gateway's own database only (docs/rest-api.md#calls-of-the-web-application). */
 export async function exactSelectorRoutes(app: FastifyInstance, options: ExactSelectorRoutes): Promise<void> {
   const { exactMatchSelectors, clock } = options;
   envelopeErrors(app, options);

@@ -6,7 +6,7 @@ import { compileCheck } from '../../model/validation.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
-import type { HistoryFilter, HistoryPage, QueryHistoryRepository, QueryRecord } from '../../store/store.ts';
+import type { HistoryFilter, HistoryPage, ListedQuery, QueryHistoryRepository } from '../../store/store.ts';
 import { HistoryRow } from '../answers/history.ts';
 import { visibleUser } from '../auth/guard.ts';
 import { bodyIsOptional } from '../openapi.ts';
@@ -97,7 +97,7 @@ const Distribution = Type.Object({
   startTime: Type.String({ description: 'Start of the process, ISO 8601.' }),
 });
 
-/** History and its figures (contract §1.6). */
+/** History and its figures (docs/rest-api.md#calls-of-the-web-application). */
 export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes): Promise<void> {
   const { history, counts, table, clock, startedAt } = options;
   envelopeErrors(app, options);
@@ -174,7 +174,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
 }
 
 /** A record in the views' form. */
-export function historyRow(record: QueryRecord): HistoryRow {
+export function historyRow(record: ListedQuery): HistoryRow {
   const { queryId, queryText, user, source, backendUrl, created, routingGroup, externalUrl } = record;
   const cluster = record.cluster === '' ? null : record.cluster;
   return withoutNulls({
@@ -190,7 +190,7 @@ export function historyRow(record: QueryRecord): HistoryRow {
   });
 }
 
-/** Names of clusters by their URL; of several with one URL the first in order of names (spec.md: Cluster (backend)). */
+/** Names of clusters by their URL; of several with one URL the first in order of names. */
 export function namesByUrl(table: RoutingTable): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const { name, proxyTo } of table.clusters.values()) if (!names.has(proxyTo)) names.set(proxyTo, name);

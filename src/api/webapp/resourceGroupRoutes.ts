@@ -55,7 +55,7 @@ const checkId = compileCheck(ById);
 const tags = ['web application: resource groups'];
 const errors = failureAnswers(400, 404, 409, 413, 415, 422, 503);
 
-/** Resource groups, selectors and global properties for the web application, every column kept (contract §1.6). */
+/** Resource groups, selectors and global properties for the web application, every column kept. */
 export async function webappResourceGroupRoutes(
   app: FastifyInstance,
   options: WebappResourceGroupRoutes,

@@ -51,7 +51,7 @@ const ListedRule = Type.Object({
 });
 const list = Type.Array(ListedRule);
 
-/** Routing rules: listing and replacing (spec.md: Routing rule update; contract §1.6; design.md's table). */
+/** Routing rules: listing and replacing (docs/rules.md#changing-rules-by-rest). */
 export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRuleRoutes): Promise<void> {
   const { rules, pendingHeader } = options;
   envelopeErrors(app, options);

@@ -5,11 +5,10 @@ import { createOperator, type Operator } from '../../operator/operator.ts';
 import { RoutingRules } from '../../operator/routingRules.ts';
 import { RulesFileWatch } from '../../operator/rulesFile/rulesFileWatch.ts';
 import { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import { checkRulesFile } from '../../rules/compile/checkRules.ts';
 import { createRuleCompiler } from '../../rules/compiler.ts';
 import type { RuleCompiler } from '../../rules/ruleCompiler.ts';
 import type { Store } from '../../store/store.ts';
-import { ruleCompilerOptions } from '../settings.ts';
+import { clusterPolicy, ruleCompilerOptions } from '../settings.ts';
 import type { Frame } from './frame.ts';
 
 /** What decides on the routing table. */
@@ -45,7 +44,7 @@ export async function openControl(frame: Frame, store: Store): Promise<Control> 
       : new RulesFileWatch({
           path: rulesConfigPath,
           refreshPeriod: () => current().routingRules.rulesRefreshPeriod,
-          check: (file) => checkRulesFile(file, ruleContext).problems,
+          check: (file) => compiler.prepareFile(file),
           onChange: () => operator.controller.rulesFileChanged(),
           clock,
           logger,
@@ -57,6 +56,7 @@ export async function openControl(frame: Frame, store: Store): Promise<Control> 
     apiWrites: () => current().resources.apiWrites,
     allowedServiceNamespaces: () => current().resources.allowedServiceNamespaces,
     defaultRoutingGroup: () => current().routing.defaultRoutingGroup,
+    policy: () => clusterPolicy(current()),
     store,
     table,
     compiler,

@@ -3,13 +3,15 @@ import { dirname, join } from 'node:path';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
 import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
+import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { requestExplanation } from '../../gateway/explainRequest.ts';
 import type { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import { localUsers } from '../../gateway/localUsers.ts';
 import { clusterInventory } from '../../operator/clusterInventory.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
-import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
+import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { gatewayReadiness } from '../readiness.ts';
+import { sharesOrigin } from '../settings.ts';
 import type { Control } from './control.ts';
 import type { Frame } from './frame.ts';
 import type { Storage } from './storage.ts';
@@ -22,7 +24,8 @@ export async function openApi(
   frame: Frame,
   storage: Storage,
   control: Control,
-  analyze: AnalyzeRequest,
+  analyze: AnalyzeLongRequest,
+  bodies: RequestBodies,
   externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
 ): Promise<Api> {
   const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, undo } = frame;
@@ -51,6 +54,7 @@ export async function openApi(
     revocations: store.endedSessions,
     clock,
     logger,
+    metrics,
   });
   const webapp = {
     history: store.history,
@@ -61,7 +65,7 @@ export async function openApi(
     disablePages: () => current().uiConfiguration.disablePages,
   };
   const userInterface = {
-    built: await readBuiltFiles(BUILT_FILES, names),
+    built: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
     enabled: () => current().uiConfiguration.enabled,
   };
   const rules = ruleDependencies(frame, storage, control, analyze);
@@ -73,6 +77,7 @@ export async function openApi(
       readiness,
       metrics,
       logger,
+      bodies,
       authentication,
       onChange: (change) => operator.recordChange(change),
       resourceGroups,
@@ -91,7 +96,7 @@ function ruleDependencies(
   { config, current, names, clock, logger }: Frame,
   { store, history }: Storage,
   { table, routingRules, compiler }: Control,
-  analyze: AnalyzeRequest,
+  analyze: AnalyzeLongRequest,
 ): RuleDependencies {
   return {
     routingRules,
@@ -108,6 +113,7 @@ function ruleDependencies(
       (draft) => compiler.tryRule(draft),
     ),
     history: store.history,
+    transactions: store.transactions,
     buffered: (queryId: string) => history.buffered(queryId),
   };
 }

@@ -1,4 +1,5 @@
 import { httpClientSettings } from '../../config/httpClient.ts';
+import type { CredentialsRefusal } from '../../gateway/health/checkCredentials.ts';
 import { openHealthChecks } from '../../gateway/health/checkKinds.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
@@ -18,7 +19,11 @@ export function openMonitors(frame: Frame, { table, operator }: Control, tls: Cl
   undo(close);
   const credentials = {
     configured: () => current().backendState,
-    ofCluster: (cluster: string) => operator.healthCredentials(cluster),
+    // Elsewhere those who write resources run the gateway.
+    trustsResources: config.resources.source !== 'kubernetes',
+    ofCluster: (cluster: string, baseUrl: string) => operator.healthCredentials(cluster, baseUrl),
+    report: (cluster: string, refusal: CredentialsRefusal | null) =>
+      operator.controller.reportHealthCredentials(cluster, refusal),
   };
   const monitors = new HealthMonitors(
     { table, kinds, credentials, logger, registry: metrics, clock, random },

@@ -1,8 +1,10 @@
 import { httpClientSettings } from '../../config/httpClient.ts';
 import type { HttpClient } from '../../config/schema/serverConfig.ts';
+import { AddressGuard } from '../../gateway/tls/addressGuard.ts';
 import { ClusterTls, type ClusterTlsOptions, clusterAtOrigin } from '../../gateway/tls/clusterTls.ts';
 import { type TlsMetrics, type TlsUse, type TlsWatch, watchTls } from '../../gateway/tls/tlsWatch.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import { clusterPolicy } from '../settings.ts';
 import type { Frame } from './frame.ts';
 
 /** TLS of the gateway's clients: each with the certificate files of its own prefix in `serverConfig`. */
@@ -46,7 +48,12 @@ export async function openOutgoingTls(
   table: { readonly current: RoutingTable },
   metrics: TlsMetrics,
 ): Promise<OutgoingTls> {
-  const open = async (use: TlsUse, client: HttpClient, serverAt: ClusterTlsOptions['serverAt']) => {
+  const open = async (
+    use: TlsUse,
+    client: HttpClient,
+    serverAt: ClusterTlsOptions['serverAt'],
+    guard: AddressGuard | null,
+  ) => {
     const { config, logger, undo } = frame;
     const { verifyHostname, keyStorePath, keyStorePassword, trustStorePath } = httpClientSettings(config, client);
     const prefix = `serverConfig.${client}.http-client`;
@@ -67,12 +74,19 @@ export async function openOutgoingTls(
     if (!verifyHostname) {
       logger.warn({ use, key: `${prefix}.https.hostname-verification` }, 'certificates need not name their host');
     }
-    return new ClusterTls({ material: () => watch.current, verifyHostname, serverAt, logger });
+    return new ClusterTls({
+      material: () => watch.current,
+      verifyHostname,
+      serverAt,
+      ...(guard === null ? {} : { guard }),
+      logger,
+    });
   };
   const clusters = clusterAtOrigin(table);
+  const guard = new AddressGuard(() => clusterPolicy(frame.current()).addresses);
   return {
-    clusters: await open('clusters', 'proxy', clusters),
-    healthChecks: await open('healthChecks', 'monitor', clusters),
-    rulesService: await open('rulesService', 'router', () => null),
+    clusters: await open('clusters', 'proxy', clusters, guard),
+    healthChecks: await open('healthChecks', 'monitor', clusters, guard),
+    rulesService: await open('rulesService', 'router', () => null, null),
   };
 }

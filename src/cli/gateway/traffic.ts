@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
+import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
 import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
@@ -7,7 +8,7 @@ import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
 import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
-import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
+import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { dataPlaneSettings, externalRulesOptions, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
 import type { Control } from './control.ts';
 import type { Frame } from './frame.ts';
@@ -31,7 +32,8 @@ export interface TrafficParts {
   readonly storage: Storage;
   readonly control: Control;
   readonly monitors: HealthMonitors;
-  readonly analyze: AnalyzeRequest;
+  readonly analyze: AnalyzeLongRequest;
+  readonly bodies: RequestBodies;
   /** Null: rules and header decide. */
   readonly externalRules: ExternalRules | null;
   /** TLS toward clusters. */
@@ -48,6 +50,7 @@ export function openDataPlane(
     control: { table, operator },
     monitors,
     analyze,
+    bodies,
     externalRules,
     tls,
     tracing,
@@ -66,6 +69,7 @@ export function openDataPlane(
       tracing,
       analyzer: requestAnalyzer({ users, analyze, logger }),
       externalRules,
+      bodies,
       logger,
       registry: metrics,
       clock,
@@ -82,6 +86,7 @@ export function openDataPlane(
       ownCookies: ownCookies(names),
       prefixSticky: config.routing.prefixSticky,
       handshakeCookies: handshakeCookieOptions(config, names),
+      enginePages: config.server.enginePages ?? 'proxy',
       upstream: { ...upstreamOptions(config), tls },
       settings: dataPlaneSettings(config),
     },

@@ -1,11 +1,11 @@
 import { choice, duration, flag, integer, listOf, mapOf, optionalSection, section, text } from '../fields.ts';
 
-/** `authentication` (contract.md §6, §8). */
+/** `authentication` (docs/authentication.md). */
 export const authentication = optionalSection(
   {
-    defaultType: choice(['form', 'oauth'], {
+    defaultType: choice(['form', 'oauth', 'none'], {
       description:
-        'Way of logging in; needs the group of that name. Where form and oauth are configured, form is offered.',
+        'Way of logging in; needs the group of that name. Where form and oauth are configured, form is offered. `none`: nobody logs in and every call passes; `authentication: none` says the same.',
       default: null,
     }),
     session: section(
@@ -28,13 +28,15 @@ export const authentication = optionalSection(
     loginLimit: section(
       {
         maxAttempts: integer({
-          description: 'Failed logins of one name from one address within the window; more are answered 429.',
+          description:
+            'Failed logins of one name from one address that are looked at without a wait; then each next one waits, 1 s at first and twice as long each time, and is answered 429 before. An address has ten times as many for all names.',
           default: 10,
           minimum: 1,
           maximum: 10_000,
         }),
         window: duration({
-          description: 'Window in which failed logins are counted.',
+          description:
+            'Longest wait, and the time after it in which failed logins are forgotten; for all names of an address one is forgotten in each `window / maxAttempts`.',
           default: 15 * 60_000,
           minimum: 1000,
           maximum: 86_400_000,
@@ -104,6 +106,11 @@ export const authentication = optionalSection(
       },
       { description: 'Logging in at an OpenID Connect provider.' },
     ),
+    publicReads: flag({
+      description:
+        'Whether `/api/public/*` answers without credentials; `false`: the caller needs the role API, USER or ADMIN (in Kubernetes: list engineclusters).',
+      default: true,
+    }),
     kubernetes: optionalSection(
       {
         audiences: listOf(text({ description: 'Audience.' }), {
@@ -116,6 +123,11 @@ export const authentication = optionalSection(
           minimum: 0,
           maximum: 300_000,
         }),
+        opaqueTokens: flag({
+          description:
+            'Whether tokens that are not JWTs are shown to the API server too: for clusters whose users have such tokens by a webhook (EKS, GKE).',
+          default: false,
+        }),
       },
       {
         description:
@@ -123,10 +135,14 @@ export const authentication = optionalSection(
       },
     ),
   },
-  { description: 'Who may call the API; without it every call passes.' },
+  {
+    description:
+      'Who may call the API. Without it every call passes and the gateway listens on this machine alone; `authentication: none` lets every call pass on all addresses.',
+    shorthand: { word: 'none', key: 'defaultType' },
+  },
 );
 
-/** `authorization` (contract.md §6, §8; design.md: /webapp roles). */
+/** `authorization` (docs/authentication.md#roles). */
 export const authorization = optionalSection(
   {
     admin: text({ description: 'Privileges that give the role ADMIN.', default: null, format: 'regex' }),
@@ -143,7 +159,7 @@ export const authorization = optionalSection(
   },
 );
 
-/** `presetUsers` (contract.md §6, §8). */
+/** `presetUsers` (docs/authentication.md#names-and-passwords). */
 export const presetUsers = mapOf(
   section(
     {
@@ -155,13 +171,13 @@ export const presetUsers = mapOf(
   { description: 'Users of form logins, by name.', default: {} },
 );
 
-/** `pagePermissions`, `uiConfiguration`: what the user interface shows (contract.md §6, §8.7). */
+/** `pagePermissions`: what the user interface shows (docs/authentication.md#roles). */
 export const pagePermissions = mapOf(text({ description: 'Pages joined by `_`; unset, all.', default: null }), {
   description: 'Pages that a role sees, by role; a role without entry sees all.',
   default: {},
 });
 
-/** `uiConfiguration` (contract.md §6). */
+/** `uiConfiguration`: what the user interface shows. */
 export const uiConfiguration = section(
   {
     enabled: flag({ description: 'Whether the user interface is served.', default: true }),
@@ -175,7 +191,7 @@ export const uiConfiguration = section(
   { description: 'The user interface.' },
 );
 
-/** `gatewayCookieConfiguration` (contract.md §3). */
+/** `gatewayCookieConfiguration` (docs/routing.md#logins-by-oauth2). */
 export const gatewayCookieConfiguration = section(
   {
     enabled: flag({ description: 'Whether sticky cookies are used.', default: false }),
@@ -188,7 +204,7 @@ export const gatewayCookieConfiguration = section(
   { description: 'Sticky cookies of the OAuth2 handshake.' },
 );
 
-/** `oauth2GatewayCookieConfiguration` (contract.md §3). */
+/** `oauth2GatewayCookieConfiguration` (docs/routing.md#logins-by-oauth2). */
 export const oauth2GatewayCookieConfiguration = section(
   {
     routingPaths: listOf(text({ description: 'Path.', format: 'urlPath' }), {

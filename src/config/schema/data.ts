@@ -1,6 +1,6 @@
 import { duration, flag, integer, listOf, section, size, text } from '../fields.ts';
 
-/** `dataStore`: the database (contract.md §6, §7). */
+/** `dataStore`: the database (docs/database.md). */
 export const dataStore = section(
   {
     jdbcUrl: text({
@@ -37,7 +37,7 @@ export const dataStore = section(
 
 const inMemory = 'routing reads its table from memory, whatever the database does';
 
-/** `databaseCache` (contract.md §6). */
+/** `databaseCache`: accepted as the reference's keys are, without effect. */
 export const databaseCache = section(
   {
     enabled: flag({ description: 'Cache of the cluster list.', default: false }),
@@ -53,7 +53,7 @@ export const databaseCache = section(
   { description: 'Cache of the cluster list in front of the database.', withoutEffect: inMemory },
 );
 
-/** `queryHistory`: how queries are written to the history (design.md: history). */
+/** `queryHistory`: how queries are written to the history (docs/database.md#query-history). */
 export const queryHistory = section(
   {
     maxTextSize: size({
@@ -91,7 +91,7 @@ export const queryHistory = section(
   { description: 'How queries get into the history, off the path of requests.' },
 );
 
-/** `resourceGroups`: the resource group API (design.md). */
+/** `resourceGroups`: the resource group API (docs/rest-api.md#resource-groups-selectors-global-properties). */
 export const resourceGroups = section(
   {
     enabled: flag({

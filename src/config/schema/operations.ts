@@ -12,7 +12,7 @@ import {
   text,
 } from '../fields.ts';
 
-/** `protocol`: the product's name in headers, paths and cookies (design.md, fixed point 3). */
+/** `protocol`: the product's name in headers, paths and cookies (docs/protocol.md#product-names). */
 export const protocol = section(
   {
     productName: text({
@@ -25,7 +25,7 @@ export const protocol = section(
   { description: 'Names on the wire.' },
 );
 
-/** `resources`: where clusters and rules are declared (design.md, fixed points 4 and 5). */
+/** `resources`: where clusters and rules are declared (docs/resources.md). */
 export const resources = section(
   {
     source: choice(['kubernetes', 'directory', 'database'], {
@@ -64,19 +64,67 @@ export const resources = section(
       default: [],
       live: true,
     }),
+    allowedAddresses: listOf(text({ description: 'Address or network.', format: 'cidr' }), {
+      description:
+        'Addresses and networks (CIDR) that clusters may have although they are refused otherwise: link-local ones, metadata services of clouds and, where source is kubernetes, loopback.',
+      default: [],
+      live: true,
+    }),
+    groups: mapOf(
+      section(
+        {
+          join: listOf(text({ description: 'Namespace, or `*`.', format: 'name' }), {
+            description:
+              'Namespaces whose clusters may belong to the routing group of this name; unset for all. The entry `*` is for groups without one.',
+            default: null,
+          }),
+          route: listOf(text({ description: 'Namespace, or `*`.', format: 'name' }), {
+            description: 'Namespaces whose rules may route to that group; unset for all.',
+            default: null,
+          }),
+        },
+        { description: 'Rights to one routing group.' },
+      ),
+      {
+        description: 'Routing groups that are bound to namespaces, by name; a group without an entry is open to all.',
+        default: {},
+        live: true,
+      },
+    ),
   },
   { description: 'Where EngineCluster and RoutingRule resources come from.' },
 );
 
-/** `server`: listeners and limits (design.md, fixed point 13; forwarded headers). */
+/** `server`: listeners and limits (docs/serving.md). */
 export const server = section(
   {
-    address: text({ description: 'Address that is listened on.', default: '0.0.0.0', format: 'host' }),
+    address: text({
+      description:
+        'Address that is listened on; `localhost` stands for 127.0.0.1 and ::1, and is the default where authentication is not configured.',
+      default: '0.0.0.0',
+      format: 'host',
+    }),
+    allowedHosts: listOf(text({ description: 'Host name, `*.example.com` or `*`.', format: 'hostNamePattern' }), {
+      description:
+        'Names in `Host` that are answered while nobody has to log in, beside addresses, localhost and `server.address`; other names are answered 421. `*`: any name, which lets pages of other sites call by DNS rebinding.',
+      default: [],
+    }),
     adminPort: integer({
-      description: 'Port of a listener of its own for API and user interface; unset, they share the one of the proxy.',
+      description:
+        'Port of a listener of its own for API and user interface, where no query is taken; unset, they share the one of the proxy.',
       default: null,
       minimum: 0,
       maximum: 65535,
+    }),
+    adminHosts: listOf(text({ description: 'Host name, with a port or without.', format: 'authority' }), {
+      description:
+        'Host names, with a port or without, at which API and user interface are served; no query is taken there, and all other host names serve queries alone. Empty, they share every host name.',
+      default: [],
+    }),
+    enginePages: choice(['proxy', 'redirect', 'off'], {
+      description:
+        "What becomes of engines' web pages (`/ui`): `proxy` serves them, `redirect` leads browsers to the cluster's externalUrl, `off` refuses them. Unset, `proxy`; `redirect` where resources.source is kubernetes and server.adminHosts is empty.",
+      default: null,
     }),
     trustedProxies: listOf(text({ description: 'Address or network.', format: 'cidr' }), {
       description: 'Addresses and networks (CIDR) of proxies whose X-Forwarded-* and Forwarded are believed.',
@@ -107,6 +155,20 @@ export const server = section(
       minimum: 1024,
       maximum: 1024 ** 3,
     }),
+    requestMemory: size({
+      description:
+        'Memory that bodies of requests may take, all together; beyond it the newest are answered 503. Unset, a quarter of the memory limit of the process, 32MB to 1GB.',
+      default: null,
+      minimum: 8 * 1024 ** 2,
+    }),
+    minBodyRate: size({
+      description:
+        'Bytes a second that the body of a request must come at after its first 10 seconds; slower ones are answered 408. 0B for any.',
+      default: 1024,
+      minimum: 0,
+      maximum: 1024 ** 3,
+      live: true,
+    }),
     maxConnections: integer({
       description: 'Client connections open at once on one listener; further ones are closed.',
       default: 20_000,
@@ -132,7 +194,7 @@ export const server = section(
 /** `{product}` stands for the product's name in lower case (`derived.ts`). */
 const ofProduct = (name: string) => `{product}_${name}`;
 
-/** `monitor`: health checks (contract.md §5, §6; design.md: health). */
+/** `monitor`: health checks (docs/health.md). */
 export const monitor = section(
   {
     taskDelay: duration({
@@ -229,7 +291,7 @@ export const monitor = section(
   { description: 'Health checks of clusters; a cluster may differ by its healthCheck.' },
 );
 
-/** `clusterStatsConfiguration` (contract.md §5). */
+/** `clusterStatsConfiguration` (docs/health.md#types-of-checks). */
 export const clusterStatsConfiguration = section(
   {
     monitorType: choice(['INFO_API', 'METRICS', 'JDBC', 'JMX', 'UI_API', 'NOOP'], {
@@ -241,11 +303,17 @@ export const clusterStatsConfiguration = section(
   { description: 'Kind of health checks.' },
 );
 
-/** `backendState`: credentials of health checks (contract.md §5, §6). */
+/** `backendState`: credentials of health checks (docs/health.md#credentials). */
 export const backendState = optionalSection(
   {
     username: text({ description: 'User of health checks; needed by METRICS, JDBC, JMX and UI_API.', live: true }),
     password: text({ description: 'Password of health checks.', default: '', secret: true, live: true }),
+    allowedHosts: listOf(text({ description: 'Host pattern.', format: 'hostPattern' }), {
+      description:
+        'Hosts that the password is sent to, and no others: `trino.example` on any port, `trino.example:8443`, `*.trino.svc`. Unset: to all clusters where source is not kubernetes; there, over verified TLS and for the configured type of checks only.',
+      default: null,
+      live: true,
+    }),
     ssl: flag({
       description: 'TLS of JDBC checks.',
       default: false,
@@ -262,7 +330,7 @@ export const backendState = optionalSection(
   },
 );
 
-/** `logging` (design.md, fixed point 12). */
+/** `logging`: what the log holds and in which form. */
 export const logging = section(
   {
     level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {

@@ -2,7 +2,7 @@ import { choice, duration, flag, integer, listOf, mapOf, section, size, text } f
 
 const strategies = ['weightedRandom', 'leastLoaded'] as const;
 
-/** `routing` (spec.md: Configuration keys; contract.md §2, §4; design.md). */
+/** `routing` (docs/routing.md). */
 export const routing = section(
   {
     defaultRoutingGroup: text({
@@ -46,6 +46,20 @@ export const routing = section(
         'Whether follow-up URLs carry a key of their cluster as first path segment, told to clusters by X-Forwarded-Prefix.',
       default: false,
     }),
+    ownerTakeover: duration({
+      description:
+        'Time without a sign of life of a cluster, unreachable or deleted, after which another cluster may own its query ids.',
+      default: 600_000,
+      minimum: 10_000,
+      maximum: 604_800_000,
+      live: true,
+    }),
+    askClusters: choice(['coordinatorId', 'off'], {
+      description:
+        'How the cluster of an unknown query is searched for: by the coordinatorId that all clusters report at /v1/info, or not at all. Clusters never get the request itself before one is found.',
+      default: 'coordinatorId',
+      live: true,
+    }),
     cancelQueryOnDisconnect: flag({
       description: 'Whether a query is cancelled when its client goes away in the middle of an answer.',
       default: false,
@@ -74,7 +88,7 @@ export const routing = section(
   { description: 'Which cluster takes a request, and how.' },
 );
 
-/** `routingRules` (spec.md: Routing rules engine; design.md). */
+/** `routingRules` (docs/rules.md). */
 export const routingRules = section(
   {
     rulesEngineEnabled: flag({
@@ -115,6 +129,14 @@ export const routingRules = section(
       default: 100_000,
       minimum: 100,
       maximum: 100_000_000,
+      live: true,
+    }),
+    decisionTimeout: duration({
+      description:
+        'Processor time that the rules may take for one request. A rule that exceeds it fails; later ones are not asked.',
+      default: 50,
+      minimum: 1,
+      maximum: 10_000,
       live: true,
     }),
     rulesExternalConfiguration: section(
@@ -165,12 +187,12 @@ export const routingRules = section(
   { description: 'The rules that choose a routing group.' },
 );
 
-/** `requestAnalyzerConfig` (spec.md: Configuration keys; design.md). */
+/** `requestAnalyzerConfig` (docs/sql-analysis.md, docs/request-user.md). */
 export const requestAnalyzerConfig = section(
   {
     analyzeRequest: flag({ description: 'Makes user and query properties available to rules.', default: false }),
     maxBodySize: integer({
-      description: 'Bodies of this many characters and more are not analysed.',
+      description: 'Bodies of this many characters and more are not analysed; nor are those of 4,000,000 and more.',
       default: 1_000_000,
       minimum: 0,
       maximum: 2 ** 31 - 1,
@@ -205,7 +227,7 @@ export const requestAnalyzerConfig = section(
   { description: 'Who asks, and what is asked.' },
 );
 
-/** Paths and cookies of proxied requests (contract.md §1.9, §2). */
+/** Paths and cookies of proxied requests (docs/routing.md#which-requests-are-proxied). */
 export const proxiedPaths = {
   extraWhitelistPaths: listOf(text({ description: 'Regular expression.', format: 'regex' }), {
     description: 'Regular expressions of further paths that are proxied; they match the whole path.',

@@ -40,7 +40,7 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       maximum: 1_000_000,
     }),
     'max-response-content-length': size({
-      description: `Largest response body ${toward} that is read whole.`,
+      description: `Largest response body ${toward} that is read whole${client === 'router' ? '; never more than 1MB' : ''}.`,
       default: 16 * 1024 ** 2,
       minimum: 1,
       ...(client === 'proxy' ? { withoutEffect: 'responses are streamed, of any size' } : {}),
@@ -130,7 +130,6 @@ const serverProperties = [
   'http-server.log.compression.enabled',
   'http-server.log.compression',
   'http-server.log.immediate-flush',
-  'http-server.max-response-header-size',
   'http-server.http2.session-receive-window-size',
   'http-server.http2.stream-receive-window-size',
   'http-server.http2.input-buffer-size',
@@ -196,7 +195,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   'http-server.admin.port': 'server.adminPort gives API and user interface a listener of their own',
 };
 
-/** `serverConfig`: one flat map of dotted names (contract.md §6). */
+/** `serverConfig`: one flat map of dotted names (docs/compatibility.md#configuration). */
 export const serverConfig = section(
   {
     'http-server.http.enabled': flag({
@@ -262,6 +261,12 @@ export const serverConfig = section(
       description:
         'Largest request head (request line and headers); more is answered 431, or 414 where the URL alone is.',
       default: 64 * 1024,
+      minimum: 1024,
+      maximum: 16 * 1024 ** 2,
+    }),
+    'http-server.max-response-header-size': size({
+      description: "Largest head of a cluster's answer (status line and headers); more is an error in the protocol.",
+      default: 2 * 1024 ** 2,
       minimum: 1024,
       maximum: 16 * 1024 ** 2,
     }),

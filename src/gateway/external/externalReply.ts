@@ -1,3 +1,5 @@
+import { exceededBound } from '../../model/jsonShape.ts';
+
 /** A valid answer of the external rules service. */
 export interface ExternalReply {
   /** The group; null only beside errors. */
@@ -10,6 +12,18 @@ export interface ExternalReply {
 
 /** What the service said, or what is wrong with how it said it. */
 export type ParsedReply = { readonly reply: ExternalReply } | { readonly problem: string };
+
+/**
+ * Longest answer that is read, in bytes, whatever the configuration allows: a group, errors and header lines are far
+ * shorter, and parsing more than that would hold up every request.
+ */
+export const MAX_REPLY_BYTES = 1_048_576;
+
+/** What an answer may hold at most. */
+const BOUNDS = { values: 5_000, depth: 100 };
+
+/** Longest names and values of header lines together: clusters refuse requests whose headers are longer. */
+const MAX_HEADERS_LENGTH = 65_536;
 
 /** Lines that the connection to the cluster says itself, or that the gateway writes. */
 const neverSet = new Set([
@@ -35,11 +49,15 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * Reads an answer (spec.md: External rules service): JSON, exactly one group, errors, headers. Header lines that are
- * never set by rules (hop-by-hop, Host, Content-Length, forwarded ones) and those of `excludeHeaders` are left out.
+ * Reads an answer (docs/rules.md#an-external-rules-service): JSON, exactly one group, errors, headers. Header lines
+ * that are never set by rules (hop-by-hop, Host, Content-Length, forwarded ones) and those of `excludeHeaders` are left
+ * out.
  * @param excluded `excludeHeaders`, lower-case
  */
 export function parseReply(text: string, excluded: ReadonlySet<string>): ParsedReply {
+  const exceeded = exceededBound(text, BOUNDS);
+  if (exceeded === 'values') return { problem: `its answer has more than ${BOUNDS.values} values` };
+  if (exceeded === 'depth') return { problem: `its answer is nested more than ${BOUNDS.depth} levels deep` };
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -74,10 +92,13 @@ function headersOf(value: unknown, excluded: ReadonlySet<string>): Readonly<Reco
   if (value === undefined || value === null) return {};
   if (typeof value !== 'object' || Array.isArray(value)) return 'externalHeaders is not an object';
   const byKey = new Map<string, readonly [string, string]>();
+  let length = 0;
   for (const [name, line] of Object.entries(value)) {
     if (typeof line !== 'string') return `externalHeaders.${name.slice(0, 64)} is not a text`;
     if (!token.test(name)) return 'externalHeaders holds a name that cannot be a header name';
     if (!fieldValue.test(line)) return `externalHeaders.${name.slice(0, 64)} holds characters that no header can`;
+    length += name.length + line.length;
+    if (length > MAX_HEADERS_LENGTH) return `externalHeaders is longer than ${MAX_HEADERS_LENGTH} characters`;
     const key = name.toLowerCase();
     if (neverSet.has(key) || key.startsWith('x-forwarded-') || excluded.has(key)) continue;
     byKey.set(key, [name, line]);

@@ -43,8 +43,8 @@ const ours = new Set([
 ]);
 
 /**
- * Describes a request to the external rules service (spec.md: External rules service; design.md: external request).
- * What a servlet would answer with null is null.
+ * Describes a request to the external rules service (docs/rules.md#an-external-rules-service). What a servlet would
+ * answer with null is null.
  */
 export function externalRequest(request: RuleRequest, options: ExternalRequestOptions): ExternalRequest {
   const { names } = options;
@@ -88,7 +88,7 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
   return { body: JSON.stringify(body), headers: lines };
 }
 
-/** The query as contract.md §4 writes it. */
+/** The query, in the reference's form (docs/compatibility.md#external-rules-service). */
 function properties(query: QueryProperties): object {
   return {
     body: query.body,

@@ -9,7 +9,7 @@ import type { RuleRequest } from '../../rules/decision.ts';
 import { durationText } from '../durationText.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
 import { CircuitBreaker } from './circuitBreaker.ts';
-import { parseReply } from './externalReply.ts';
+import { MAX_REPLY_BYTES, parseReply } from './externalReply.ts';
 import { externalRequest } from './externalRequest.ts';
 
 /** Settings that may change while it runs (`routingRules.rulesExternalConfiguration`); times in milliseconds. */
@@ -36,7 +36,7 @@ export interface ExternalRulesOptions {
   readonly connections: number;
   /** Calls that may wait for a connection. */
   readonly maxQueued: number;
-  /** Longest answer in bytes. */
+  /** Longest answer in bytes; beyond `MAX_REPLY_BYTES` without effect. */
   readonly maxResponseSize: number;
   readonly settings: () => ExternalRulesSettings;
   /** TLS with the service; Node's own trust where absent. */
@@ -63,7 +63,7 @@ export interface ExternalRules {
 class CallFailed extends Error {}
 
 /**
- * Asks the external rules service (spec.md: External rules service; contract.md §4; design.md). Redirects are not
+ * Asks the external rules service (docs/rules.md#an-external-rules-service). Redirects are not
  * followed; a dead service is left alone for a while, so that it does not delay every query.
  */
 export class ExternalRulesClient implements ExternalRules {
@@ -99,7 +99,7 @@ export class ExternalRulesClient implements ExternalRules {
       connect: options.tls?.connector(options.connectTimeout) ?? { timeout: options.connectTimeout, allowH2: false },
       headersTimeout: options.idleTimeout,
       bodyTimeout: options.idleTimeout,
-      maxResponseSize: options.maxResponseSize,
+      maxResponseSize: this.#maxReplyBytes,
     });
     this.#breaker = new CircuitBreaker(options.settings, clock);
     this.#calls = new Counter({
@@ -150,6 +150,10 @@ export class ExternalRulesClient implements ExternalRules {
     } finally {
       this.#duration.observe((this.#clock.monotonic() - before) / 1000);
     }
+  }
+
+  get #maxReplyBytes(): number {
+    return Math.min(this.#options.maxResponseSize, MAX_REPLY_BYTES);
   }
 
   /** Ends running calls and closes the connections. */
@@ -203,7 +207,7 @@ export class ExternalRulesClient implements ExternalRules {
     if (error instanceof CallFailed) return error.message;
     const { code, name } = error as { readonly code?: unknown; readonly name?: unknown };
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
-      return `its answer is longer than ${this.#options.maxResponseSize} bytes`;
+      return `its answer is longer than ${this.#maxReplyBytes} bytes`;
     }
     return `it could not be asked: ${typeof code === 'string' ? code : String(name)}`;
   }

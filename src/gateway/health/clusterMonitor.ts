@@ -41,12 +41,13 @@ const SOON_MS = 1_000;
 const STARTING_MS = 5_000;
 const JITTER = 0.1;
 
-/** The timer of one cluster: checks, thresholds, and what real requests find (design.md: health). */
+/** The timer of one cluster: checks, thresholds, and what real requests find (docs/health.md). */
 export class ClusterMonitor {
   readonly baseUrl: string;
   readonly #cluster: string;
   readonly #healthCheck: HealthCheck | null;
   readonly #settings: EffectiveSettings;
+  readonly #configuredType: MonitorType;
   readonly #dependencies: ClusterMonitorDependencies;
   readonly #listener: MonitorListener;
   readonly #stopped = new AbortController();
@@ -69,6 +70,7 @@ export class ClusterMonitor {
   ) {
     this.#dependencies = dependencies;
     this.#settings = settingsOf(cluster.healthCheck, settings, dependencies.kinds);
+    this.#configuredType = settings.type;
     this.#cluster = cluster.name;
     this.baseUrl = cluster.proxyTo;
     this.#healthCheck = cluster.healthCheck;
@@ -162,8 +164,17 @@ export class ClusterMonitor {
     const signal = AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(timeout)]);
     const target = { cluster: this.#cluster, baseUrl: this.baseUrl, path };
     const kind = kinds[type];
-    if (!kind.needsUser) return await kind.check(target, signal);
-    const found = await findCredentials(credentials, this.#cluster, this.#healthCheck, signal);
+    const name = this.#cluster;
+    if (!kind.needsUser) {
+      credentials.report?.(name, null);
+      return await kind.check(target, signal);
+    }
+    const entry = this.#dependencies.table.current.clusters.get(name);
+    // What is known of another address says nothing about this one.
+    const { origin = 'resource', tls = null } = entry?.proxyTo === this.baseUrl ? entry : {};
+    const of = { name, origin, tls, baseUrl: this.baseUrl, healthCheck: this.#healthCheck };
+    const found = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
+    if (found.ok || found.refusal !== null) credentials.report?.(name, found.ok ? null : found.refusal);
     if (found.ok) return await kind.check(target, found.credentials, signal);
     return { found: found.lasting ? 'UNHEALTHY' : 'inconclusive', reason: found.reason };
   }

@@ -53,7 +53,7 @@ export interface UserCheck {
 
 export type HealthCheckKind = AnonymousCheck | UserCheck;
 
-/** All kinds (contract.md §5). */
+/** All kinds (docs/health.md#types-of-checks). */
 export type HealthCheckKinds = Readonly<Record<MonitorType, HealthCheckKind>>;
 
 /** NOOP: every cluster is HEALTHY. */

@@ -11,7 +11,7 @@ export interface HealthMonitorDependencies extends ClusterMonitorDependencies {
 const SPREAD_MS = 4;
 const MAX_SPREAD_MS = 2_000;
 
-/** Checks the health of every registered cluster, active or not, each on a timer of its own (contract.md §5). */
+/** Checks the health of every registered cluster, active or not, each on a timer of its own (docs/health.md). */
 export class HealthMonitors {
   readonly #dependencies: HealthMonitorDependencies;
   #settings: MonitorSettings;
@@ -68,8 +68,8 @@ export class HealthMonitors {
   }
 
   /**
-   * A real request could not connect: the cluster is UNHEALTHY at once, whatever the threshold (design.md: health), and
-   * checked again soon. Clusters that are not checked (NOOP) stay HEALTHY.
+   * A real request could not connect: the cluster is UNHEALTHY at once, whatever the threshold, and checked again soon
+   * (docs/health.md#what-real-requests-find). Clusters that are not checked (NOOP) stay HEALTHY.
    */
   connectionFailed(cluster: string, baseUrl: string, reason: string): void {
     this.#at(cluster, baseUrl)?.connectionFailed(reason);
@@ -122,6 +122,7 @@ export class HealthMonitors {
   }
 
   #forget(cluster: string): void {
+    this.#dependencies.credentials.report?.(cluster, null);
     for (const found of ['healthy', 'unhealthy', 'pending', 'inconclusive']) this.#checks.remove({ cluster, found });
     for (const cause of ['connection', 'server_errors']) this.#takenOut.remove({ cluster, cause });
   }

@@ -4,7 +4,7 @@ import type { AnonymousCheck, CheckResult, CheckTarget } from './healthCheck.ts'
 /** Longest answer that is read. */
 const MAX_ANSWER_BYTES = 65_536;
 
-/** INFO_API: GET `/v1/info` without credentials; 200 with `starting` false is HEALTHY, true PENDING (contract.md §5). */
+/** INFO_API: GET `/v1/info` without credentials; 200 with `starting` false is HEALTHY, true PENDING. */
 export class InfoCheck implements AnonymousCheck {
   readonly needsUser = false;
   readonly #client: CheckClient;

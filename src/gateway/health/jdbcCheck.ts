@@ -11,7 +11,8 @@ const MAX_MESSAGE = 300;
 
 /**
  * JDBC: counts the queries of the last hour by state on the cluster's `runtime.queries`, those of the check's own user
- * left out; HEALTHY when the query succeeds (contract.md §5). Speaks the statement protocol, as the JDBC driver does.
+ * left out; HEALTHY when the query succeeds (docs/health.md#types-of-checks). Speaks the statement protocol, as the
+ * JDBC driver does.
  */
 export class JdbcCheck implements UserCheck {
   readonly needsUser = true;

@@ -2,7 +2,7 @@ import { jsonObject } from './checkClient.ts';
 import { forwardedHeaders, isSecure, type UserCheckOptions, userHeaders } from './checkSettings.ts';
 import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
 
-/** JMX: the engine's MBeans over HTTP; HEALTHY with at least one active node (contract.md §5). */
+/** JMX: the engine's MBeans over HTTP; HEALTHY with at least one active node (docs/health.md#types-of-checks). */
 export class JmxCheck implements UserCheck {
   readonly needsUser = true;
   readonly #options: UserCheckOptions;

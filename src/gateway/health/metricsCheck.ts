@@ -2,7 +2,7 @@ import { forwardedHeaders, type UserCheckOptions, type UserCheckSettings, userHe
 import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
 import { parseMetrics } from './openMetrics.ts';
 
-/** METRICS: HEALTHY while all named metrics are there and within their bounds (contract.md §5). */
+/** METRICS: HEALTHY while all named metrics are there and within their bounds (docs/health.md#types-of-checks). */
 export class MetricsCheck implements UserCheck {
   readonly needsUser = true;
   readonly #options: UserCheckOptions;

@@ -2,7 +2,7 @@ import { type CheckAnswer, jsonObject, statusReason } from './checkClient.ts';
 import { forwardedHeaders, type UserCheckOptions } from './checkSettings.ts';
 import type { CheckCredentials, CheckResult, CheckTarget, UserCheck } from './healthCheck.ts';
 
-/** UI_API: the statistics of the engine's web interface, behind its login form (contract.md §5). */
+/** UI_API: the statistics of the engine's web interface, behind its login form (docs/health.md#types-of-checks). */
 export class UiApiCheck implements UserCheck {
   readonly needsUser = true;
   readonly #options: UserCheckOptions;

@@ -1,23 +1,21 @@
-import { isAskable, isPlausible, recognizeQueryId } from '../../routing/queryId.ts';
-import { AskExchange, type Asked, undecidedQuery, unknownQuery } from '../askExchange.ts';
-import { hasBody } from '../body.ts';
+import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
+import { CoordinatorSearch } from '../coordinatorSearch.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import { ForwardExchange } from '../forwardExchange.ts';
-import type { QueryOwner } from '../stickiness.ts';
+import type { QueryOwner } from '../queryOwner.ts';
+import { disownedQuery, undecidedQuery, unknownQuery } from '../unknownQueries.ts';
 import type { RequestSteps } from './requestSteps.ts';
-
-/** Most questions to all clusters at once (design.md, fixed point 7). */
-const MAX_ASKINGS = 16;
 
 /** Requests about a query: they go to the cluster that owns it. */
 export class FollowUps {
   readonly #context: DataPlaneContext;
   readonly #steps: RequestSteps;
-  readonly #askings = new Map<string, Promise<Asked>>();
+  readonly #search: CoordinatorSearch;
 
   constructor(context: DataPlaneContext, steps: RequestSteps) {
     this.#context = context;
     this.#steps = steps;
+    this.#search = new CoordinatorSearch(context.table, context.upstreams, context.clock);
   }
 
   /** Finds the owner of the query that a request names, and sends the request there. */
@@ -30,6 +28,9 @@ export class FollowUps {
     } else if (!isPlausible(id) || stickiness.isMiss(id)) {
       metrics.lookup('missed');
       this.#context.refuse(proxied, unknownQuery(id));
+    } else if (stickiness.isDisowned(id)) {
+      metrics.lookup('missed');
+      this.#context.refuse(proxied, disownedQuery(id));
     } else {
       proxied.trace?.step('lookup');
       this.#steps.settle(proxied, stickiness.find(id), (found) => {
@@ -42,52 +43,55 @@ export class FollowUps {
     }
   }
 
-  /** Sends a request to the owner of its query. */
+  /** Sends a request to the owner of its query, or its client there. */
   toOwner(proxied: ProxiedRequest, queryId: string, owner: QueryOwner): void {
+    const { enginePages } = this.#context;
+    if (enginePages.replaces(proxied)) {
+      enginePages.redirect(proxied, owner.cluster);
+      return;
+    }
     const upstream = this.#context.upstreams.get(owner.baseUrl);
     if (upstream === null) this.#context.refuse(proxied, unknownQuery(queryId));
     else new ForwardExchange(this.#context, proxied, { queryId, owner }).start(upstream);
   }
 
   /**
-   * Asks all clusters for a query that nobody has told this gateway of.
+   * Asks all clusters which coordinator they are, for a query that the gateway has never heard of. Nothing of the client's
+   * request leaves the gateway before one of them is confirmed as the owner.
    * @param stored what the database said
    */
   #ask(proxied: ProxiedRequest, id: string, stored: 'unknown' | 'undecided'): void {
-    const { metrics, table } = this.#context;
-    const { method, pathKind, target } = proxied;
-    const proof = recognizeQueryId(this.#context.paths, pathKind, target.path, null) === id;
-    const asking = proof ? id : `?${id}`;
-    const running = this.#askings.get(asking);
-    if (running !== undefined) {
-      // One question an id: whoever comes meanwhile waits for its answer.
-      this.#steps.settle(proxied, running, (asked) => {
-        if (typeof asked === 'string') this.#refuse(proxied, id, asked);
-        else this.toOwner(proxied, id, asked);
-      });
+    const suffix = coordinatorSuffix(id);
+    const { enginePages, settings } = this.#context;
+    if (suffix === null || settings().askClusters === 'off' || enginePages.replaces(proxied)) {
+      this.#notFound(proxied, id, stored);
       return;
     }
-    if (!isAskable(id) || (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE') || hasBody(proxied.request)) {
-      metrics.lookup(stored);
-      this.#refuse(proxied, id, stored);
-      return;
-    }
-    if (this.#askings.size >= MAX_ASKINGS) {
-      const message = `Too many unknown queries are being looked for; ask for ${id} again in a second.`;
-      this.#context.refuse(proxied, { reason: 'too_many_lookups', message, queryId: id });
-      return;
-    }
-    const { promise, resolve } = Promise.withResolvers<Asked>();
-    this.#askings.set(asking, promise);
-    const exchange = new AskExchange(this.#context, proxied, id, stored === 'unknown', proof, (asked) => {
-      this.#askings.delete(asking);
-      metrics.lookup(typeof asked === 'string' ? asked : 'asked');
-      resolve(asked);
+    proxied.trace?.step('ask clusters');
+    this.#steps.settle(proxied, this.#search.find(suffix), (found) => {
+      if (typeof found === 'string') this.#notFound(proxied, id, stored === 'unknown' ? found : stored);
+      else this.#claim(proxied, id, found, stored);
     });
-    exchange.ask(table.current.clusters.values());
   }
 
-  #refuse(proxied: ProxiedRequest, id: string, why: 'unknown' | 'undecided'): void {
+  /** The cluster becomes the owner of the id's suffix, unless the database knows another one. */
+  #claim(proxied: ProxiedRequest, id: string, owner: QueryOwner, stored: 'unknown' | 'undecided'): void {
+    const { stickiness, metrics, ownership } = this.#context;
+    this.#steps.settle(proxied, stickiness.learn(id, owner) ?? Promise.resolve(null), (conflict) => {
+      if (conflict === null) {
+        metrics.lookup('asked');
+        this.toOwner(proxied, id, owner);
+      } else {
+        ownership.conflict(owner.cluster, id, conflict);
+        this.#notFound(proxied, id, stored);
+      }
+    });
+  }
+
+  #notFound(proxied: ProxiedRequest, id: string, why: 'unknown' | 'undecided'): void {
+    const { stickiness, metrics } = this.#context;
+    metrics.lookup(why);
+    if (why === 'unknown') stickiness.noteMiss(id);
     this.#context.refuse(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
   }
 }

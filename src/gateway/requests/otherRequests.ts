@@ -53,8 +53,13 @@ export class OtherRequests {
     });
   }
 
-  /** Sends a request to the cluster that was decided on. */
+  /** Sends a request to the cluster that was decided on, or its client there. */
   forwardTo(proxied: ProxiedRequest, reason: OtherReason): void {
+    const { enginePages } = this.#context;
+    if (enginePages.replaces(proxied)) {
+      enginePages.redirect(proxied, reason.cluster.name);
+      return;
+    }
     const upstream = this.#context.upstreams.get(reason.cluster.proxyTo);
     if (upstream === null) this.#context.answerFailure(proxied, new Error('proxyTo is no HTTP URL'), false);
     else new ForwardExchange(this.#context, proxied, reason).start(upstream);

@@ -8,6 +8,7 @@ import type { DataPlaneSettings, ProxiedRequest } from '../dataPlaneContext.ts';
 import type { DataPlaneMetrics } from '../dataPlaneMetrics.ts';
 import { durationText } from '../durationText.ts';
 import type { RequestHeaders } from '../requestHeaders.ts';
+import { endWith, isUnfinished } from '../server/lastRequest.ts';
 
 /** What the answers of the gateway itself are made of. */
 export interface OwnAnswersParts {
@@ -45,9 +46,12 @@ export class OwnAnswers {
       refusal.message,
     );
     this.answer(proxied, rendered.status, rendered.headers, rendered.body);
+    // Of a long body only the start has been read. The rest is read and dropped, or the next request of the connection
+    // would wait behind it for ever.
+    proxied.request.resume();
   }
 
-  /** Answers 502 as text (contract.md §2). */
+  /** Answers 502 as text (docs/compatibility.md#proxying). */
   failure(proxied: ProxiedRequest, error: Error, answered: boolean): void {
     const { names, logger, settings } = this.#parts;
     const remote = `remote ${names.product} server`;
@@ -86,9 +90,10 @@ export class OwnAnswers {
   }
 }
 
-/** Answers a request whole, unless that is too late. */
+/** Answers a request whole, unless that is too late. One whose body is not there yet is the last of its connection. */
 export function answer(response: ServerResponse, status: number, headers: readonly string[], body: string): void {
   if (response.headersSent || response.destroyed) return;
+  if (isUnfinished(response.req)) endWith(response.req, response);
   response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(body))]);
   response.end(body);
 }

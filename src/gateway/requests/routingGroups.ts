@@ -9,7 +9,10 @@ import type { Analysis } from '../requestAnalyzer.ts';
 import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
-/** Decides routing groups: by rules, the external rules service, the header, or the default (contract.md §4). */
+/**
+ * Decides routing groups: by rules, the external rules service, the header, or the default
+ * (docs/compatibility.md#routing-groups).
+ */
 export class RoutingGroups {
   readonly #context: DataPlaneContext;
   readonly #steps: RequestSteps;

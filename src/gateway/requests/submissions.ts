@@ -1,7 +1,10 @@
 import { firstHeader } from '../../model/rawHeaders.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import { type BodyStart, emptyBody, hasBody, readStart } from '../body.ts';
+import { transactionIdOf } from '../../routing/transactionId.ts';
+import { bodyRefusal } from '../bodies/bodyRefusal.ts';
+import type { BodyFault } from '../bodies/requestBodies.ts';
+import { type BodyStart, emptyBody, hasBody } from '../body.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import { mayKillQuery } from '../killQuery.ts';
 import { ownerCluster } from '../ownerCluster.ts';
@@ -10,8 +13,12 @@ import { type Submission, SubmissionExchange } from '../submissionExchange.ts';
 import type { RequestSteps } from './requestSteps.ts';
 import type { RoutingGroups } from './routingGroups.ts';
 
-/** Least size up to which submissions are buffered (design.md, fixed point 8). */
+/** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
 const MIN_BUFFERED_BODY = 1_048_576;
+/** Memory for each byte of a submission: pieces as they come, joined, as text, and what of these is not collected yet. */
+const BYTES_PER_BYTE = 4;
+/** The same where the external rules service is told the text: as JSON, encoded, and on its way. */
+const BYTES_PER_BYTE_TOLD = 6;
 
 /** New queries: body, analysis, rules, group, and off to a cluster. */
 export class Submissions {
@@ -19,6 +26,7 @@ export class Submissions {
   readonly #steps: RequestSteps;
   readonly #groups: RoutingGroups;
   readonly #preparedHeader: string;
+  readonly #transactionHeader: string;
   #stopping = false;
 
   constructor(context: DataPlaneContext, steps: RequestSteps, groups: RoutingGroups) {
@@ -26,6 +34,7 @@ export class Submissions {
     this.#steps = steps;
     this.#groups = groups;
     this.#preparedHeader = context.names.headerKey('Prepared-Statement');
+    this.#transactionHeader = context.names.headerKey('Transaction-Id');
   }
 
   /** From now on all are refused: the gateway is stopping. */
@@ -45,8 +54,18 @@ export class Submissions {
       this.#analyze(proxied, emptyBody);
       return;
     }
-    const limit = Math.max(this.#context.settings().maxAnalyzedBody, MIN_BUFFERED_BODY);
-    readStart(request, limit, (body) => this.#steps.guarded(proxied, () => this.#analyze(proxied, body)));
+    const { bodies, settings } = this.#context;
+    const reading = {
+      limit: Math.max(settings().maxAnalyzedBody, MIN_BUFFERED_BODY),
+      bytesPerByte: this.#groups.service?.needsAnalysis === true ? BYTES_PER_BYTE_TOLD : BYTES_PER_BYTE,
+    };
+    const done = (body: BodyStart) => this.#steps.guarded(proxied, () => this.#analyze(proxied, body));
+    bodies.read(request, reading, done, (fault) => this.#refuseBody(proxied, fault));
+  }
+
+  #refuseBody(proxied: ProxiedRequest, fault: BodyFault): void {
+    const { bodies, settings } = this.#context;
+    this.#context.refuse(proxied, bodyRefusal(fault, bodies, settings().maxBodySize));
   }
 
   /** Finds out what the decision needs to know; goes on at once where nothing has to be waited for. */
@@ -80,13 +99,33 @@ export class Submissions {
     if (groups.refuseRejected(proxied, ruled)) return;
     const killed = analysis.queryProperties?.queryId ?? null;
     const submit = (decision: GroupDecision): void => {
-      const submission: Submission = { body, user: analysis.user, decision, about: null };
-      if (killed === null) new SubmissionExchange(this.#context, proxied, submission).start();
+      const submission: Submission = { body, user: analysis.user, decision, about: null, transaction: null };
+      const transaction = transactionIdOf(firstHeader(proxied.request.rawHeaders, this.#transactionHeader));
+      if (transaction !== null) this.#inTransaction(proxied, submission, transaction);
+      else if (killed === null) new SubmissionExchange(this.#context, proxied, submission).start();
       else this.#kill(proxied, submission, killed);
     };
     const { service } = groups;
     if (service === null) submit(groups.groupOf(proxied, ruled));
     else groups.askService(proxied, service, ruled, groups.ruleRequest(proxied, analysis, body, analyzed), submit);
+  }
+
+  /**
+   * A statement of a transaction goes to the cluster that began it. One that nobody knows goes the usual way: the engine
+   * that gets it says so in its own words.
+   */
+  #inTransaction(proxied: ProxiedRequest, submission: Submission, id: string): void {
+    const { transactions, table } = this.#context;
+    this.#steps.settle(proxied, transactions.ownerNow(id) ?? transactions.find(id), (owner) => {
+      if (owner === 'undecided') {
+        const message = `Which cluster began transaction ${id} is not known at the moment; ask again in a second.`;
+        this.#context.refuse(proxied, { reason: 'undecided_transaction', message, queryId: null });
+        return;
+      }
+      const cluster = owner === 'unknown' ? null : ownerCluster(table.current, owner);
+      const transaction = { id, cluster };
+      new SubmissionExchange(this.#context, proxied, { ...submission, transaction }).start();
+    });
   }
 
   /** A call of kill_query goes to the cluster of the query it names. */

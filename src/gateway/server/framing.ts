@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isHeader } from '../../model/rawHeaders.ts';
+import { endWith } from './lastRequest.ts';
 
 /** Why a request is refused before anybody looks at what it asks. */
 export interface FramingFault {
-  readonly status: 400 | 501 | 505;
+  readonly status: 400 | 431 | 501 | 505;
   readonly message: string;
 }
 
@@ -41,10 +42,7 @@ export function framingFault(request: IncomingMessage): FramingFault | null {
 /** Answers a request that is refused for its framing, and ends its connection: what follows cannot be trusted either. */
 export function refuseFraming(request: IncomingMessage, response: ServerResponse, fault: FramingFault): void {
   const body = `${fault.message}\n`;
-  response.writeHead(fault.status, {
-    'content-type': 'text/plain; charset=utf-8',
-    'content-length': body.length,
-    connection: 'close',
-  });
-  response.end(body, () => request.socket.destroySoon());
+  endWith(request, response);
+  response.writeHead(fault.status, { 'content-type': 'text/plain; charset=utf-8', 'content-length': body.length });
+  response.end(body);
 }

@@ -1,8 +1,17 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { GatewayError } from '../../model/errors.ts';
+import { memoryMessage } from '../bodies/bodyRefusal.ts';
+import type { RequestBodies } from '../bodies/requestBodies.ts';
+import { Http1Request } from '../bodies/unreadChunks.ts';
+import { hasBody } from '../body.ts';
 import type { DataPlane } from '../dataPlane.ts';
+import { answer } from '../requests/ownAnswers.ts';
 import { framingFault, refuseFraming } from './framing.ts';
-import { answerParserErrors } from './headLimits.ts';
+import { answerParserErrors, headerLinesFault, MAX_PARSED_LINES } from './headLimits.ts';
+import { type HostCheck, refuseHost } from './hostCheck.ts';
+import { dropAfterLast, isAfterLast } from './lastRequest.ts';
 import type { OpenRequests } from './openRequests.ts';
+import { answerElsewhere, isShared, type Origins } from './origins.ts';
 
 /** A handler of requests, of either protocol. */
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -13,6 +22,8 @@ export type ApiHandler = RequestHandler;
 /** Limits of client connections; times in milliseconds, sizes in bytes. */
 export interface ServerLimits {
   readonly maxHeaderSize: number;
+  /** Largest head of an answer; over HTTP/2 a larger one cannot be sent. */
+  readonly maxAnswerHeaderSize: number;
   readonly headersTimeout: number;
   /** Time for a client to send a whole request. */
   readonly requestTimeout: number;
@@ -27,17 +38,24 @@ export interface ServerLimits {
 
 /** What a server of clients is made of. */
 export interface GatewayServerOptions extends ServerLimits {
-  /** Null: a listener for the API alone (`server.adminPort`). */
+  /** Null: nothing is proxied. */
   readonly dataPlane: DataPlane | null;
-  /** Null: a listener for proxied paths alone; all else is 404. */
+  /** Null: there is no API; what is not proxied is 404. */
   readonly api: ApiHandler | null;
+  /** Refuses hosts that are not the gateway's; absent where callers are authenticated. */
+  readonly hostCheck?: HostCheck | undefined;
+  /** Separates what the two serve by the address that a request came to; left out or null, they share it. */
+  readonly origins?: Origins | null;
   /** Told of every request, so that a clean stop can wait for it. */
   readonly openRequests?: OpenRequests;
+  /** Holds memory for bodies; left out, without a limit. */
+  readonly bodies?: RequestBodies;
 }
 
 /** The values of the configuration's defaults. */
 export const defaultServerLimits: ServerLimits = {
   maxHeaderSize: 65_536,
+  maxAnswerHeaderSize: 2 * 1024 ** 2,
   headersTimeout: 60_000,
   requestTimeout: 300_000,
   idleTimeout: 200_000,
@@ -46,16 +64,46 @@ export const defaultServerLimits: ServerLimits = {
   connectionsCheckingInterval: 5_000,
 };
 
-/** Leads requests to data plane or API; proxied paths come first (contract.md §1.9). */
-export function requestHandler({ dataPlane, api, openRequests }: GatewayServerOptions): RequestHandler {
+/** Leads requests to data plane or API; proxied paths come first where both share an address. */
+export function requestHandler(options: GatewayServerOptions): RequestHandler {
+  const { dataPlane, api, origins = null, openRequests, hostCheck, bodies } = options;
   return (request, response) => {
+    if (isAfterLast(request)) {
+      dropAfterLast(request);
+      return;
+    }
     openRequests?.add(response);
-    const fault = framingFault(request);
-    if (fault !== null) refuseFraming(request, response, fault);
-    else if (dataPlane?.handles(request.url ?? '') === true) dataPlane.handle(request, response);
+    const fault = headerLinesFault(request) ?? framingFault(request);
+    if (fault !== null) {
+      refuseFraming(request, response, fault);
+      return;
+    }
+    const foreignHost = hostCheck === undefined ? null : hostCheck(request);
+    if (foreignHost !== null) {
+      refuseHost(request, response, foreignHost);
+      return;
+    }
+    const isProxied = dataPlane?.handles(request.url ?? '') === true;
+    const side = origins === null ? null : origins.sideOf(request);
+    const isServed = isProxied
+      ? origins === null || side === 'queries'
+      : origins === null || side === 'admin' || isShared(origins, request);
+    if (origins !== null && !isServed && (isProxied || api !== null)) {
+      answerElsewhere(response, origins, side ?? 'unclear');
+    } else if (bodies !== undefined && hasBody(request) && !bodies.admit(request, response)) {
+      refuseForMemory(response, bodies.memory, isProxied);
+    } else if (isProxied) dataPlane?.handle(request, response);
     else if (api !== null) api(request, response);
-    else response.writeHead(404, { 'content-length': 0 }).end();
+    else answer(response, 404, [], '');
   };
+}
+
+/** Answers a request that there is no memory for, whatever it asks. */
+function refuseForMemory(response: ServerResponse, limit: number, isProxied: boolean): void {
+  const message = memoryMessage(limit);
+  const type = isProxied ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8';
+  const body = isProxied ? `${message}\n` : JSON.stringify(new GatewayError('EG_BUSY', message).toBody());
+  answer(response, 503, ['content-type', type, 'cache-control', 'no-store', 'retry-after', '1'], body);
 }
 
 /** Options of Node's HTTP/1.1 server, in clear text and over TLS. */
@@ -74,7 +122,8 @@ export function http1Options(limits: ServerLimits) {
 
 /** Makes the clear-text HTTP/1.1 server of proxied paths and API. The caller listens. */
 export function createGatewayServer(options: GatewayServerOptions): Server {
-  const server = createServer(http1Options(options), requestHandler(options));
+  const server = createServer({ ...http1Options(options), IncomingMessage: Http1Request }, requestHandler(options));
+  server.maxHeadersCount = MAX_PARSED_LINES;
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   return server;

@@ -21,6 +21,21 @@ export function headTooLarge(limit: number): HeadFault {
   return { status: 431, message: `Request line and headers are larger than ${limit} bytes (${KEY}).` };
 }
 
+/** Most header lines of a request; more are refused by that name. */
+const MAX_HEADER_LINES = 10_000;
+/** Lines at which Node's parser gives up; it does not say that it was for their number. */
+export const MAX_PARSED_LINES = 5 * MAX_HEADER_LINES;
+
+/** What is wrong with a request of too many header lines; null for all others. */
+export function headerLinesFault({
+  rawHeaders,
+}: {
+  readonly rawHeaders: readonly string[];
+}): (HeadFault & { readonly status: 431 }) | null {
+  if (rawHeaders.length <= 2 * MAX_HEADER_LINES) return null;
+  return { status: 431, message: `The request has more than ${MAX_HEADER_LINES} header lines.` };
+}
+
 /** How a request line ends; a header that ends like it is answered 414 as well. */
 const requestLineEnd = / HTTP\/\d\.\d\r?$/;
 const REQUEST_LINE_END_LENGTH = ' HTTP/1.1\r'.length;

@@ -5,10 +5,12 @@ import {
   type IncomingHttpHeaders,
   Http2ServerRequest as NodeRequest,
   Http2ServerResponse as NodeResponse,
+  type OutgoingHttpHeaders,
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { ReadableOptions } from 'node:stream';
+import { UnreadChunks } from '../bodies/unreadChunks.ts';
 
 /** The connection of each HTTP/2 session; Node's own stand-in for it breaks when the session ends. */
 export const socketOf = new WeakMap<Http2Session, Socket>();
@@ -18,6 +20,8 @@ export const socketOf = new WeakMap<Http2Session, Socket>();
  * one line of cookies, and an end only where the client ended it.
  */
 export class Http2Request extends NodeRequest {
+  readonly #unread = new UnreadChunks(this, (chunk) => super.push(chunk));
+
   constructor(
     stream: ServerHttp2Stream,
     headers: IncomingHttpHeaders,
@@ -31,6 +35,7 @@ export class Http2Request extends NodeRequest {
     super(stream, headers, options, linesOf(headers, rawHeaders, chunked));
     const socket = stream.session === undefined ? undefined : socketOf.get(stream.session);
     if (socket !== undefined) Object.defineProperty(this, 'socket', { value: socket });
+    if (!stream.endAfterHeaders) copySmallChunks(stream);
   }
 
   override _read(size: number): void {
@@ -41,8 +46,24 @@ export class Http2Request extends NodeRequest {
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
     // Node ends the request also when its stream was reset: a body cut short would pass for a whole one.
     if (chunk === null && this.stream.closed && !this.stream.endAfterHeaders) return false;
-    return super.push(chunk, encoding);
+    return encoding === undefined ? this.#unread.push(chunk) : super.push(chunk, encoding);
   }
+
+  override read(size?: number): Buffer | string | null {
+    this.#unread.flush();
+    return super.read(size);
+  }
+}
+
+/** A stream takes what the client may send by its window, whether or not its request is read. */
+function copySmallChunks(stream: ServerHttp2Stream): void {
+  const { push, read } = stream;
+  const unread = new UnreadChunks(stream, (chunk) => push.call(stream, chunk));
+  stream.push = (chunk: Buffer | null) => unread.push(chunk);
+  stream.read = (size?: number) => {
+    unread.flush();
+    return read.call(stream, size);
+  };
 }
 
 /**
@@ -54,6 +75,7 @@ export class Http2Response extends NodeResponse {
     super(stream);
     // Its connection is that of other requests as well: nobody may write to it.
     Object.defineProperty(this, 'socket', { value: null });
+    endWithLastByte(stream);
   }
 
   // HTTP/2 has no reason phrase (RFC 9113 §8.3.2).
@@ -64,7 +86,7 @@ export class Http2Response extends NodeResponse {
 
   /** Ends the stream with an error: without one, an answer cut short would pass for a whole one. */
   override destroy(): this {
-    if (!this.stream.closed) this.stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    if (!this.stream.closed) resetStream(this.stream, constants.NGHTTP2_INTERNAL_ERROR);
     return this;
   }
 }
@@ -84,6 +106,54 @@ Object.defineProperties(Http2Response.prototype, {
     },
   },
 });
+
+/** Resets a stream. Node ends the answer first when it closes a stream, which would send END_STREAM before the reset. */
+export function resetStream(stream: ServerHttp2Stream, code: number): void {
+  if (!stream.writableEnded) stream._final = () => undefined;
+  stream.close(code);
+}
+
+/**
+ * Headers of answers that have one value: Node refuses to send two over HTTP/2. Of two lines, which a proxy in front of
+ * a cluster may cause, the first counts, as it does for clients over HTTP/1.1.
+ */
+const SINGLE_VALUED = [
+  ...['access-control-allow-credentials', 'access-control-max-age', 'age', 'content-encoding', 'content-language'],
+  ...['content-location', 'content-md5', 'content-range', 'content-type', 'date', 'etag', 'expires', 'last-modified'],
+  ...['location', 'retry-after', 'tk', 'x-content-type-options'],
+];
+
+/**
+ * Ends an answer of a known length with END_STREAM on the frame that completes it. Node's response always waits for
+ * trailers, and so ends every answer with a DATA frame of its own. Clients that count the bytes take the answer for
+ * complete before that frame: OkHttp, which the JDBC driver uses, then closes the connection while it reads on.
+ *
+ * Once such an answer is complete, a client that still sends its request is asked to stop (RFC 9113 §8.1): many read
+ * the answer only then.
+ */
+function endWithLastByte(stream: ServerHttp2Stream): void {
+  const { respond } = stream;
+  stream.respond = (headers, options) => {
+    const fields = (headers ?? {}) as OutgoingHttpHeaders;
+    for (const name of SINGLE_VALUED) {
+      const value = fields[name];
+      if (Array.isArray(value)) fields[name] = value[0];
+    }
+    const length = fields['content-length'];
+    if (length === undefined) {
+      respond.call(stream, headers, options);
+      return;
+    }
+    if (!stream.endAfterHeaders) {
+      stream.once('finish', () => {
+        if (!stream.readableEnded) stream.close(constants.NGHTTP2_NO_ERROR);
+      });
+    }
+    // Trailers come only after an answer of unknown length (RFC 9112 §7.1.2).
+    const atOnce = String(length) === '0' ? { endStream: true } : {};
+    respond.call(stream, headers, { ...options, ...atOnce, waitForTrailers: false });
+  };
+}
 
 /** The same request and response under the types of HTTP/1.1, whose members they have as far as the gateway uses them. */
 export function asHttp1(

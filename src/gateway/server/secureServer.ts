@@ -1,9 +1,18 @@
 import { constants, createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
+import { Http1Request } from '../bodies/unreadChunks.ts';
+import { answer } from '../requests/ownAnswers.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
 import { type GatewayServerOptions, http1Options, type RequestHandler, requestHandler } from './gatewayServer.ts';
-import { answerParserErrors, headTooLarge, urlTooLong } from './headLimits.ts';
-import { asHttp1, Http2Request, Http2Response, socketOf } from './http2Messages.ts';
+import {
+  answerParserErrors,
+  type HeadFault,
+  headerLinesFault,
+  headTooLarge,
+  MAX_PARSED_LINES,
+  urlTooLong,
+} from './headLimits.ts';
+import { asHttp1, Http2Request, Http2Response, resetStream, socketOf } from './http2Messages.ts';
 
 /** A server of clients over TLS. */
 export interface SecureServer {
@@ -16,14 +25,12 @@ export interface SecureServer {
   closeAllConnections(): void;
 }
 
-/** Lines of a request's head; as many as Node takes over HTTP/1.1. */
-const MAX_HEADER_LINES = 2000;
 /** Bytes of request bodies that may be on the way on one connection, all its streams together. */
-const CONNECTION_WINDOW = 1024 ** 2;
+const CONNECTION_WINDOW = 512 * 1024;
 
 /**
  * Makes the server of proxied paths and API over TLS: HTTP/2 where the client asks for it by ALPN, else HTTP/1.1
- * (design.md: HTTP/2). The caller listens.
+ * (docs/serving.md#http2). The caller listens.
  * @param askClients whether clients must show a certificate of one of the material's authorities
  */
 export function createSecureGatewayServer(
@@ -38,16 +45,20 @@ export function createSecureGatewayServer(
     ...(askClients ? { requestCert: true, rejectUnauthorized: true } : {}),
     handshakeTimeout: options.headersTimeout,
     allowHTTP1: true,
-    maxHeaderListPairs: MAX_HEADER_LINES,
+    // Pseudo headers and the line too many, which is answered 431.
+    maxHeaderListPairs: MAX_PARSED_LINES + 8,
+    maxSendHeaderBlockLength: options.maxAnswerHeaderSize,
     settings: {
       maxConcurrentStreams: options.maxConcurrentStreams,
       // Beyond this the stream is reset; between it and the limit a request is answered 414 or 431.
       maxHeaderListSize: options.maxHeaderSize * 2,
       enablePush: false,
     },
+    Http1IncomingMessage: Http1Request,
     Http2ServerRequest: Http2Request,
     Http2ServerResponse: Http2Response,
   } as never);
+  (server as unknown as { maxHeadersCount: number }).maxHeadersCount = MAX_PARSED_LINES + 1;
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   const sockets = new Set<TLSSocket>();
@@ -103,26 +114,29 @@ function handleHttp2(
   { maxHeaderSize, requestTimeout }: GatewayServerOptions,
   handle: () => void,
 ): void {
-  if (headSize(request) > maxHeaderSize) {
-    const fault = request.url.length > maxHeaderSize ? urlTooLong(maxHeaderSize) : headTooLarge(maxHeaderSize);
-    const body = `${fault.message}\n`;
-    response.writeHead(fault.status, ['content-type', 'text/plain; charset=utf-8', 'content-length', `${body.length}`]);
-    response.end(body);
+  const fault = headFault(request, maxHeaderSize);
+  if (fault !== null) {
+    answer(response, fault.status, ['content-type', 'text/plain; charset=utf-8'], `${fault.message}\n`);
     return;
   }
   const { stream } = request;
   if (!stream.endAfterHeaders) {
     const timer = setTimeout(() => {
-      if (!response.headersSent) {
+      if (response.headersSent) resetStream(stream, constants.NGHTTP2_CANCEL);
+      else {
         response.writeHead(408, ['content-length', '0']);
         response.end();
       }
-      stream.close(constants.NGHTTP2_CANCEL);
     }, requestTimeout);
     stream.once('end', () => clearTimeout(timer));
     stream.once('close', () => clearTimeout(timer));
   }
   handle();
+}
+
+function headFault(request: Http2Request, limit: number): HeadFault | null {
+  if (headSize(request) <= limit) return headerLinesFault(request);
+  return request.url.length > limit ? urlTooLong(limit) : headTooLarge(limit);
 }
 
 /** Bytes of the head as HTTP/1.1 would have them. */

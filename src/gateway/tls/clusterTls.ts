@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { buildConnector } from 'undici';
 import type { ClusterTlsSpec } from '../../model/engineCluster.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { AddressGuard } from './addressGuard.ts';
 import type { TlsMaterial } from './tlsFiles.ts';
 
 /** What differs between TLS connections to different servers. */
@@ -26,6 +27,8 @@ export interface ClusterTlsOptions {
   readonly verifyHostname: boolean;
   /** The server at an origin such as `https://a:8443`; null for none that is known. */
   readonly serverAt: (origin: string) => ServerTls | null;
+  /** Keeps connections away from addresses that clusters may not have; left out for servers that the configuration names. */
+  readonly guard?: AddressGuard;
   readonly logger: Logger;
 }
 
@@ -51,9 +54,16 @@ export class ClusterTls {
 
   /** A connector for undici's clients (`connect`), HTTP/1.1 only; the timeout in milliseconds. */
   connector(timeout: number): buildConnector.connector {
-    const plain = buildConnector({ timeout, allowH2: false });
+    const { guard } = this.#options;
+    const common = { timeout, allowH2: false, ...(guard === undefined ? {} : { lookup: guard.lookup }) };
+    const plain = buildConnector(common);
     const made = new Map<string, { readonly options: TlsConnection; readonly connect: buildConnector.connector }>();
     return (target, callback) => {
+      const refused = guard?.refusal(target.hostname) ?? null;
+      if (refused !== null) {
+        queueMicrotask(() => callback(refused, null));
+        return;
+      }
       if (target.protocol !== 'https:') {
         plain(target, callback);
         return;
@@ -69,7 +79,7 @@ export class ClusterTls {
       let known = made.get(origin);
       if (known?.options !== options) {
         // A connector of its own for each set of options: it keeps sessions, which must not outlive what verified them.
-        known = { options, connect: buildConnector({ ...options, timeout, allowH2: false }) };
+        known = { options, connect: buildConnector({ ...options, ...common }) };
         made.set(origin, known);
       }
       known.connect(target, callback);

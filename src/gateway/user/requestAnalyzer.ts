@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
-import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
+import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { BodyStart } from '../body.ts';
 import type { Analysis, RequestAnalyzer } from '../requestAnalyzer.ts';
@@ -10,7 +10,7 @@ import type { UserExtractor } from './userExtractor.ts';
 /** What the analyzer joins. */
 export interface RequestAnalyzerParts {
   readonly users: UserExtractor;
-  readonly analyze: AnalyzeRequest;
+  readonly analyze: AnalyzeLongRequest;
   readonly logger: Logger;
 }
 
@@ -32,24 +32,29 @@ export function requestAnalyzer({ users, analyze, logger }: RequestAnalyzerParts
     request: IncomingMessage,
     body: BodyStart | null,
     isSubmission: boolean,
-  ): QueryProperties | null => {
+  ): QueryProperties | null | Promise<QueryProperties | null> => {
     const { method = '', rawHeaders: headers } = request;
     try {
-      return body === null
-        ? analyze({ method, isSubmission, headers, body })
-        : analyze({ method, isSubmission, headers, body: body.bytes, utf8Body: body.text });
+      const found =
+        body === null
+          ? analyze({ method, isSubmission, headers, body })
+          : analyze({ method, isSubmission, headers, body: body.bytes, utf8Body: body.text });
+      return found instanceof Promise ? found.catch((error: unknown) => failedAnalysis(error)) : found;
     } catch (error) {
-      logger.error({ err: error }, 'a request cannot be analysed');
-      return null;
+      return failedAnalysis(error);
     }
+  };
+  const failedAnalysis = (error: unknown): null => {
+    logger.error({ err: error }, 'a request cannot be analysed');
+    return null;
   };
   return {
     user,
     analyze: (request, body, isSubmission): Analysis | Promise<Analysis> => {
       const queryProperties = properties(request, body, isSubmission);
       const found = user(request);
-      if (!(found instanceof Promise)) return { user: found, queryProperties };
-      return found.then((settled) => ({ user: settled, queryProperties }));
+      if (!(found instanceof Promise) && !(queryProperties instanceof Promise)) return { user: found, queryProperties };
+      return Promise.all([found, queryProperties]).then(([one, other]) => ({ user: one, queryProperties: other }));
     },
   };
 }

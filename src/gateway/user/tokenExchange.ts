@@ -7,9 +7,9 @@ import { type Remembered, TokenMemory } from './tokenMemory.ts';
 import type { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
 
-/** Time that an answer is remembered (spec.md: Limits, token exchange cache). */
+/** Time that an answer is remembered (docs/request-user.md#token-exchange). */
 export const EXCHANGE_MEMORY_MS = 10 * 60_000;
-/** Time that a failure is remembered (design.md: request user). */
+/** Time that a failure is remembered. */
 export const FAILURE_MEMORY_MS = 30_000;
 /** Time after which an exchange counts as failed. */
 const EXCHANGE_TIMEOUT_MS = 5_000;

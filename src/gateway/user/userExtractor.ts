@@ -12,10 +12,10 @@ import { TokenExchange } from './tokenExchange.ts';
 import { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
 
-/** Where a user's name may come from, in the specification's order. */
+/** Where a user's name may come from, in the order of docs/request-user.md#sources-in-this-order. */
 export type UserSource = 'header' | 'basic' | 'bearer' | 'cookie';
 
-/** How users are found (spec.md: `requestAnalyzerConfig`). */
+/** How users are found (`requestAnalyzerConfig`, docs/request-user.md). */
 export interface UserSettings {
   /** Claim of a JWT that holds the user's name. */
   readonly tokenUserField: string;
@@ -25,7 +25,7 @@ export interface UserSettings {
   readonly jwksUrl: string | null;
   readonly issuer: string | null;
   readonly audience: string | null;
-  /** Sources that are asked; their order is always the specification's. */
+  /** Sources that are asked; their order here does not count. */
   readonly trustedUserSources: readonly UserSource[];
 }
 
@@ -43,9 +43,10 @@ export interface UserExtractorDependencies {
 type Step = RequestUser | null | Promise<RequestUser | null>;
 
 /**
- * Finds the user of a request (spec.md: Request user extraction): the user header, Basic credentials, a bearer token as a
- * JWT or exchanged, a JWT in one of two cookies. What is malformed names nobody and the next source is asked; nothing that
- * a client sends makes it throw or reject. Waits only for an exchange or for keys, and only when no answer is remembered.
+ * Finds the user of a request (docs/request-user.md#sources-in-this-order): the user header, Basic credentials, a
+ * bearer token as a JWT or exchanged, a JWT in one of two cookies. What is malformed names nobody and the next source
+ * is asked; nothing that a client sends makes it throw or reject. Waits only for an exchange or for keys, and only when
+ * no answer is remembered.
  */
 export class UserExtractor {
   readonly #settings: UserSettings;

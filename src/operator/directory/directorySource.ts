@@ -18,7 +18,7 @@ import {
 import { PolledSource } from '../watchedSource.ts';
 import { DirectoryWatchers } from './directoryWatchers.ts';
 import { changeDocument } from './documentChange.ts';
-import { type ManifestDocument, readManifests } from './manifestDocuments.ts';
+import { readManifestsInTurns } from './manifestDocuments.ts';
 import { editDocument, newDocument } from './manifestEdit.ts';
 import { type FileStamp, fileStamp, listManifestFiles, readManifestFile } from './manifestFiles.ts';
 import { type AcceptedFile, ManifestIndex } from './manifestIndex.ts';
@@ -162,7 +162,10 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   async #changeDocument(path: string, held: Resource, edit: (text: string) => string): Promise<void> {
     const { directory, namespace } = this.#options;
     try {
-      await changeManifestFile(directory, path, (present) => changeDocument(path, present, held, namespace, edit));
+      await changeManifestFile(directory, path, (present) => {
+        const before = this.#index.files.get(path) ?? null;
+        return changeDocument(path, present, held, namespace, before, edit);
+      });
     } catch (error) {
       if (error instanceof VersionConflict) this.#lookIn(0);
       throw error;
@@ -211,9 +214,11 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   async #read(path: string): Promise<AcceptedFile | undefined> {
     const file = await readManifestFile(path);
     if (file === null) return undefined;
-    const documents: readonly ManifestDocument[] =
-      file.text === null ? [] : readManifests(file.text, this.#options.namespace);
-    return { stamp: file.stamp, documents, error: file.error };
+    const { stamp, error } = file;
+    const text = file.text ?? '';
+    const before = this.#index.files.get(path) ?? null;
+    const documents = file.text === null ? [] : await readManifestsInTurns(text, this.#options.namespace, before);
+    return { stamp, text, documents, error };
   }
 
   /** One look at the directory: takes over what changed and is quiet. */
@@ -244,6 +249,7 @@ export class DirectorySource extends PolledSource implements ResourceSource {
         if (!this.#isQuiet(path, stamp, monotonic)) continue;
         const accepted = await this.#read(path).catch((error: unknown) => ({
           stamp,
+          text: '',
           documents: [],
           error: `cannot be read: ${(error as Error).message}`,
         }));

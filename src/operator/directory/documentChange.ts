@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { VersionConflict } from '../source.ts';
-import { type ManifestDocument, readManifests } from './manifestDocuments.ts';
+import { type ManifestDocument, type ReadFile, readManifests } from './manifestDocuments.ts';
 import { sameContent } from './manifestIndex.ts';
 
 /**
@@ -10,6 +10,7 @@ import { sameContent } from './manifestIndex.ts';
  * @param text the file's text; null: there is no file
  * @param held the resource as the change was decided on
  * @param namespace namespace of manifests that name none
+ * @param before the file as it was read before
  * @param edit makes the document's new text from its present one; an empty one takes it out
  * @throws VersionConflict when the document says something else than the resource that is held
  * @throws GatewayError EG_CONFLICT when the document cannot be read
@@ -19,10 +20,11 @@ export function changeDocument(
   text: string | null,
   held: Resource,
   namespace: string,
+  before: ReadFile | null,
   edit: (document: string) => string,
 ): string | null {
   const key = keyOf(held);
-  const documents = readManifests(text ?? '', namespace);
+  const documents = readManifests(text ?? '', namespace, before);
   const document = documents.find(
     (candidate) => candidate.kind === 'resource' && keyText(candidate.manifest.key) === keyText(key),
   );

@@ -1,5 +1,6 @@
 import { isMap, LineCounter, parseDocument } from 'yaml';
 import { API_GROUP, API_GROUP_VERSION, type Kind, type ResourceKey } from '../../model/resource.ts';
+import { Turns } from '../../model/turns.ts';
 
 /** A document of a manifest file as text: its place, byte for byte. */
 export interface DocumentText {
@@ -35,6 +36,9 @@ export type ManifestDocument =
       readonly key: ResourceKey | null;
     } & DocumentText);
 
+const HYPHEN = 0x2d;
+const FULL_STOP = 0x2e;
+
 /**
  * Splits a file into its documents. A `---` at the start of a line begins one wherever it stands (YAML 1.2, 9.1.2:
  * such a line is forbidden inside of scalars), so that an unclosed quote in one document cannot swallow the next.
@@ -47,14 +51,17 @@ export function splitDocuments(text: string): readonly DocumentText[] {
   for (let at = text.charCodeAt(0) === 0xfeff ? 1 : 0; at < text.length; line += 1) {
     const newline = text.indexOf('\n', at);
     const next = newline < 0 ? text.length : newline + 1;
-    const content = text.slice(at, next);
-    if (/^---(\s|$)/.test(content)) {
+    const first = text.charCodeAt(at);
+    const isMark = first === HYPHEN || first === FULL_STOP;
+    // Of thousands of documents most lines are none of these.
+    const content = isMark || prefix ? text.slice(at, next) : '';
+    if (isMark && /^---(\s|$)/.test(content)) {
       if (!prefix) starts.push({ start: at, line });
       prefix = false;
-    } else if (/^\.\.\.(\s|$)/.test(content)) {
+    } else if (isMark && /^\.\.\.(\s|$)/.test(content)) {
       if (next < text.length) starts.push({ start: next, line: line + 1 });
       prefix = true;
-    } else if (!/^(\s*(#|$)|%)/.test(content)) prefix = false;
+    } else if (prefix && !/^(\s*(#|$)|%)/.test(content)) prefix = false;
     at = next;
   }
   return starts.map(({ start, line: firstLine }, index) => ({
@@ -65,12 +72,56 @@ export function splitDocuments(text: string): readonly DocumentText[] {
   }));
 }
 
+/** A file that was read before, in the same namespace. */
+export interface ReadFile {
+  readonly text: string;
+  readonly documents: readonly ManifestDocument[];
+}
+
 /**
  * Reads all documents of a manifest file; each on its own, so that a broken one affects only itself.
  * @param defaultNamespace namespace of resources that name none
+ * @param before the file as it was read before: its documents whose text is the same are not read again, and keep their
+ *   manifest objects
  */
-export function readManifests(text: string, defaultNamespace: string): readonly ManifestDocument[] {
-  return splitDocuments(text).map((place) => readDocument(text.slice(place.start, place.end), place, defaultNamespace));
+export function readManifests(
+  text: string,
+  defaultNamespace: string,
+  before: ReadFile | null = null,
+): readonly ManifestDocument[] {
+  const read = documentReader(text, defaultNamespace, before);
+  return splitDocuments(text).map(read);
+}
+
+/** As `readManifests`, in turns of the event loop: a file may have thousands of documents. */
+export async function readManifestsInTurns(
+  text: string,
+  defaultNamespace: string,
+  before: ReadFile | null,
+): Promise<readonly ManifestDocument[]> {
+  const turns = new Turns();
+  const read = documentReader(text, defaultNamespace, before);
+  const documents: ManifestDocument[] = [];
+  for (const place of splitDocuments(text)) {
+    documents.push(read(place));
+    if (turns.isOver) await turns.next();
+  }
+  return documents;
+}
+
+function documentReader(
+  text: string,
+  defaultNamespace: string,
+  before: ReadFile | null,
+): (place: DocumentText) => ManifestDocument {
+  const known = new Map(before?.documents.map((each) => [before.text.slice(each.start, each.end), each]));
+  return (place) => {
+    const own = text.slice(place.start, place.end);
+    const same = known.get(own);
+    // A broken one names a line of its file, which may be another one now.
+    if (same === undefined || same.kind === 'broken') return readDocument(own, place, defaultNamespace);
+    return { ...same, ...place };
+  };
 }
 
 function readDocument(text: string, place: DocumentText, defaultNamespace: string): ManifestDocument {

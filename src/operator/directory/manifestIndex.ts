@@ -16,6 +16,8 @@ import type { FileStamp } from './manifestFiles.ts';
 /** A file whose text was accepted. */
 export interface AcceptedFile {
   readonly stamp: FileStamp;
+  /** What the documents were read from; empty when it has no text. */
+  readonly text: string;
   readonly documents: readonly ManifestDocument[];
   /** Why it has no text; null otherwise. */
   readonly error: string | null;
@@ -25,6 +27,8 @@ export interface AcceptedFile {
 interface Held {
   readonly resource: Resource;
   readonly path: string;
+  /** Its document in the file; null while no file has it. */
+  readonly document: (ManifestDocument & { readonly kind: 'resource' }) | null;
   /** Monotonic milliseconds since which no file has it; null while one has. */
   readonly missingSince: number | null;
 }
@@ -97,10 +101,8 @@ export class ManifestIndex {
 
   /** The file that holds a resource, and the number of its document there; null while it is in none. */
   locate(key: ResourceKey): { readonly path: string; readonly number: number } | null {
-    const text = keyText(key);
-    const path = this.#held.get(text)?.path;
-    const found = path === undefined ? undefined : this.#find(path, text);
-    return path === undefined || found === undefined ? null : { path, number: found.number };
+    const held = this.#held.get(keyText(key));
+    return held === undefined || held.document === null ? null : { path: held.path, number: held.document.number };
   }
 
   /** The file in which a resource was last seen. */
@@ -138,6 +140,8 @@ export class ManifestIndex {
     now: number,
     deleted: ReadonlySet<string> = new Set(),
   ): readonly ResourceKey[] {
+    // Most looks at a directory find nothing new, and thousands of resources take a while to compare.
+    if (files.size === 0 && deleted.size === 0 && !this.unconfirmed) return [];
     for (const [path, file] of files) {
       if (file === null) this.#files.delete(path);
       else this.#files.set(path, file);
@@ -147,9 +151,11 @@ export class ManifestIndex {
     const changed: ResourceKey[] = [];
     for (const [text, place] of found) {
       const before = this.#held.get(text);
-      const resource = this.#resourceOf(text, place, before?.resource);
-      this.#held.set(text, { resource, path: place.path, missingSince: null });
-      if (resource !== before?.resource) changed.push(place.document.manifest.key);
+      const { path, document } = place;
+      const isSame = before !== undefined && before.document?.manifest === document.manifest;
+      const resource = isSame ? before.resource : this.#resourceOf(text, place, before?.resource);
+      this.#held.set(text, { resource, path, document, missingSince: null });
+      if (resource !== before?.resource) changed.push(document.manifest.key);
     }
     changed.push(...this.#settleMissing(found, now, deleted));
     return changed;
@@ -202,12 +208,12 @@ export class ManifestIndex {
       const { resource } = held;
       if (!deleted.has(text)) {
         if (kept(text, held.path)) {
-          this.#held.set(text, { ...held, missingSince: null });
+          this.#held.set(text, { ...held, document: null, missingSince: null });
           continue;
         }
         const missingSince = held.missingSince ?? now;
         if (now - missingSince < limit) {
-          this.#held.set(text, { ...held, missingSince });
+          this.#held.set(text, { ...held, document: null, missingSince });
           continue;
         }
       }
@@ -265,12 +271,6 @@ export class ManifestIndex {
       spec: manifest.spec,
       ...(asBefore?.status === undefined ? {} : { status: asBefore.status }),
     };
-  }
-
-  #find(path: string, text: string): ManifestDocument | undefined {
-    return this.#files
-      .get(path)
-      ?.documents.find((document) => document.kind === 'resource' && keyText(document.manifest.key) === text);
   }
 }
 

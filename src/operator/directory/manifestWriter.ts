@@ -13,7 +13,7 @@ const LOCK_TIMEOUT_MS = 5_000;
  * Makes a file's new text from its present one (null: there is no file). Null as the answer removes the file; the
  * present text leaves it as it is. May throw to give up.
  */
-export type TextChange = (present: string | null) => string | null;
+export type TextChange = (present: string | null) => string | null | Promise<string | null>;
 
 /**
  * Changes a manifest file: reads it, makes the new text, writes that beside it and renames it, under the directory's
@@ -39,7 +39,7 @@ async function tryChange(path: string, change: TextChange): Promise<boolean> {
   if (read === null && (await fileStamp(path)) !== null) return false;
   if (read !== null && read.text === null) throw new GatewayError('EG_IMPOSSIBLE', `${path} ${read.error ?? ''}`);
   const before = read?.text ?? null;
-  const after = change(before);
+  const after = await change(before);
   if (after === before) return true;
   const unchanged = async (): Promise<boolean> => (await fileStamp(path))?.signature === read?.stamp.signature;
   if (after === null) {

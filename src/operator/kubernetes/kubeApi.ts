@@ -165,16 +165,24 @@ export class KubeApi {
   async readSecret(
     namespace: string,
     name: string,
-  ): Promise<{ readonly labels: Readonly<Record<string, string>>; readonly data: Readonly<Record<string, string>> }> {
+  ): Promise<{
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations: Readonly<Record<string, string>>;
+    readonly data: Readonly<Record<string, string>>;
+  }> {
     const secret = await this.#send<{
-      readonly metadata?: { readonly labels?: Readonly<Record<string, string>> };
+      readonly metadata?: {
+        readonly labels?: Readonly<Record<string, string>>;
+        readonly annotations?: Readonly<Record<string, string>>;
+      };
       readonly data?: Readonly<Record<string, string>>;
     }>('GET', kubePath('api', 'v1', 'namespaces', namespace, 'secrets', name));
     const data = Object.entries(secret.data ?? {}).map(([key, value]) => [
       key,
       Buffer.from(value, 'base64').toString(),
     ]);
-    return { labels: secret.metadata?.labels ?? {}, data: Object.fromEntries(data) };
+    const { labels = {}, annotations = {} } = secret.metadata ?? {};
+    return { labels, annotations, data: Object.fromEntries(data) };
   }
 
   async createEvent(namespace: string, body: KubeEvent): Promise<void> {

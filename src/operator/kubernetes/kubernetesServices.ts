@@ -43,7 +43,12 @@ export class KubernetesServices implements ServiceLookup {
         `Service ${namespace}/${name} has no port ${port} (it has ${known || 'none'})`,
       );
     }
-    return { ok: true, url: serviceUrl(reference) };
+    const externalName: unknown = service.spec?.type === 'ExternalName' ? service.spec.externalName : undefined;
+    return {
+      ok: true,
+      url: serviceUrl(reference),
+      ...(typeof externalName === 'string' ? { externalName } : {}),
+    };
   }
 
   onChange(listener: () => void): () => void {

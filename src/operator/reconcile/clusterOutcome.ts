@@ -5,6 +5,7 @@ import { engineClusterSpec, problemText } from '../../model/specValidation.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
 import { effectiveActive, type OverrideState, overrideOf } from '../activeOverride.ts';
+import { type ClusterPolicy, openPolicy, policyRefusal } from '../clusterPolicy.ts';
 import { registryNameOf } from '../resourceName.ts';
 import { dereference, type ServiceLookup, withoutSlash } from './dereference.ts';
 import { claimNames } from './nameClaims.ts';
@@ -35,6 +36,8 @@ export interface ClusterOutcome {
 export interface ClusterSurroundings {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
+  /** What the configuration lets authors of resources do; left out, everything but what no cluster needs. */
+  readonly policy?: ClusterPolicy;
   /** What was routed last, by uid. */
   readonly lastGood: ReadonlyMap<string, RoutableCluster>;
 }
@@ -55,12 +58,41 @@ export function clusterOutcomes(
   );
 }
 
+/** The last outcome of a resource, and what it was made of. */
+interface KnownOutcome {
+  readonly holder: Resource;
+  readonly lastGood: RoutableCluster | undefined;
+  /** The configuration makes another one when it changes. */
+  readonly policy: ClusterPolicy | undefined;
+  readonly outcome: ClusterOutcome;
+}
+const known = new WeakMap<Resource, KnownOutcome>();
+
+/** The same object as before where nothing that it depends on has changed: there may be thousands. */
 function clusterOutcome(resource: Resource, holder: Resource, surroundings: ClusterSurroundings): ClusterOutcome {
+  const lastGood = surroundings.lastGood.get(resource.metadata.uid);
+  const { policy } = surroundings;
+  const before = known.get(resource);
+  // A Service may have changed meanwhile.
+  const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec);
+  if (mayBeKnown && before.holder === holder && before.lastGood === lastGood && before.policy === policy) {
+    return before.outcome;
+  }
+  const outcome = newClusterOutcome(resource, holder, surroundings);
+  known.set(resource, { holder, lastGood, policy, outcome });
+  return outcome;
+}
+
+function newClusterOutcome(resource: Resource, holder: Resource, surroundings: ClusterSurroundings): ClusterOutcome {
   const registryName = registryNameOf(resource);
   const paused = isPaused(resource);
   const last = surroundings.lastGood.get(resource.metadata.uid);
   // The name is another's by now, or was this one's before it changed: neither may be routed under it.
-  const lastGood = holder === resource && last?.name === registryName ? last : null;
+  const named = holder === resource && last?.name === registryName ? last : null;
+  // What was allowed once and is not any more is not served on.
+  const { policy = openPolicy } = surroundings;
+  const isAllowed = named !== null && policyRefusal(policy, resource.metadata.namespace, named) === null;
+  const lastGood = isAllowed ? named : null;
   const outcome = (acceptance: Acceptance, routable: RoutableCluster | null): ClusterOutcome => ({
     key: keyOf(resource),
     resource,
@@ -82,10 +114,29 @@ function clusterOutcome(resource: Resource, holder: Resource, surroundings: Clus
     const served = lastGood?.proxyTo === forbidden ? null : lastGood;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
-  return outcome(
-    { status: 'True', reason: 'Accepted', message: 'the cluster is valid', final: false },
-    routableCluster(resource, checked.spec, address.url),
-  );
+  const cluster = routableCluster(resource, checked.spec, address.url);
+  const refused = refusalOf(resource, cluster, address.externalName, surroundings.policy ?? openPolicy);
+  if (refused !== null) return outcome(refused, lastGood);
+  return outcome({ status: 'True', reason: 'Accepted', message: 'the cluster is valid', final: false }, cluster);
+}
+
+/** The acceptance of a cluster that the configuration does not allow; null when it does. */
+function refusalOf(
+  resource: Resource,
+  cluster: RoutableCluster,
+  externalName: string | undefined,
+  policy: ClusterPolicy,
+): Acceptance | null {
+  const { namespace } = resource.metadata;
+  const refused = policyRefusal(policy, namespace, cluster);
+  if (refused !== null) {
+    const { reason, field, message } = refused;
+    return { status: 'False', reason, message: `spec.${field}${message}`, final: true };
+  }
+  const outside = externalName === undefined ? null : policy.addresses.hostRefusal(externalName);
+  if (outside === null) return null;
+  const message = `spec.serviceRef: the Service stands for ${externalName}, which ${outside}`;
+  return { status: 'False', reason: 'AddressNotAllowed', message, final: false };
 }
 
 /** What routing needs of a valid cluster. */
@@ -94,12 +145,14 @@ function routableCluster(resource: Resource, spec: EngineClusterSpec, url: strin
     name: registryNameOf(resource),
     proxyTo: url,
     externalUrl: withoutSlash(spec.externalUrl ?? url),
+    ...(spec.externalUrl === undefined ? {} : { hasExternalUrl: true as const }),
     routingGroup: spec.routingGroup,
     active: effectiveActive(resource),
     weight: spec.weight ?? 100,
     healthCheck: spec.healthCheck ?? null,
     tls: spec.tls ?? null,
     origin: 'resource',
+    uid: resource.metadata.uid,
   };
 }
 

@@ -25,12 +25,20 @@ export interface ForwardedHeadersFinding {
   readonly message: string;
 }
 
+/** Why a check's credentials are not sent to a cluster. */
+export interface CredentialsFinding {
+  /** CamelCase. */
+  readonly reason: string;
+  readonly message: string;
+}
+
 /** Last step of a reconcile of a cluster: what to say about it. Pure. */
 export function clusterStatus(
   outcome: ClusterOutcome,
   entry: ClusterEntry | null,
   stored: Stored,
   forwardedHeaders: ForwardedHeadersFinding | null,
+  credentials: CredentialsFinding | null = null,
 ): StatusDraft {
   const { generation } = outcome.resource.metadata;
   const condition = conditionsAt(generation);
@@ -44,6 +52,9 @@ export function clusterStatus(
       condition('Active', ...active(outcome)),
       condition('ForwardedHeaders', ...forwarded(forwardedHeaders)),
       condition('Ready', ...ready(acceptance, stored)),
+      ...(credentials === null
+        ? []
+        : [condition('HealthCredentials', 'False', credentials.reason, credentials.message)]),
       ...(acceptance.final && acceptance.status === 'False'
         ? [condition('Stalled', 'True', acceptance.reason, acceptance.message)]
         : []),

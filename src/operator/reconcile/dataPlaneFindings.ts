@@ -1,5 +1,5 @@
 import { type Outcome, resourceOfOutcome } from '../routingState.ts';
-import type { ForwardedHeadersFinding } from './clusterStatus.ts';
+import type { CredentialsFinding, ForwardedHeadersFinding } from './clusterStatus.ts';
 
 /** What the data plane saw of clusters and rules while it served requests, for their statuses. */
 export class DataPlaneFindings {
@@ -7,6 +7,9 @@ export class DataPlaneFindings {
   readonly #ruleFailures = new Map<string, { readonly generation: number; readonly message: string }>();
   /** By registry name. */
   readonly #forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
+
+  /** By registry name. */
+  readonly #credentials = new Map<string, CredentialsFinding>();
 
   /** Notes how a cluster handles forwarded headers; null forgets it. False when that was known. */
   noteForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding | null): boolean {
@@ -20,6 +23,20 @@ export class DataPlaneFindings {
   /** How a cluster handles forwarded headers; null while no query has shown it. */
   forwardedHeaders(cluster: string): ForwardedHeadersFinding | null {
     return this.#forwardedHeaders.get(cluster) ?? null;
+  }
+
+  /** Notes why credentials are not sent to a cluster; null forgets it. False when that was known. */
+  noteCredentials(cluster: string, finding: CredentialsFinding | null): boolean {
+    const before = this.#credentials.get(cluster);
+    if (before?.reason === finding?.reason && before?.message === finding?.message) return false;
+    if (finding === null) this.#credentials.delete(cluster);
+    else this.#credentials.set(cluster, finding);
+    return true;
+  }
+
+  /** Why credentials are not sent to a cluster; null when nothing is wrong. */
+  credentials(cluster: string): CredentialsFinding | null {
+    return this.#credentials.get(cluster) ?? null;
   }
 
   /** Notes that a rule as it is now failed for a request. False when that was known. */

@@ -3,7 +3,8 @@ import type { Resource } from '../../model/resource.ts';
 
 /** Where a cluster's requests go, or why that is not known. */
 export type Address =
-  | { readonly ok: true; readonly url: string }
+  /** `externalName`: the name that a Service of type ExternalName stands for. */
+  | { readonly ok: true; readonly url: string; readonly externalName?: string }
   /** `final`: only a change of the resource can mend it. */
   | {
       readonly ok: false;
@@ -60,7 +61,7 @@ export function dereference(
   return services.address(reference);
 }
 
-/** One trailing slash is cut (contract §1.2). */
+/** One trailing slash is cut (docs/compatibility.md#cluster-registry). */
 export function withoutSlash(url: string): string {
   return url.endsWith('/') ? url.slice(0, -1) : url;
 }

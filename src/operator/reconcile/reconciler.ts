@@ -77,7 +77,13 @@ export class Reconciler {
     if (outcome.kind === 'RoutingRule') return ruleStatus(outcome.rule, stored, findings.ruleFailure(key, outcome));
     const { registryName, routable } = outcome.cluster;
     const entry = routable === null ? null : (table.current.clusters.get(registryName) ?? null);
-    return clusterStatus(outcome.cluster, entry, stored, findings.forwardedHeaders(registryName));
+    return clusterStatus(
+      outcome.cluster,
+      entry,
+      stored,
+      findings.forwardedHeaders(registryName),
+      findings.credentials(registryName),
+    );
   }
 
   #stored(key: string, outcome: Outcome, failure: unknown): Stored {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ConditionDraft } from '../../model/condition.ts';
 import { keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import type { RoutingRule } from '../../model/routingRule.ts';
@@ -23,26 +24,28 @@ export interface RuleTargets {
   readonly clusters: ReadonlySet<string>;
 }
 
-/** The outcome of every RoutingRule there is, by `keyText`. Pure. */
+/**
+ * The outcome of every RoutingRule there is, by `keyText`. Pure.
+ * @param before the outcomes before, whose objects stay where they say the same: there are thousands
+ */
 export function ruleOutcomes(
   resources: readonly Resource[],
   compiled: CompiledRules,
   targets: RuleTargets,
+  before: ReadonlyMap<string, RuleOutcome>,
 ): ReadonlyMap<string, RuleOutcome> {
   return new Map(
     resources.map((resource) => {
-      const text = keyText(keyOf(resource));
-      return [
-        text,
-        {
-          key: keyOf(resource),
-          resource,
-          registryName: registryNameOf(resource),
-          verdict: compiled.verdicts.get(text) ?? null,
-          references: references(resource, targets),
-          paused: isPaused(resource),
-        },
-      ];
+      const key = keyOf(resource);
+      const text = keyText(key);
+      const verdict = compiled.verdicts.get(text) ?? null;
+      const found = references(resource, targets);
+      const last = before.get(text);
+      const isSame =
+        last?.resource === resource && last.verdict === verdict && isDeepStrictEqual(last.references, found);
+      if (isSame) return [text, last];
+      const registryName = registryNameOf(resource);
+      return [text, { key, resource, registryName, verdict, references: found, paused: isPaused(resource) }];
     }),
   );
 }

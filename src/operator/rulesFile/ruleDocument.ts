@@ -2,10 +2,11 @@ import { isDeepStrictEqual } from 'node:util';
 import { isMap, parseDocument } from 'yaml';
 import { GatewayError } from '../../model/errors.ts';
 import { DEFAULT_PRIORITY } from '../../model/routingRule.ts';
+import { Turns } from '../../model/turns.ts';
 import type { RuleDefinition } from '../../rules/compile/definition.ts';
-import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
+import { parseRulesFileInTurns, type RuleDocument } from '../../rules/compile/rulesFile.ts';
 
-/** A rule as the web application sends and lists it (spec.md: Routing rule). */
+/** A rule as the web application sends and lists it (docs/rules.md#fields). */
 export interface RuleFields {
   readonly name: string;
   readonly description: string;
@@ -17,11 +18,11 @@ export interface RuleFields {
 
 /**
  * The text of a rules file with one rule replaced: only the document of that name changes, and of it only the fields
- * that differ; every other byte stays. Null when no document has the name.
+ * that differ; every other byte stays. Null when no document has the name. Works in turns of the event loop.
  * @throws GatewayError EG_CONFLICT when two documents have the name, EG_IMPOSSIBLE when the document cannot be edited
  */
-export function replaceRule(path: string, text: string, rule: RuleFields): string | null {
-  const { documents } = parseRulesFile({ path, text });
+export async function replaceRule(path: string, text: string, rule: RuleFields): Promise<string | null> {
+  const { documents } = await parseRulesFileInTurns({ path, text });
   const found = documents.filter((document) => document.rule.name === rule.name);
   const [target] = found;
   if (target === undefined) return null;
@@ -38,14 +39,12 @@ export function replaceRule(path: string, text: string, rule: RuleFields): strin
   const before = text.slice(target.start, target.end);
   const edited = edit(before, target.rule, rule);
   const after = text.slice(0, target.start) + matchEnd(before, edited) + text.slice(target.end);
-  const check = parseRulesFile({ path, text: after });
-  const others = (parsed: typeof documents): readonly unknown[] =>
-    parsed.filter(({ document }) => document !== target.document).map(({ rule: other }) => withoutPlaces(other));
+  const check = await parseRulesFileInTurns({ path, text: after });
   const written = check.documents.find(({ document }) => document === target.document);
   if (
     written === undefined ||
     !isSameRule(written.rule, rule) ||
-    !isDeepStrictEqual(others(check.documents), others(documents))
+    !(await isSameBeside(target.document, documents, check.documents))
   ) {
     throw new GatewayError(
       'EG_IMPOSSIBLE',
@@ -65,8 +64,21 @@ export function fieldsOf({ name, description, priority, condition, actions }: Ru
   return { name, description, priority, condition: condition.text, actions: actions.map(({ text }) => text) };
 }
 
-function withoutPlaces(rule: RuleDefinition): unknown {
-  return fieldsOf(rule);
+/** Whether two readings of a file have the same rules, apart from one document. */
+async function isSameBeside(
+  edited: number,
+  before: readonly RuleDocument[],
+  after: readonly RuleDocument[],
+): Promise<boolean> {
+  if (before.length !== after.length) return false;
+  const turns = new Turns();
+  for (const [index, { document, rule }] of before.entries()) {
+    const other = after[index];
+    if (other?.document !== document) return false;
+    if (document !== edited && !isDeepStrictEqual(fieldsOf(rule), fieldsOf(other.rule))) return false;
+    if (turns.isOver) await turns.next();
+  }
+  return true;
 }
 
 function edit(text: string, before: RuleDefinition, rule: RuleFields): string {

@@ -13,7 +13,7 @@ export interface RulesFileWatchOptions {
   /** `routingRules.rulesRefreshPeriod` in milliseconds, as it is now. */
   readonly refreshPeriod: () => number;
   /** Mistakes of a text, for the log and to tell a file that is being written. */
-  readonly check: (file: RulesFile) => readonly RulesFileProblem[];
+  readonly check: (file: RulesFile) => Promise<readonly RulesFileProblem[]>;
   /** Called when `current` is another one. Must not throw. */
   readonly onChange: () => void;
   readonly clock: Clock;
@@ -98,8 +98,8 @@ export class RulesFileWatch {
       this.#doubtedSince = null;
       return;
     }
-    const problems = this.#options.check(file);
-    if (this.#isDoubtful(file, problems, changedAt)) return;
+    const problems = await this.#options.check(file);
+    if (this.#stopped || this.#isDoubtful(file, problems, changedAt)) return;
     this.#doubtedSince = null;
     this.#current = file;
     this.#log(file, problems);

@@ -1,6 +1,7 @@
 import type { RuleTrace } from '../decision.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import type { Block } from '../language/ast.ts';
+import { CompileBudget } from '../language/compileBudget.ts';
 import { parse } from '../language/parser.ts';
 import { compileBlock, type Program } from '../language/program.ts';
 import type { CompileContext } from '../language/scope.ts';
@@ -40,10 +41,11 @@ export function compileRule(
   context: CompileContext,
 ): { readonly rule: CompiledRule } | { readonly problems: readonly RuleProblem[] } {
   const problems: RuleProblem[] = [];
+  const budget = new CompileBudget();
   const parsed = (text: RuleText): { readonly block: Block; readonly program: Program } | null => {
     try {
-      const block = parse(text.text);
-      return { block, program: compileBlock(text.text, block, context) };
+      const block = parse(text.text, budget);
+      return { block, program: compileBlock(text.text, block, context, budget) };
     } catch (error) {
       if (!(error instanceof CompileError)) throw error;
       problems.push(problemOf(text, error));

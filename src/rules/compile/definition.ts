@@ -22,6 +22,8 @@ export interface RuleText {
 export interface RuleDefinition {
   readonly name: string;
   readonly origin: 'file' | 'resource';
+  /** Of the resource; null for rules of the file, which may route everywhere. */
+  readonly namespace: string | null;
   readonly description: string;
   readonly priority: number;
   readonly condition: RuleText;
@@ -35,6 +37,7 @@ export interface RuleDefinition {
 
 /** Fields that only resources have, with their defaults. */
 export const plainRule = {
+  namespace: null,
   routeTo: null,
   deny: null,
   onUnavailable: 'fallback',

@@ -25,6 +25,7 @@ export function draftDefinition(draft: RuleDraft, origin: RuleDefinition['origin
   return {
     name: draft.name,
     origin,
+    namespace: plainRule.namespace,
     description: draft.description ?? '',
     priority: draft.priority ?? DEFAULT_PRIORITY,
     condition: text(draft.condition, 'condition'),

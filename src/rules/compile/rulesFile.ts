@@ -1,4 +1,5 @@
 import {
+  Composer,
   type Document,
   isAlias,
   isMap,
@@ -7,10 +8,11 @@ import {
   LineCounter,
   type Node,
   type ParsedNode,
-  parseAllDocuments,
+  Parser,
   type Scalar,
 } from 'yaml';
 import { DEFAULT_PRIORITY } from '../../model/routingRule.ts';
+import { Turns } from '../../model/turns.ts';
 import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { plainRule, type RuleDefinition, type RuleText } from './definition.ts';
 import { textPlace } from './textPlace.ts';
@@ -34,15 +36,41 @@ export interface ParsedRulesFile {
 const FIELDS = ['name', 'description', 'priority', 'condition', 'actions'];
 
 /**
- * Reads a rules file: multi-document YAML, one rule a document (spec.md: File rules). YAML 1.1, as the reference
+ * Reads a rules file: multi-document YAML, one rule a document (docs/rules.md). YAML 1.1, as the reference
  * reads it: `010` is 8, `1_000` is 1000, `yes` is a word; the last of two equal keys wins.
  */
 export function parseRulesFile(file: RulesFile): ParsedRulesFile {
-  if (file.text === null) {
-    const message = `the file cannot be read${file.error === undefined ? '' : `: ${file.error}`}`;
-    return { documents: [], problems: [{ path: file.path, document: null, line: 1, column: 1, rule: null, message }] };
+  const known = parsedFiles.get(file);
+  if (known !== undefined) return known;
+  const steps = parsingOf(file);
+  for (let step = steps.next(); ; step = steps.next()) if (step.done) return remembered(file, step.value);
+}
+
+/** As `parseRulesFile`, in turns of the event loop: a file may have thousands of rules. */
+export async function parseRulesFileInTurns(file: RulesFile): Promise<ParsedRulesFile> {
+  const known = parsedFiles.get(file);
+  if (known !== undefined) return known;
+  const turns = new Turns();
+  const steps = parsingOf(file);
+  for (let step = steps.next(); ; step = steps.next()) {
+    if (step.done) return remembered(file, step.value);
+    if (turns.isOver) await turns.next();
   }
-  return new RulesFileReader(file.path, file.text).read();
+}
+
+/** Files are immutable, and each listing of the rules asks what the file says. */
+const parsedFiles = new WeakMap<RulesFile, ParsedRulesFile>();
+
+function remembered(file: RulesFile, parsed: ParsedRulesFile): ParsedRulesFile {
+  parsedFiles.set(file, parsed);
+  return parsed;
+}
+
+/** Reads a file document by document: yields after each. */
+function* parsingOf({ path, text, error }: RulesFile): Generator<void, ParsedRulesFile> {
+  if (text !== null) return yield* new RulesFileReader(path, text).read();
+  const message = `the file cannot be read${error === undefined ? '' : `: ${error}`}`;
+  return { documents: [], problems: [{ path, document: null, line: 1, column: 1, rule: null, message }] };
 }
 
 class RulesFileReader {
@@ -59,8 +87,8 @@ class RulesFileReader {
     this.#text = text;
   }
 
-  read(): ParsedRulesFile {
-    const parsed = parseAllDocuments(this.#text, {
+  *read(): Generator<void, ParsedRulesFile> {
+    const composer = new Composer<ParsedNode>({
       version: '1.1',
       schema: 'yaml-1.1',
       uniqueKeys: false,
@@ -69,12 +97,17 @@ class RulesFileReader {
       prettyErrors: false,
       strict: true,
     });
-    const documents = 'empty' in parsed ? [] : parsed;
-    documents.forEach((document, index) => {
+    const documents: Document.Parsed[] = [];
+    for (const document of composer.compose(new Parser(this.#lines.addNewLine).parse(this.#text))) {
+      documents.push(document);
+      yield;
+    }
+    for (const [index, document] of documents.entries()) {
       this.#document = index + 1;
       this.#rule = null;
       this.#read(document, index > 0 && index === documents.length - 1, documents.length === 1);
-    });
+      yield;
+    }
     return { documents: this.#documents, problems: this.#problems };
   }
 

@@ -20,8 +20,13 @@ export class FailureReports {
     this.#monotonic = options.monotonic;
   }
 
+  /** Counts a failure that is reported for another rule. */
+  count({ definition: { name, origin } }: CompiledRule): void {
+    this.#count?.(name, origin);
+  }
+
   report(rule: CompiledRule, message: string): void {
-    this.#count?.(rule.definition.name, rule.definition.origin);
+    this.count(rule);
     if (this.#report === undefined) return;
     const now = this.#monotonic();
     const known = this.#byRule.get(rule);

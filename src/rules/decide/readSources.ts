@@ -3,6 +3,7 @@ import type { CompiledRule } from '../compile/compiledRule.ts';
 import { isName, listSource, memberOf, textSource } from '../compile/requestExpressions.ts';
 import { ANALYSED, isFromBody } from '../compile/requestValues.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
+import { CompileBudget } from '../language/compileBudget.ts';
 import { parse } from '../language/parser.ts';
 
 /** Methods and getters of texts, optionals, sets and maps whose outcome only depends on what they are called with. */
@@ -43,7 +44,8 @@ export function readSources(rule: CompiledRule, names: ProductNames): readonly s
 function findSources({ definition }: CompiledRule, names: ProductNames): readonly string[] | null {
   const finder = new SourceFinder(names);
   const texts = [definition.condition, ...definition.actions];
-  if (!texts.every(({ text }) => finder.addBlock(parse(text)))) return null;
+  const budget = new CompileBudget();
+  if (!texts.every(({ text }) => finder.addBlock(parse(text, budget)))) return null;
   const sources = [...finder.found];
   return definition.deny !== null && sources.some(isFromBody) ? [...sources, ANALYSED] : sources;
 }

@@ -5,6 +5,7 @@ import { Evaluation, type Sources } from '../evaluation.ts';
 import { QueryObject } from '../objects/query.ts';
 import { RequestObject } from '../objects/request.ts';
 import { UserObject } from '../objects/user.ts';
+import type { RouteRights } from '../routeRights.ts';
 import type { RuleLimits } from '../ruleCompiler.ts';
 import { JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
@@ -74,7 +75,11 @@ export interface RuleSetOptions {
   readonly onRuleError: 'skip' | 'reject';
   /** The rules file did not load: where no rule sets a group, the header decides. */
   readonly fileFailed: boolean;
+  /** Where rules of a namespace may route to; null: everywhere. */
+  readonly rights: RouteRights | null;
   readonly onFailure: (rule: CompiledRule, message: string) => void;
+  /** A rule was not asked, as the decision's time was used up before its turn. */
+  readonly onNotAsked: (rule: CompiledRule) => void;
   readonly sources: Sources;
 }
 
@@ -91,6 +96,8 @@ class Verdict {
   isFinal = false;
   /** A rule failed. */
   hasFailed = false;
+  /** Name of the rule in which the decision's time was used up. */
+  outOfTime: string | null = null;
 
   constructor(trace: TraceNode) {
     this.trace = trace;
@@ -167,6 +174,10 @@ export class CompiledRuleSet implements RuleSet {
       verdict.trace = verdict.trace.with(number, rule.skipped);
       return;
     }
+    if (verdict.outOfTime !== null) {
+      this.#notAsked(rule, number, verdict.outOfTime, verdict);
+      return;
+    }
     result.puts = null;
     e.requireAnalysis = deny !== null;
     try {
@@ -177,14 +188,25 @@ export class CompiledRuleSet implements RuleSet {
         return;
       }
       if (isMatch) this.#fire(rule, result, e);
+      this.#checkRights(rule, result);
+      if (result.puts !== null) checkGroupLength(rule, result);
       e.commit();
       if (isMatch) this.#fired(number, result, e, verdict);
       else if (result.puts !== null) this.#noteGroup(rule, result, verdict);
     } catch (error) {
       if (!(error instanceof RuleFailed)) throw error;
       e.undo();
-      this.#failed(number, error.message, verdict);
+      if (e.isOutOfTime) verdict.outOfTime = definition.name;
+      this.#options.onFailure(rule, error.message);
+      this.#failed(rule, number, error.message, verdict);
     }
+  }
+
+  /** The time is the decision's: what comes after the rule that used it up is treated like a rule that failed. */
+  #notAsked(rule: CompiledRule, number: number, cause: string, verdict: Verdict): void {
+    this.#options.onNotAsked(rule);
+    const { time } = this.#options.limits;
+    this.#failed(rule, number, `not asked: rule ${cause} used up the decision's time of ${time} ms`, verdict);
   }
 
   #fire(rule: CompiledRule, result: ResultMap, e: Evaluation): void {
@@ -203,6 +225,19 @@ export class CompiledRuleSet implements RuleSet {
         0,
       );
     }
+  }
+
+  /** A group that the rule's namespace may not route to is not taken: the rule fails. */
+  #checkRights(rule: CompiledRule, result: ResultMap): void {
+    const { rights } = this.#options;
+    const { namespace } = rule.definition;
+    if (rights === null || namespace === null) return;
+    const group = result.groupPut;
+    if (typeof group !== 'string' || group === '') return;
+    const message = rights.groupRefusal(namespace, group);
+    if (message === null) return;
+    const action = rule.actions.at(-1);
+    throw new RuleFailed(action?.field ?? 'condition', action?.program ?? rule.condition, { message, offset: 0 }, 0);
   }
 
   #fired(number: number, result: ResultMap, e: Evaluation, verdict: Verdict): void {
@@ -233,12 +268,8 @@ export class CompiledRuleSet implements RuleSet {
     verdict.onUnavailable = isGroup ? definition.onUnavailable : 'fallback';
   }
 
-  #failed(number: number, message: string, verdict: Verdict): void {
-    const rule = this.#rules[number];
-    if (rule === undefined) return;
-    const { definition } = rule;
+  #failed({ definition }: CompiledRule, number: number, message: string, verdict: Verdict): void {
     verdict.hasFailed = true;
-    this.#options.onFailure(rule, message);
     const { deny } = definition;
     if (deny !== null && deny.onError === 'deny') {
       this.#deny(number, deny.message, message, verdict);
@@ -265,6 +296,15 @@ export class CompiledRuleSet implements RuleSet {
   }
 }
 
+/** Longest name of a group that a rule may put, in UTF-16 units: it goes into headers, logs and the history. */
+const MAX_GROUP_LENGTH = 1024;
+
+function checkGroupLength({ actions, condition }: CompiledRule, { groupPut }: ResultMap): void {
+  if (typeof groupPut !== 'string' || groupPut.length <= MAX_GROUP_LENGTH) return;
+  const message = `result.routingGroup is longer than ${MAX_GROUP_LENGTH} characters`;
+  throw new RuleFailed('actions', actions.at(-1)?.program ?? condition, { message, offset: 0 }, 0);
+}
+
 /** Asks every one of a few rules. */
 function allOf(count: number): Pick<ConditionIndex, 'candidates'> {
   const all = Uint32Array.of(2 ** count - 1);
@@ -277,16 +317,21 @@ const MAX_TRACED = 200;
 function putTexts(puts: readonly Value[], e: Evaluation): Readonly<Record<string, string | null>> {
   const [key, value] = puts;
   // The usual case first; Object.fromEntries defines keys such as __proto__ as what they are.
-  if (puts.length === 2 && key === GROUP_KEY && typeof value === 'string')
-    return { routingGroup: value.length > MAX_TRACED ? value.slice(0, MAX_TRACED) : value };
+  if (puts.length === 2 && key === GROUP_KEY && typeof value === 'string') return { routingGroup: cut(value) };
   const entries: [string, string | null][] = [];
   for (let index = 0; index < puts.length; index += 2) {
-    entries.push([String(puts[index]).slice(0, MAX_TRACED), putText(puts[index + 1] ?? null, e)]);
+    entries.push([cut(String(puts[index])), putText(puts[index + 1] ?? null, e)]);
   }
   return Object.fromEntries(entries);
 }
 
 function putText(value: Value, e: Evaluation): string | null {
   if (value === null) return null;
-  return typeof value === 'object' ? describe(value) : javaText(value, e).slice(0, MAX_TRACED);
+  return typeof value === 'object' ? describe(value) : cut(javaText(value, e));
+}
+
+/** The beginning of a text: a copy, as a slice would keep the whole text for as long as the trace is remembered. */
+function cut(text: string): string {
+  if (text.length <= MAX_TRACED) return text;
+  return Buffer.from(text.slice(0, MAX_TRACED), 'utf16le').toString('utf16le');
 }

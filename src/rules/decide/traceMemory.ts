@@ -118,6 +118,7 @@ export class TraceMemory {
       ...(error === undefined ? {} : { error }),
     };
     this.#entries[number] = entry;
+    this.count(0, lengthOf(put) + (error?.length ?? 0));
     return entry;
   }
 
@@ -128,6 +129,11 @@ export class TraceMemory {
       if (rule !== undefined) trace[later] = rule.skipped;
     }
   }
+}
+
+/** Characters of what a rule put. */
+function lengthOf(put: RuleTrace['put']): number {
+  return Object.entries(put ?? {}).reduce((sum, [name, value]) => sum + name.length + (value?.length ?? 0), 0);
 }
 
 /** Whether both hold the same texts, in the same order. */

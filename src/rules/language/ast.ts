@@ -40,7 +40,7 @@ export type Expression = { readonly offset: number; readonly depth: number } & (
       readonly left: Expression;
       readonly right: Expression;
     }
-  | { readonly type: 'logical'; readonly operator: '&&' | '||'; readonly operands: readonly Expression[] }
+  | { readonly type: 'logical'; readonly operator: '&&' | '||'; readonly operands: Expression[] }
   | { readonly type: 'ternary'; readonly test: Expression; readonly yes: Expression; readonly no: Expression }
   | { readonly type: 'list'; readonly items: readonly Expression[] }
   | { readonly type: 'map'; readonly entries: readonly { readonly key: Expression; readonly value: Expression }[] }

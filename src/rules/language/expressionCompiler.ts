@@ -14,6 +14,7 @@ import {
   requireBoolean,
 } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
+import { sameText } from '../values/textSearch.ts';
 import { JavaClass, type Kind, kindOf, type Value } from '../values/value.ts';
 import type { Expression } from './ast.ts';
 import { chainLink, hasGuard, SKIPPED } from './memberCompiler.ts';
@@ -31,6 +32,7 @@ export type Node<T extends Expression['type']> = Extract<Expression, { readonly 
  * @throws CompileError for names, classes, static methods and patterns that do not exist
  */
 export function compileExpression(expression: Expression, scope: Scope): Code {
+  scope.nodes += 1;
   if (expression.type === 'property' || expression.type === 'call' || expression.type === 'index') {
     const code = chainLink(expression, scope);
     if (!hasGuard(expression)) return code;
@@ -259,7 +261,12 @@ function operatorCode({ operator: given, offset }: Node<'binary'>, a: Code, b: C
     case '<=':
     case '>':
     case '>=':
-      return (e) => compare(operator, a(e), b(e), offset);
+      return (e) => {
+        const first = a(e);
+        const second = b(e);
+        e.at = offset;
+        return compare(operator, first, second, e, offset);
+      };
     case 'or':
       return (e) => {
         const first = a(e);
@@ -276,7 +283,7 @@ function equalsCode({ left, right, offset }: Node<'binary'>, isEqual: boolean, s
   if (right.type === 'empty') {
     if (left.type === 'empty') return () => isEqual;
     const value = compileExpression(left, scope);
-    return (e) => isBlank(value(e)) === isEqual;
+    return (e) => isBlank(value(e), e) === isEqual;
   }
   // As in MVEL, whose blank value only knows how to be compared with from the left.
   if (left.type === 'empty') return () => !isEqual;
@@ -285,7 +292,8 @@ function equalsCode({ left, right, offset }: Node<'binary'>, isEqual: boolean, s
     const literal = right.value;
     return (e) => {
       const value = a(e);
-      if (typeof value === 'string' || value === null) return (value === literal) === isEqual;
+      if (value === null) return (literal === null) === isEqual;
+      if (typeof value === 'string') return (literal !== null && sameText(value, literal, e)) === isEqual;
       return looseEquals(value, literal, e, offset) === isEqual;
     };
   }
@@ -294,7 +302,6 @@ function equalsCode({ left, right, offset }: Node<'binary'>, isEqual: boolean, s
     const first = a(e);
     const second = b(e);
     e.at = offset;
-    if (typeof first === 'string' && typeof second === 'string' && first.length > 4096) e.step(first.length >> 10);
     return looseEquals(first, second, e, offset) === isEqual;
   };
 }
@@ -310,7 +317,7 @@ function isCode(left: Expression, right: Expression, scope: Scope): Code {
 function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code {
   const text = compileExpression(left, scope);
   if (right.type === 'literal') {
-    const pattern = literalPattern(right.value === null ? 'null' : right.value, right.offset);
+    const pattern = literalPattern(right.value === null ? 'null' : right.value, right.offset, scope);
     return (e) => {
       const value = text(e);
       e.at = offset;
@@ -327,10 +334,12 @@ function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code 
 }
 
 /** The pattern of a literal; a wrong one is a mistake of the text. */
-export function literalPattern(value: Value, offset: number): JavaPattern {
+export function literalPattern(value: Value, offset: number, scope: Scope): JavaPattern {
   if (typeof value !== 'string') throw new CompileError('~= needs a regular expression as a string', offset);
   try {
-    return new JavaPattern(value);
+    const pattern = new JavaPattern(value);
+    scope.budget.countPattern(pattern.cost, offset);
+    return pattern;
   } catch (error) {
     if (error instanceof CompileError) throw new CompileError(error.message, offset);
     throw error;
@@ -346,10 +355,6 @@ function containsCode({ left, right, offset }: Node<'binary'>, scope: Scope): Co
     const collection = whole(e);
     const part = value(e);
     e.at = offset;
-    if (typeof collection === 'string') {
-      if (collection.length > 4096) e.step(collection.length >> 10);
-      if (typeof part === 'string') return collection.includes(part);
-    }
     return contains(collection, part, e);
   };
 }

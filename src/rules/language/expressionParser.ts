@@ -51,15 +51,18 @@ export class ExpressionParser extends TokenReader {
       return this.#node({ type: 'binary', operator, left, right, offset, depth: 0 }, [left, right]);
     }
     // Chains are one node, so that a list of a thousand alternatives is not a thousand levels deep.
-    const operands =
-      left.type === 'logical' && left.operator === operator && !this.#grouped.has(left) ? left.operands : [left];
+    const isChain = left.type === 'logical' && left.operator === operator && !this.#grouped.has(left);
+    const operands: Expression[] = isChain ? left.operands : [left];
+    const isLong = operands.length > 1;
+    // The node on the left is given up: its list is this one's.
+    operands.push(right);
     const depth = 1 + Math.max(left.depth, right.depth + 1);
     const node: Expression = {
       type: 'logical',
       operator,
-      operands: [...operands, right],
+      operands,
       offset,
-      depth: operands.length > 1 ? Math.max(left.depth, right.depth + 1) : depth,
+      depth: isLong ? Math.max(left.depth, right.depth + 1) : depth,
     };
     return this.#checked(node);
   }

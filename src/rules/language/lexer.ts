@@ -1,5 +1,6 @@
 import type { Value } from '../values/value.ts';
 import { JavaDouble, JavaFloat, JavaLong } from '../values/value.ts';
+import type { CompileBudget } from './compileBudget.ts';
 import { CompileError } from './source.ts';
 
 /** A token of the rules language. */
@@ -42,10 +43,11 @@ const ESCAPES: Readonly<Record<string, string>> = {
  * Splits a text into tokens; the last one is `end`.
  * @throws CompileError for characters, literals and comments that the language does not have
  */
-export function tokenize(text: string): Token[] {
+export function tokenize(text: string, budget: CompileBudget): Token[] {
   const tokens: Token[] = [];
   let offset = skipBlank(text, 0);
   while (offset < text.length) {
+    budget.countToken(offset);
     const token = readToken(text, offset);
     tokens.push(token);
     offset = skipBlank(text, token.end);
@@ -127,11 +129,15 @@ function readNumber(text: string, offset: number): Token {
   return { type: 'literal', text: '', value, offset, end: offset + digits.length + suffix.length };
 }
 
+/** Digits of a number that messages show; more are no whole number of the language. */
+const LONGEST_SHOWN = 40;
+
 function numberValue(digits: string, suffix: string, offset: number): Value {
   const isWhole = !/[.eE]/.test(digits) || /^0[xX]/.test(digits);
+  const shown = digits.length > LONGEST_SHOWN ? `${digits.slice(0, LONGEST_SHOWN)}…` : digits;
   if (digits.startsWith('0X') || (/^0[0-9]/.test(digits) && isWhole)) {
     throw new CompileError(
-      `${digits} is no number here; hexadecimal numbers start with 0x, octal ones do not exist`,
+      `${shown} is no number here; hexadecimal numbers start with 0x, octal ones do not exist`,
       offset,
     );
   }
@@ -150,7 +156,10 @@ function numberValue(digits: string, suffix: string, offset: number): Value {
       return new JavaFloat(Number(digits));
     default:
   }
-  throw new CompileError(`${digits}${suffix} is no number; allowed suffixes are L, f and d`, offset);
+  throw new CompileError(
+    `${shown}${suffix.slice(0, LONGEST_SHOWN)} is no number; allowed suffixes are L, f and d`,
+    offset,
+  );
 }
 
 /** The literal 2147483647 is a long already, as in MVEL. */
@@ -160,6 +169,8 @@ function wholeValue(digits: string, offset: number): Value {
 }
 
 function longValue(digits: string, offset: number): Value {
+  if (digits.length > LONGEST_SHOWN)
+    throw new CompileError(`${digits.slice(0, LONGEST_SHOWN)}… is too large for a long`, offset);
   const value = BigInt(digits);
   if (value > 9_223_372_036_854_775_807n) throw new CompileError(`${digits} is too large for a long`, offset);
   return new JavaLong(value);

@@ -36,6 +36,7 @@ export function hasGuard(expression: Expression): boolean {
 
 /** Code of one link of a chain such as `a.b().c[0]`; may give SKIPPED where the chain has a guard. */
 export function chainLink(expression: Expression, scope: Scope): Code {
+  scope.nodes += 1;
   switch (expression.type) {
     case 'property':
       return guarded(expression, propertyCode(expression, scope));
@@ -53,11 +54,14 @@ function guarded(expression: Node<'property'> | Node<'call'>, code: Code): Code 
   return (e) => code(e) ?? SKIPPED;
 }
 
-/** `a.b.C` as text, if the expression is nothing but names. */
-function dottedName(expression: Expression): string | null {
+/** More parts than any class name has: longer chains are not read again at each of their links. */
+const MOST_NAME_PARTS = 8;
+
+/** `a.b.C` as text, if the expression is nothing but a few names. */
+function dottedName(expression: Expression, parts = 1): string | null {
   if (expression.type === 'name') return expression.name;
-  if (expression.type !== 'property' || expression.safe) return null;
-  const target = dottedName(expression.target);
+  if (expression.type !== 'property' || expression.safe || parts > MOST_NAME_PARTS) return null;
+  const target = dottedName(expression.target, parts + 1);
   return target === null ? null : `${target}.${expression.name}`;
 }
 
@@ -166,7 +170,7 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
   const object = rootObject(target, scope);
   if (object !== undefined)
     checkMember(object === 'state' || object === 'result' ? 'map' : object, name, args.length, offset);
-  const special = specialCall(expression, object) ?? putCall(expression, object, scope);
+  const special = specialCall(expression, object, scope) ?? putCall(expression, object, scope);
   if (special !== null) return special;
   const receiver = chainLink(target, scope);
   const codes = args.map((arg) => compileExpression(arg, scope));
@@ -178,7 +182,7 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
       if (self === SKIPPED) return SKIPPED;
       const arg = first(e);
       e.at = offset;
-      return invoke(find(self, e), e, self, [arg]);
+      return invoke(find(self), e, self, [arg]);
     };
   }
   return (e) => {
@@ -186,17 +190,17 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
     if (self === SKIPPED) return SKIPPED;
     const values = codes.length === 0 ? NO_ARGUMENTS : codes.map((code) => code(e));
     e.at = offset;
-    return invoke(find(self, e), e, self, values);
+    return invoke(find(self), e, self, values);
   };
 }
 
 const NO_ARGUMENTS: readonly Value[] = [];
 
 /** Looks up a method by the receiver's type, remembering the last one. */
-function overloadFinder(name: string): (self: Value, e: Evaluation) => Overloads {
+function overloadFinder(name: string): (self: Value) => Overloads {
   let lastTable: MethodTable | undefined;
   let last: Overloads | undefined;
-  return (self, e) => {
+  return (self) => {
     if (self === null) throw nullReceiver(`${name}()`);
     const table = methodsOf(self);
     if (table !== lastTable || table === undefined) {
@@ -204,7 +208,6 @@ function overloadFinder(name: string): (self: Value, e: Evaluation) => Overloads
       last = table?.get(name);
     }
     if (last === undefined) throw noMember(table, self, name);
-    if (typeof self === 'string' && self.length > 4096) e.step(self.length >> 10);
     return last;
   };
 }
@@ -213,16 +216,19 @@ function overloadFinder(name: string): (self: Value, e: Evaluation) => Overloads
 const PATTERN_METHODS = new Set(['matches', 'replaceAll', 'replaceFirst', 'split']);
 
 /** The most frequent calls, prepared while compiling. */
-function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefined): Code | null {
+function specialCall({ name, args }: Node<'call'>, object: GlobalObject | undefined, scope: Scope): Code | null {
   const [arg] = args;
   if (arg?.type !== 'literal' || typeof arg.value !== 'string') return null;
   // A pattern that is wrong does not wait for the first request.
-  if (object === undefined && PATTERN_METHODS.has(name)) keepLiteral(arg.value, literalPattern(arg.value, arg.offset));
+  if (object === undefined && PATTERN_METHODS.has(name)) {
+    keepLiteral(arg.value, literalPattern(arg.value, arg.offset, scope));
+  }
   if (args.length !== 1) return null;
   if (object === 'request' && name === 'getHeader') {
     const key = arg.value.toLowerCase();
     return (e) => {
       e.step();
+      e.objects.request.countHeaders(e);
       return e.objects.request.header(key);
     };
   }

@@ -1,5 +1,5 @@
-import { MAX_SOURCE_LENGTH } from '../limits.ts';
 import type { AssignmentOperator, Block, Expression, Statement } from './ast.ts';
+import type { CompileBudget } from './compileBudget.ts';
 import { ExpressionParser } from './expressionParser.ts';
 import { tokenize } from './lexer.ts';
 import { CompileError } from './source.ts';
@@ -216,11 +216,10 @@ function endsWithBlock(statement: Statement): boolean {
 
 /**
  * Parses the text of a condition or action.
+ * @param budget of the rule that the text belongs to
  * @throws CompileError with the place of the mistake
  */
-export function parse(text: string): Block {
-  if (text.length > MAX_SOURCE_LENGTH) {
-    throw new CompileError(`longer than ${MAX_SOURCE_LENGTH} characters`, MAX_SOURCE_LENGTH);
-  }
-  return new Parser(tokenize(text)).program();
+export function parse(text: string, budget: CompileBudget): Block {
+  budget.countText(text);
+  return new Parser(tokenize(text, budget)).program();
 }

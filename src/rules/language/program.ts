@@ -1,5 +1,5 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
-import { setElement } from '../library/collections.ts';
+import { copied, setElement } from '../library/collections.ts';
 import { libraryClass, primitiveTypes } from '../library/library.ts';
 import { convertTo } from '../library/numbers.ts';
 import { elementsOf, JavaList, JavaMap } from '../values/collections.ts';
@@ -7,6 +7,7 @@ import { describe } from '../values/describe.ts';
 import { add, arithmetic, compareNatural, requireBoolean } from '../values/operators.ts';
 import type { Value } from '../values/value.ts';
 import type { AssignmentOperator, Block, Expression, Statement } from './ast.ts';
+import { CompileBudget } from './compileBudget.ts';
 import { type Code, compileExpression } from './expressionCompiler.ts';
 import { parse } from './parser.ts';
 import { type CompileContext, Scope } from './scope.ts';
@@ -30,23 +31,32 @@ type Node<T extends Statement['type']> = Extract<Statement, { readonly type: T }
  * @throws CompileError with the place of the mistake
  */
 export function compileProgram(source: string, context: CompileContext): Program {
-  return compileBlock(source, parse(source), context);
+  const budget = new CompileBudget();
+  return compileBlock(source, parse(source, budget), context, budget);
 }
 
 /**
  * Compiles a text that is parsed already.
+ * @param budget of the rule that the text belongs to
  * @throws CompileError with the place of the mistake
  */
-export function compileBlock(source: string, block: Block, context: CompileContext): Program {
-  const scope = new Scope(context);
+export function compileBlock(source: string, block: Block, context: CompileContext, budget: CompileBudget): Program {
+  const scope = new Scope(context, budget);
   const code = blockCode(block, scope);
   const { slots, readsUser, readsQuery, warnings } = scope;
   const [only] = block.statements;
+  const cost = Math.trunc(scope.nodes / NODES_A_STEP);
   // A single expression needs neither variables nor return.
   const run =
     block.statements.length === 1 && only?.type === 'expression'
-      ? code
+      ? cost === 0
+        ? code
+        : (e: Evaluation): Value => {
+            e.step(cost);
+            return code(e);
+          }
       : (e: Evaluation): Value => {
+          e.step(cost);
           e.locals = slots === 0 ? NO_LOCALS : new Array<Value>(slots).fill(null);
           e.hasReturned = false;
           return code(e);
@@ -55,6 +65,16 @@ export function compileBlock(source: string, block: Block, context: CompileConte
 }
 
 const NO_LOCALS: Value[] = [];
+
+/** Nodes that are run for one step: constants, variables and operators, which cost nothing by themselves. */
+const NODES_A_STEP = 64;
+
+/** Compiles a part of the text that is run again and again: its code, and the steps that one round of it costs. */
+function measured<T>(scope: Scope, compile: () => T): { readonly code: T; readonly cost: number } {
+  const before = scope.nodes;
+  const code = compile();
+  return { code, cost: 1 + Math.trunc((scope.nodes - before) / NODES_A_STEP) };
+}
 
 function blockCode({ statements }: Block, scope: Scope): Code {
   const codes = statements.map((statement) => statementCode(statement, scope));
@@ -71,6 +91,7 @@ function blockCode({ statements }: Block, scope: Scope): Code {
 }
 
 function statementCode(statement: Statement, scope: Scope): Code {
+  scope.nodes += 1;
   switch (statement.type) {
     case 'expression':
       return compileExpression(statement.expression, scope);
@@ -231,11 +252,14 @@ function foreachCode({ javaType, name, items, body, offset }: Node<'foreach'>, s
   const itemsCode = compileExpression(items, scope);
   return scope.inBlock(() => {
     const slot = scope.declare(name, offset);
-    const bodyCode = blockCode(body, scope);
+    const { code: bodyCode, cost } = measured(scope, () => blockCode(body, scope));
     return (e) => {
       const elements = iterated(itemsCode(e), e, offset);
-      for (const element of elements) {
-        e.step();
+      // A string is iterated by its units.
+      for (let index = 0; index < elements.length; index += 1) {
+        const element = elements[index] ?? null;
+        e.at = offset;
+        e.step(cost);
         e.locals[slot] = javaType === null ? element : convertTo(javaType, element, e);
         bodyCode(e);
         if (e.hasReturned) return e.returnValue;
@@ -246,29 +270,28 @@ function foreachCode({ javaType, name, items, body, offset }: Node<'foreach'>, s
 }
 
 /** The elements of a loop as they are now: changes by the body do not reach it. */
-function iterated(value: Value, e: Evaluation, offset: number): readonly Value[] {
+function iterated(value: Value, e: Evaluation, offset: number): readonly Value[] | string {
   e.at = offset;
-  if (typeof value === 'string') {
-    e.reserveElements(0, value.length);
-    return value.split('').map((unit) => unit);
-  }
+  if (typeof value === 'string') return value;
   const elements = elementsOf(value, e, compareNatural);
   if (elements === null)
     throw new EvaluationError(`foreach needs a list, set, array or string, not ${describe(value)}`);
-  e.reserveElements(0, elements.length);
-  return elements.slice();
+  return copied(elements, e);
 }
 
 function forCode({ start, test, update, body, offset }: Node<'for'>, scope: Scope): Code {
   const startCode: Code = start === null ? () => null : statementCode(start, scope);
-  const testCode: Code = test === null ? () => true : compileExpression(test, scope);
-  const updateCode: Code = update === null ? () => null : statementCode(update, scope);
-  const bodyCode = scope.inBlock(() => blockCode(body, scope));
+  const { code, cost } = measured(scope, () => ({
+    test: test === null ? () => true : compileExpression(test, scope),
+    update: update === null ? () => null : statementCode(update, scope),
+    body: scope.inBlock(() => blockCode(body, scope)),
+  }));
+  const { test: testCode, update: updateCode, body: bodyCode } = code;
   return (e) => {
     startCode(e);
     while (requireBoolean(testCode(e), 'for', offset)) {
       e.at = offset;
-      e.step();
+      e.step(cost);
       bodyCode(e);
       if (e.hasReturned) return e.returnValue;
       updateCode(e);
@@ -278,14 +301,17 @@ function forCode({ start, test, update, body, offset }: Node<'for'>, scope: Scop
 }
 
 function whileCode({ test, body, testFirst, offset }: Node<'while'>, scope: Scope): Code {
-  const testCode = compileExpression(test, scope);
-  const bodyCode = scope.inBlock(() => blockCode(body, scope));
+  const { code, cost } = measured(scope, () => ({
+    test: compileExpression(test, scope),
+    body: scope.inBlock(() => blockCode(body, scope)),
+  }));
+  const { test: testCode, body: bodyCode } = code;
   return (e) => {
     let isFirst = !testFirst;
     while (isFirst || requireBoolean(testCode(e), 'while', offset)) {
       isFirst = false;
       e.at = offset;
-      e.step();
+      e.step(cost);
       bodyCode(e);
       if (e.hasReturned) return e.returnValue;
     }

@@ -1,4 +1,5 @@
 import type { ProductNames } from '../../model/names.ts';
+import type { CompileBudget } from './compileBudget.ts';
 import { CompileError } from './source.ts';
 
 /** A rule needs request analysis, which is off. */
@@ -14,20 +15,28 @@ export interface CompileContext {
 /** The global objects by their part in the evaluation. */
 export type GlobalObject = 'request' | 'state' | 'result' | 'user' | 'query';
 
+/** Warnings that are kept of one text. */
+const MOST_WARNINGS = 20;
+
 /** Names of one compiled text: globals, and local variables by block. */
 export class Scope {
   readonly context: CompileContext;
+  /** Of the rule that the text belongs to. */
+  readonly budget: CompileBudget;
   readonly #globals: ReadonlyMap<string, GlobalObject>;
   readonly #blocks: Map<string, number>[] = [new Map()];
   /** Slots that the text's variables need. */
   slots = 0;
+  /** Expressions and statements that were compiled so far. */
+  nodes = 0;
   /** Mistakes that only fail when they are reached. */
   readonly warnings: { readonly message: string; readonly offset: number }[] = [];
   readsUser = false;
   readsQuery = false;
 
-  constructor(context: CompileContext) {
+  constructor(context: CompileContext, budget: CompileBudget) {
     this.context = context;
+    this.budget = budget;
     this.#globals = new Map<string, GlobalObject>([
       ['request', 'request'],
       ['state', 'state'],
@@ -65,13 +74,14 @@ export class Scope {
   }
 
   warn(message: string, offset: number): void {
-    this.warnings.push({ message, offset });
+    // The first ones say enough; each is shown with its place.
+    if (this.warnings.length < MOST_WARNINGS) this.warnings.push({ message, offset });
   }
 
   /** Slot of a variable; undefined when there is none of that name. */
   slot(name: string): number | undefined {
-    for (const block of this.#blocks.toReversed()) {
-      const slot = block.get(name);
+    for (let depth = this.#blocks.length - 1; depth >= 0; depth -= 1) {
+      const slot = this.#blocks[depth]?.get(name);
       if (slot !== undefined) return slot;
     }
     return undefined;

@@ -9,7 +9,7 @@ export interface Binding {
 
 /**
  * How tightly two-sided operators bind. `contains` takes everything up to a whole comparison on its left, but only
- * one operand on its right; `~=` takes one operand on both sides (docs/rules.md: Precedence).
+ * one operand on its right; `~=` takes one operand on both sides (docs/rules.md#operators-weakest-first).
  */
 const BINDING: Readonly<Record<string, Binding>> = {
   '||': { operator: '||', left: 1, right: 2 },
@@ -36,6 +36,11 @@ const BINDING: Readonly<Record<string, Binding>> = {
 /** The two-sided operator that is written so; null for what is none. */
 export function bindingOf(text: string): Binding | null {
   return Object.hasOwn(BINDING, text) ? (BINDING[text] as Binding) : null;
+}
+
+/** Every two-sided operator as it is written, for tests that go through all of them. */
+export function twoSidedOperators(): readonly string[] {
+  return Object.keys(BINDING);
 }
 
 /** Operators and words of MVEL that this language leaves out, with what to write instead. */

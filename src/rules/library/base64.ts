@@ -30,7 +30,9 @@ export const encoderMethods = new MethodTable('Base64.Encoder').add(
   'encodeToString',
   ['elements'],
   (e, self: JavaCodec, elements) => {
-    const bytes = itemsOf(elements, e).map((item) => (item instanceof JavaSmallInt ? item.value : Number.NaN));
+    const items = itemsOf(elements, e);
+    e.step(items.length >> 3);
+    const bytes = items.map((item) => (item instanceof JavaSmallInt ? item.value : Number.NaN));
     if (bytes.some((byte) => Number.isNaN(byte)))
       throw new EvaluationError('encodeToString takes bytes, as getBytes() gives them');
     e.reserveText(bytes.length * 2);

@@ -1,7 +1,7 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { JavaEntry, JavaList, JavaMap, JavaSet, type Ordering } from '../values/collections.ts';
 import { compareNatural } from '../values/operators.ts';
-import { itemsOf } from './collections.ts';
+import { copied, itemsOf } from './collections.ts';
 import { LibraryClass } from './javaClass.ts';
 import { notNull } from './objects.ts';
 
@@ -15,9 +15,7 @@ function listClass(name: string): LibraryClass {
 }
 
 function copyOf(elements: Parameters<typeof itemsOf>[0], e: Evaluation): JavaList {
-  const items = itemsOf(elements, e);
-  e.reserveElements(items.length, items.length);
-  return new JavaList([...items]);
+  return new JavaList(copied(itemsOf(elements, e), e));
 }
 
 function setClass(name: string, ordering: Ordering): LibraryClass {
@@ -57,7 +55,7 @@ list.statics
       'immutable',
     );
   })
-  .add('copyOf', ['elements'], (e, _self, elements) => new JavaList([...itemsOf(elements, e)], 'immutable'));
+  .add('copyOf', ['elements'], (e, _self, elements) => new JavaList(copied(itemsOf(elements, e), e), 'immutable'));
 
 const set = new LibraryClass('Set', ['set']);
 set.statics

@@ -1,10 +1,10 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
-import { JavaArray, JavaIterator, JavaList, JavaMap, JavaSet } from '../values/collections.ts';
+import { JavaArray, JavaIterator, JavaList, JavaMap, JavaSet, sortItems } from '../values/collections.ts';
 import { javaEquals } from '../values/equality.ts';
 import { compareNatural } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
-import { itemsOf } from './collections.ts';
+import { copied, itemsOf } from './collections.ts';
 import { JavaComparator } from './comparator.ts';
 import { LibraryClass } from './javaClass.ts';
 
@@ -19,33 +19,47 @@ arraysClass.statics
 
 /** `java.util.Collections`. */
 export const collectionsClass = new LibraryClass('Collections');
-function extreme(elements: readonly Value[], sign: 1 | -1): Value {
-  const [first, ...others] = elements;
-  if (first === undefined) throw new EvaluationError('the collection is empty');
-  return others.reduce<Value>((best, item) => (compareNatural(item, best) * sign > 0 ? item : best), first);
+function extreme(elements: readonly Value[], sign: 1 | -1, e: Evaluation): Value {
+  let best = elements[0];
+  if (best === undefined) throw new EvaluationError('the collection is empty');
+  for (let index = 1; index < elements.length; index += 1) {
+    const item = elements[index] ?? null;
+    e.step();
+    if (compareNatural(item, best, e) * sign > 0) best = item;
+  }
+  return best;
 }
 collectionsClass.statics
-  .add('list', ['any'], (_e, _self, value) => {
+  .add('list', ['any'], (e, _self, value) => {
     if (!(value instanceof JavaIterator) || value.kind !== 'enumeration') {
       throw new EvaluationError('Collections.list takes an Enumeration');
     }
-    return new JavaList([...value.rest()]);
+    return new JavaList(copied(value.rest(), e));
   })
-  .add('min', ['elements'], (e, _self, elements) => extreme(itemsOf(elements, e), -1))
-  .add('max', ['elements'], (e, _self, elements) => extreme(itemsOf(elements, e), 1))
+  .add('min', ['elements'], (e, _self, elements) => extreme(itemsOf(elements, e), -1, e))
+  .add('max', ['elements'], (e, _self, elements) => extreme(itemsOf(elements, e), 1, e))
   .add('frequency', ['elements', 'any'], (e, _self, elements, value) => {
-    const items = itemsOf(elements, e);
-    e.step(items.length);
-    return items.filter((item) => javaEquals(item, value, e)).length;
+    let count = 0;
+    for (const item of itemsOf(elements, e)) {
+      e.step();
+      if (javaEquals(item, value, e)) count += 1;
+    }
+    return count;
   })
   .add('disjoint', ['elements', 'elements'], (e, _self, a, b) => {
     const others = new JavaSet();
     for (const item of itemsOf(b, e)) others.fill(item, e);
-    return !itemsOf(a, e).some((item) => others.has(item, e));
+    for (const item of itemsOf(a, e)) {
+      e.step();
+      if (others.has(item, e)) return false;
+    }
+    return true;
   })
-  .add('sort', ['elements'], (e, _self, elements) => reorder(elements, e, (items) => items.sort(compareNatural)))
+  .add('sort', ['elements'], (e, _self, elements) =>
+    reorder(elements, e, (items) => sortItems(items, compareNatural, e)),
+  )
   .add('reverse', ['elements'], (e, _self, elements) => reorder(elements, e, (items) => items.reverse()))
-  .add('reverseOrder', [], () => new JavaComparator((a, b) => compareNatural(b, a)))
+  .add('reverseOrder', [], () => new JavaComparator((a, b, e) => compareNatural(b, a, e)))
   .add('emptyList', [], () => new JavaList([], 'immutable'))
   .add('emptySet', [], () => new JavaSet('hash', true))
   .add('emptyMap', [], () => new JavaMap('hash', true))
@@ -55,7 +69,11 @@ collectionsClass.statics
     made.fill(value, e);
     return made;
   })
-  .add('unmodifiableList', ['elements'], (e, _self, elements) => new JavaList([...itemsOf(elements, e)], 'immutable'));
+  .add(
+    'unmodifiableList',
+    ['elements'],
+    (e, _self, elements) => new JavaList(copied(itemsOf(elements, e), e), 'immutable'),
+  );
 
 function reorder(elements: Parameters<typeof itemsOf>[0], e: Evaluation, change: (items: Value[]) => unknown): null {
   if (!(elements instanceof JavaList) || elements.access === 'immutable') {

@@ -9,9 +9,10 @@ import {
   type JavaMap,
   JavaSet,
   JavaStream,
+  sortItems,
 } from '../values/collections.ts';
 import { hashOf, javaEquals } from '../values/equality.ts';
-import { compareNatural } from '../values/operators.ts';
+import { compareNatural, includesValue, indexOfValue, lastIndexOfValue } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
 import { emptyOptional, JavaOptional, type Value } from '../values/value.ts';
 import { long, MethodTable } from './methodTable.ts';
@@ -23,10 +24,15 @@ export function itemsOf(collection: AnyElements, e: Evaluation): readonly Value[
   return elementsOf(collection, e, compareNatural) ?? [];
 }
 
+/** A copy of elements, counted. */
+export function copied(items: readonly Value[], e: Evaluation): Value[] {
+  e.reserveElements(items.length, items.length);
+  return items.slice();
+}
+
 function includes(collection: AnyElements, value: Value, e: Evaluation): boolean {
   if (collection instanceof JavaSet) return collection.has(value, e);
-  e.step(collection.items.length);
-  return collection.items.some((item) => javaEquals(item, value, e));
+  return includesValue(collection.items, value, e);
 }
 
 function sizeOf(collection: AnyElements): number {
@@ -38,7 +44,10 @@ const collectionMethods = new MethodTable('Collection')
   .add('size', [], (_e, self: AnyElements) => sizeOf(self))
   .add('isEmpty', [], (_e, self: AnyElements) => sizeOf(self) === 0)
   .add('containsAll', ['elements'], (e, self: AnyElements, others) =>
-    itemsOf(others, e).every((item) => includes(self, item, e)),
+    itemsOf(others, e).every((item) => {
+      e.step();
+      return includes(self, item, e);
+    }),
   )
   .add('iterator', [], (e, self: AnyElements) => new JavaIterator('iterator', itemsOf(self, e)))
   .add('stream', [], (e, self: AnyElements) => new JavaStream(itemsOf(self, e)))
@@ -65,16 +74,15 @@ function checkIndex(list: { readonly items: readonly Value[] }, index: number, l
   return index;
 }
 
-function indexIn(list: JavaList, value: Value, e: Evaluation): number {
-  e.step(list.items.length);
-  return list.items.findIndex((item) => javaEquals(item, value, e));
-}
+const FEW_VALUES = 100;
 
 function insert(list: JavaList, index: number, values: readonly Value[], e: Evaluation): boolean {
   changing(list, e);
   checkIndex(list, index, list.items.length);
   e.reserveElements(list.items.length + values.length, values.length);
-  list.items.splice(index, 0, ...values);
+  if (values.length <= FEW_VALUES) list.items.splice(index, 0, ...values);
+  // As arguments of one call, many values would not fit on the stack.
+  else list.items = [...list.items.slice(0, index), ...values, ...list.items.slice(index)];
   return values.length > 0;
 }
 
@@ -92,7 +100,10 @@ function end(list: JavaList, index: number): Value {
 function keep(list: JavaList, others: AnyElements, shouldHave: boolean, e: Evaluation): boolean {
   changing(list, e);
   const before = list.items.length;
-  list.items = list.items.filter((item) => includes(others, item, e) === shouldHave);
+  list.items = list.items.filter((item) => {
+    e.step();
+    return includes(others, item, e) === shouldHave;
+  });
   return list.items.length !== before;
 }
 
@@ -104,11 +115,8 @@ export const listMethods = new MethodTable('List')
     return includes(self, value, e);
   })
   .add('get', ['int'], (_e, self: JavaList, index) => self.items[checkIndex(self, index)] ?? null)
-  .add('indexOf', ['any'], (e, self: JavaList, value) => indexIn(self, value, e))
-  .add('lastIndexOf', ['any'], (e, self: JavaList, value) => {
-    e.step(self.items.length);
-    return self.items.findLastIndex((item) => javaEquals(item, value, e));
-  })
+  .add('indexOf', ['any'], (e, self: JavaList, value) => indexOfValue(self.items, value, e))
+  .add('lastIndexOf', ['any'], (e, self: JavaList, value) => lastIndexOfValue(self.items, value, e))
   .add('subList', ['int', 'int'], (e, self: JavaList, from, to) => {
     checkIndex(self, to, self.items.length);
     checkIndex(self, from, to);
@@ -124,7 +132,7 @@ export const listMethods = new MethodTable('List')
   .add('addAll', ['elements'], (e, self: JavaList, others) => insert(self, self.items.length, itemsOf(others, e), e))
   .add('remove', ['int'], (e, self: JavaList, index) => removeAt(self, index, e))
   .add('remove', ['any'], (e, self: JavaList, value) => {
-    const index = indexIn(self, value, e);
+    const index = indexOfValue(self.items, value, e);
     if (index >= 0) removeAt(self, index, e);
     return index >= 0;
   })
@@ -164,6 +172,16 @@ function changingSet(set: JavaSet): JavaSet {
   return set;
 }
 
+/** Does something with each element; whether any of it changed a thing. */
+function changeEach(items: readonly Value[], change: (item: Value) => boolean, e: Evaluation): boolean {
+  let hasChanged = false;
+  for (const item of items) {
+    e.step();
+    if (change(item)) hasChanged = true;
+  }
+  return hasChanged;
+}
+
 function setEnd(set: JavaSet, index: number, e: Evaluation): Value {
   if (set.size === 0) throw new EvaluationError('the set is empty');
   return set.ordered(e, compareNatural).at(index) ?? null;
@@ -178,16 +196,14 @@ export const setMethods = new MethodTable('Set')
   })
   .add('add', ['any'], (e, self: JavaSet, value) => changingSet(self).add(value, e))
   .add('addAll', ['elements'], (e, self: JavaSet, others) =>
-    itemsOf(others, e).reduce<boolean>((changed, item) => changingSet(self).add(item, e) || changed, false),
+    changeEach(itemsOf(others, e), (item) => changingSet(self).add(item, e), e),
   )
   .add('remove', ['any'], (e, self: JavaSet, value) => changingSet(self).delete(value, e))
   .add('removeAll', ['elements'], (e, self: JavaSet, others) =>
-    itemsOf(others, e).reduce<boolean>((changed, item) => changingSet(self).delete(item, e) || changed, false),
+    changeEach(itemsOf(others, e), (item) => changingSet(self).delete(item, e), e),
   )
   .add('retainAll', ['elements'], (e, self: JavaSet, others) =>
-    itemsOf(self, e)
-      .filter((item) => !includes(others, item, e))
-      .reduce<boolean>((changed, item) => changingSet(self).delete(item, e) || changed, false),
+    changeEach(itemsOf(self, e), (item) => !includes(others, item, e) && changingSet(self).delete(item, e), e),
   )
   .add('clear', [], (e, self: JavaSet) => {
     changingSet(self).clear(e);
@@ -224,8 +240,11 @@ export const mapMethods = new MethodTable('Map')
   })
   .add('containsKey', ['any'], (e, self: JavaMap, key) => self.get(key, e) !== undefined)
   .add('containsValue', ['any'], (e, self: JavaMap, value) => {
-    e.step(self.size);
-    return [...self.entries.values()].some((entry) => javaEquals(entry.value, value, e));
+    for (const entry of self.entries.values()) {
+      e.step();
+      if (javaEquals(entry.value, value, e)) return true;
+    }
+    return false;
   })
   .add('put', ['any', 'any'], (e, self: JavaMap, key, value) => changingMap(self).put(key, value, e) ?? null)
   .add('putIfAbsent', ['any', 'any'], (e, self: JavaMap, key, value) => {
@@ -283,22 +302,31 @@ export const enumerationMethods = new MethodTable('Enumeration')
 /** Streams without functions. */
 export const streamMethods = new MethodTable('Stream')
   .add('count', [], (_e, self: JavaStream) => long(BigInt(self.items.length)))
-  .add('toList', [], (_e, self: JavaStream) => new JavaList([...self.items], 'immutable'))
+  .add('toList', [], (e, self: JavaStream) => new JavaList(copied(self.items, e), 'immutable'))
   .add('toArray', [], (_e, self: JavaStream) => new JavaArray(self.items))
   .add('findFirst', [], (_e, self: JavaStream) =>
     self.items.length === 0 ? emptyOptional : new JavaOptional(self.items[0] ?? null),
   )
   .add('distinct', [], (e, self: JavaStream) => {
     const set = new JavaSet('insertion');
-    for (const item of self.items) set.fill(item, e);
+    for (const item of self.items) {
+      e.step();
+      set.fill(item, e);
+    }
     return new JavaStream([...set.elements.values()]);
   })
   .add('sorted', [], (e, self: JavaStream) => {
     e.step(self.items.length);
-    return new JavaStream([...self.items].sort(compareNatural));
+    return new JavaStream(sortItems(copied(self.items, e), compareNatural, e));
   })
-  .add('limit', ['int'], (_e, self: JavaStream, most) => new JavaStream(self.items.slice(0, Math.max(0, most))))
-  .add('skip', ['int'], (_e, self: JavaStream, count) => new JavaStream(self.items.slice(Math.max(0, count))));
+  .add('limit', ['int'], (e, self: JavaStream, most) => part(self, 0, Math.max(0, most), e))
+  .add('skip', ['int'], (e, self: JavaStream, count) => part(self, Math.max(0, count), self.items.length, e));
+
+function part({ items }: JavaStream, from: number, to: number, e: Evaluation): JavaStream {
+  const kept = Math.max(0, Math.min(to, items.length) - from);
+  e.reserveElements(kept, kept);
+  return new JavaStream(items.slice(from, to));
+}
 
 /** `java.util.Optional`. */
 export const optionalMethods = new MethodTable('Optional')

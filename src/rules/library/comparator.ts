@@ -1,14 +1,14 @@
-import { EvaluationError } from '../evaluation.ts';
-import { compareText } from '../values/operators.ts';
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { compareIgnoringCase } from '../values/caseFolding.ts';
 import { JavaObject, type Value } from '../values/value.ts';
 import { MethodTable } from './methodTable.ts';
 
 /** `java.util.Comparator`, as the library hands it out. */
 export class JavaComparator extends JavaObject {
   readonly kind = 'comparator';
-  readonly compare: (a: Value, b: Value) => number;
+  readonly compare: (a: Value, b: Value, e: Evaluation) => number;
 
-  constructor(compare: (a: Value, b: Value) => number) {
+  constructor(compare: JavaComparator['compare']) {
     super();
     this.compare = compare;
   }
@@ -18,12 +18,12 @@ export class JavaComparator extends JavaObject {
 export const comparatorMethods = new MethodTable('Comparator').add(
   'compare',
   ['any', 'any'],
-  (_e, self: JavaComparator, a, b) => self.compare(a, b),
+  (e, self: JavaComparator, a, b) => self.compare(a, b, e),
 );
 
 /** String.CASE_INSENSITIVE_ORDER. */
-export const caseInsensitiveOrder = new JavaComparator((a, b) => {
+export const caseInsensitiveOrder = new JavaComparator((a, b, e) => {
   if (typeof a !== 'string' || typeof b !== 'string')
     throw new EvaluationError('CASE_INSENSITIVE_ORDER compares Strings');
-  return compareText(a.toUpperCase().toLowerCase(), b.toUpperCase().toLowerCase());
+  return compareIgnoringCase(a, b, e);
 });

@@ -20,6 +20,7 @@ interface Specifier {
 export function format(pattern: string, args: readonly Value[], e: Evaluation): string {
   let next = 0;
   let output = '';
+  let counted = 0;
   let offset = 0;
   while (offset < pattern.length) {
     const percent = pattern.indexOf('%', offset);
@@ -48,9 +49,10 @@ export function format(pattern: string, args: readonly Value[], e: Evaluation): 
       if (value === undefined) throw new EvaluationError(`String.format: argument ${index + 1} is missing`);
       output += convert(specifier, value, e);
     }
-    e.reserveText(output.length);
+    e.reserveText(output.length, output.length - counted);
+    counted = output.length;
   }
-  e.reserveText(output.length);
+  e.reserveText(output.length, output.length - counted);
   return output;
 }
 

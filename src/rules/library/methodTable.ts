@@ -1,4 +1,4 @@
-import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
 import { javaText } from '../values/text.ts';
@@ -85,6 +85,9 @@ function fitness(parameter: Parameter, value: Value): number {
   }
 }
 
+/** Longer texts are no numbers for a parameter. */
+const LONGEST_NUMBER = 400;
+
 const NUMBER_RANKS: Partial<Record<string, number>> = { byte: 1, short: 2, int: 3, long: 4, float: 5, double: 6 };
 
 function numberFitness(parameter: 'int' | 'long' | 'float' | 'double', value: Value): number {
@@ -96,7 +99,8 @@ function numberFitness(parameter: 'int' | 'long' | 'float' | 'double', value: Va
     return from < to ? 9 - (to - from) : 2;
   }
   if (value instanceof JavaChar) return parameter === 'int' ? 3 : 0;
-  return typeof value === 'string' && /^\s*-?[0-9]+(\.[0-9]+)?\s*$/.test(value) ? 1 : 0;
+  const isText = typeof value === 'string' && value.length <= LONGEST_NUMBER;
+  return isText && /^\s*-?[0-9]+(\.[0-9]+)?\s*$/.test(value) ? 1 : 0;
 }
 
 function convert(parameter: Parameter, value: Value, e: Evaluation): unknown {
@@ -202,6 +206,11 @@ export class MethodTable {
     return [...this.#overloads.keys()].sort();
   }
 
+  /** Every method with its overloads, by name. */
+  all(): readonly Overloads[] {
+    return [...this.#overloads.values()];
+  }
+
   /** Every overload as `name(parameters)`, sorted, for the documentation's test. */
   signatures(): string[] {
     return [...this.#overloads.values()]
@@ -214,9 +223,18 @@ function signature(method: Method): string {
   return [...method.parameters, ...(method.variadic ? ['any…'] : [])].join(', ');
 }
 
-/** Calls the overload that fits best. */
+/** Counts a text that a method gets, as most methods look at all of it. Values made of others are counted by what they do. */
+function countText(value: Value, e: Evaluation): void {
+  if (typeof value === 'string') {
+    if (value.length > SHORT_TEXT) e.text(value.length);
+  } else if (value instanceof JavaBuilder) e.text(value.text.length);
+}
+
+/** Calls the overload that fits best. Counts the call and its texts, the receiver's as well as the arguments'. */
 export function invoke(overloads: Overloads, e: Evaluation, self: Value, args: readonly Value[]): Value {
   e.step();
+  countText(self, e);
+  for (let index = 0; index < args.length; index += 1) countText(args[index] as Value, e);
   const { methods } = overloads;
   const only = methods.length === 1 ? methods[0] : pick(overloads, args);
   if (only === undefined) throw noOverload(overloads, args);

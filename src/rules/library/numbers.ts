@@ -32,7 +32,7 @@ export const numberMethods = new MethodTable('Number')
   .add('toString', [], (e, self: AnyNumber) => javaText(self, e))
   .add('hashCode', [], (e, self: AnyNumber) => hashOf(self, e))
   .add('equals', ['any'], (e, self: AnyNumber, other) => javaEquals(self, other, e))
-  .add('compareTo', ['any'], (_e, self: AnyNumber, other) => compareNatural(self, other))
+  .add('compareTo', ['any'], (e, self: AnyNumber, other) => compareNatural(self, other, e))
   .add('isNaN', [], (_e, self: AnyNumber) => Number.isNaN(toDouble(self)))
   .add('isInfinite', [], (_e, self: AnyNumber) => Math.abs(toDouble(self)) === Number.POSITIVE_INFINITY);
 
@@ -69,7 +69,8 @@ const parseLong = (text: string | null, radix = 10): bigint => parseWhole(text, 
 
 function parseDouble(text: string | null): number {
   const trimmed = text?.trim() ?? '';
-  if (/^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$/.test(trimmed)) {
+  // No text can be divided in two ways: the expression takes time linear to the text.
+  if (/^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$/.test(trimmed)) {
     return Number(trimmed.replace(/[dDfF]$/, ''));
   }
   if (/^[+-]?Infinity$/.test(trimmed)) return Number(trimmed.replace('+', ''));
@@ -175,19 +176,23 @@ byteClass.statics.add(
 /** The class Number: only for `is`. */
 export const numberClass = new LibraryClass('Number', ['int', 'long', 'float', 'double', 'short', 'byte']);
 
+function isTrue(text: string | null): boolean {
+  return text !== null && text.length === 4 && text.toLowerCase() === 'true';
+}
+
 /** The class Boolean. */
 export const booleanClass = new LibraryClass('Boolean', ['boolean']).field('TRUE', true).field('FALSE', false);
 booleanClass.statics
-  .add('parseBoolean', ['string?'], (_e, _self, text) => text?.toLowerCase() === 'true')
+  .add('parseBoolean', ['string?'], (_e, _self, text) => isTrue(text))
   .add('valueOf', ['boolean'], (_e, _self, value) => value)
-  .add('valueOf', ['string?'], (_e, _self, text) => text?.toLowerCase() === 'true')
+  .add('valueOf', ['string?'], (_e, _self, text) => isTrue(text))
   .add('toString', ['boolean'], (_e, _self, value) => String(value))
   .add('logicalAnd', ['boolean', 'boolean'], (_e, _self, a, b) => a && b)
   .add('logicalOr', ['boolean', 'boolean'], (_e, _self, a, b) => a || b)
   .add('logicalXor', ['boolean', 'boolean'], (_e, _self, a, b) => a !== b);
 booleanClass.constructors
   .add('new', ['boolean'], (_e, _self, value) => value)
-  .add('new', ['string?'], (_e, _self, text) => text?.toLowerCase() === 'true');
+  .add('new', ['string?'], (_e, _self, text) => isTrue(text));
 
 function exactInt(value: number): number {
   if (value < INT_MIN || value > INT_MAX) throw new EvaluationError('integer overflow');
@@ -303,6 +308,7 @@ function clampToInt(value: bigint, low: number, high: number): number {
 /** Converts a value to a variable's declared type, e.g. `int x = "5"`. */
 export function convertTo(javaType: string, value: Value, e: Evaluation): Value {
   if (value === null) return null;
+  if (typeof value === 'string') e.text(value.length);
   const fail = (): never => {
     throw new EvaluationError(`the value is no ${javaType}`);
   };

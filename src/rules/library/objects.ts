@@ -3,6 +3,7 @@ import { JavaList } from '../values/collections.ts';
 import { hashOf, javaEquals } from '../values/equality.ts';
 import { javaText } from '../values/text.ts';
 import { emptyOptional, JavaOptional, type Value } from '../values/value.ts';
+import { copied } from './collections.ts';
 import { LibraryClass } from './javaClass.ts';
 
 /** The value, which a method of Java refuses to be null. */
@@ -25,7 +26,7 @@ objectsClass.statics
   .add('isNull', ['any'], (_e, _self, value) => value === null)
   .add('nonNull', ['any'], (_e, _self, value) => value !== null)
   .add('hashCode', ['any'], (e, _self, value) => hashOf(value, e))
-  .addVariadic('hash', [], (e, _self, items) => hashOf(new JavaList([...items]), e))
+  .addVariadic('hash', [], (e, _self, items) => hashOf(new JavaList(copied(items, e)), e))
   .add('toString', ['any'], (e, _self, value) => javaText(value, e))
   .add('toString', ['any', 'string?'], (e, _self, value, otherwise) =>
     value === null ? otherwise : javaText(value, e),

@@ -1,9 +1,12 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { javaPattern } from '../regex/javaPattern.ts';
+import { compareIgnoringCase, sameIgnoringCase } from '../values/caseFolding.ts';
+import { lowerCase, upperCase } from '../values/caseMapping.ts';
 import { JavaArray, JavaList, JavaStream } from '../values/collections.ts';
-import { stringHash } from '../values/equality.ts';
-import { compareText } from '../values/operators.ts';
+import { textHash } from '../values/equality.ts';
+import { isBlankText } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
+import { compareText, includesText, indexOf, lastIndexOf, sameText } from '../values/textSearch.ts';
 import { JavaBuilder, JavaChar, JavaSmallInt, type Value } from '../values/value.ts';
 import { format } from './format.ts';
 import { LibraryClass } from './javaClass.ts';
@@ -13,26 +16,26 @@ import { char, MethodTable } from './methodTable.ts';
 export const stringMethods = new MethodTable('String')
   .add('length', [], (_e, self: string) => self.length)
   .add('isEmpty', [], (_e, self: string) => self === '')
-  .add('isBlank', [], (_e, self: string) => self.trim() === '')
+  .add('isBlank', [], (e, self: string) => isBlankText(self, e))
   .add('toString', [], (_e, self: string) => self)
   .add('intern', [], (_e, self: string) => self)
-  .add('hashCode', [], (_e, self: string) => stringHash(self))
-  .add('equals', ['any'], (_e, self: string, other) => self === other)
-  .add('equalsIgnoreCase', ['string?'], (_e, self: string, other) => other !== null && sameIgnoringCase(self, other))
-  .add('contentEquals', ['string'], (_e, self: string, other) => self === other)
-  .add('compareTo', ['string'], (_e, self: string, other) => compareText(self, other))
-  .add('compareToIgnoreCase', ['string'], (_e, self: string, other) => compareText(fold(self), fold(other)))
-  .add('contains', ['string'], (_e, self: string, part) => self.includes(part))
+  .add('hashCode', [], (e, self: string) => textHash(self, e))
+  .add('equals', ['any'], (e, self: string, other) => typeof other === 'string' && sameText(self, other, e))
+  .add('equalsIgnoreCase', ['string?'], (e, self: string, other) => other !== null && sameIgnoringCase(self, other, e))
+  .add('contentEquals', ['string'], (e, self: string, other) => sameText(self, other, e))
+  .add('compareTo', ['string'], (e, self: string, other) => compareText(self, other, e))
+  .add('compareToIgnoreCase', ['string'], (e, self: string, other) => compareIgnoringCase(self, other, e))
+  .add('contains', ['string'], (e, self: string, part) => includesText(self, part, e))
   .add('startsWith', ['string'], (_e, self: string, prefix) => self.startsWith(prefix))
   .add('startsWith', ['string', 'int'], (_e, self: string, prefix, from) => from >= 0 && self.startsWith(prefix, from))
   .add('endsWith', ['string'], (_e, self: string, suffix) => self.endsWith(suffix))
-  .add('indexOf', ['string'], (_e, self: string, part) => self.indexOf(part))
+  .add('indexOf', ['string'], (e, self: string, part) => indexOf(self, part, 0, e))
   .add('indexOf', ['int'], (_e, self: string, code) => self.indexOf(codeText(code)))
-  .add('indexOf', ['string', 'int'], (_e, self: string, part, from) => self.indexOf(part, from))
-  .add('lastIndexOf', ['string'], (_e, self: string, part) => self.lastIndexOf(part))
+  .add('indexOf', ['string', 'int'], (e, self: string, part, from) => indexOf(self, part, from, e))
+  .add('lastIndexOf', ['string'], (e, self: string, part) => lastIndexOf(self, part, self.length, e))
   .add('lastIndexOf', ['int'], (_e, self: string, code) => self.lastIndexOf(codeText(code)))
-  .add('lastIndexOf', ['string', 'int'], (_e, self: string, part, from) =>
-    from < 0 ? -1 : self.lastIndexOf(part, from),
+  .add('lastIndexOf', ['string', 'int'], (e, self: string, part, from) =>
+    from < 0 ? -1 : lastIndexOf(self, part, from, e),
   )
   .add('charAt', ['int'], (_e, self: string, index) => char(unitAt(self, index)))
   .add('codePointAt', ['int'], (_e, self: string, index) => {
@@ -43,10 +46,10 @@ export const stringMethods = new MethodTable('String')
   .add('substring', ['int', 'int'], (e, self: string, from, to) => slice(e, self, from, to))
   .add('subSequence', ['int', 'int'], (e, self: string, from, to) => slice(e, self, from, to))
   .add('concat', ['string'], (e, self: string, other) => made(e, self.length + other.length, () => self + other))
-  .add('toLowerCase', [], (e, self: string) => made(e, self.length, () => self.toLowerCase()))
-  .add('toUpperCase', [], (e, self: string) => made(e, self.length * 3, () => self.toUpperCase()))
+  .add('toLowerCase', [], (e, self: string) => lowerCase(self, e))
+  .add('toUpperCase', [], (e, self: string) => upperCase(self, e))
   // Java's trim takes every unit up to the space, strip what Unicode calls white space.
-  .add('trim', [], (_e, self: string) => trimControls(self))
+  .add('trim', [], (e, self: string) => trimControls(self, e))
   .add('strip', [], (_e, self: string) => self.trim())
   .add('stripLeading', [], (_e, self: string) => self.trimStart())
   .add('stripTrailing', [], (_e, self: string) => self.trimEnd())
@@ -80,7 +83,7 @@ export const stringMethods = new MethodTable('String')
 export const builderMethods = new MethodTable('StringBuilder')
   .add('append', ['any'], (e, self: JavaBuilder, value) => {
     const text = javaText(value, e);
-    e.reserveText(self.text.length + text.length);
+    e.reserveText(self.text.length + text.length, text.length);
     e.willChange(self);
     self.text += text;
     return self;
@@ -88,7 +91,7 @@ export const builderMethods = new MethodTable('StringBuilder')
   .add('reverse', [], (e, self: JavaBuilder) => {
     e.reserveText(self.text.length);
     e.willChange(self);
-    self.text = [...self.text].reverse().join('');
+    self.text = reversed(self.text, e);
     return self;
   })
   .add('insert', ['int', 'any'], (e, self: JavaBuilder, index, value) => {
@@ -110,7 +113,7 @@ export const builderMethods = new MethodTable('StringBuilder')
   .add('isEmpty', [], (_e, self: JavaBuilder) => self.text === '')
   .add('toString', [], (_e, self: JavaBuilder) => self.text)
   .add('charAt', ['int'], (_e, self: JavaBuilder, index) => char(unitAt(self.text, index)))
-  .add('indexOf', ['string'], (_e, self: JavaBuilder, part) => self.text.indexOf(part))
+  .add('indexOf', ['string'], (e, self: JavaBuilder, part) => indexOf(self.text, part, 0, e))
   .add('substring', ['int'], (e, self: JavaBuilder, from) => slice(e, self.text, from, self.text.length))
   .add('substring', ['int', 'int'], (e, self: JavaBuilder, from, to) => slice(e, self.text, from, to));
 
@@ -165,14 +168,6 @@ characterClass.statics
   .add('toString', ['char'], (_e, _self, unit) => unit)
   .add('valueOf', ['char'], (_e, _self, unit) => char(unit));
 
-function fold(text: string): string {
-  return text.toUpperCase().toLowerCase();
-}
-
-function sameIgnoringCase(a: string, b: string): boolean {
-  return a.length === b.length && (a === b || fold(a) === fold(b));
-}
-
 function codeText(code: number): string {
   return code >= 0 && code <= 0x10ffff ? String.fromCodePoint(code) : '\uffff\uffff';
 }
@@ -196,22 +191,77 @@ function made(e: Evaluation, length: number, make: () => string): string {
   return make();
 }
 
-function trimControls(text: string): string {
+/** The text from its end to its start; pairs of surrogates stay as they are. */
+function reversed(text: string, e: Evaluation): string {
+  e.text(8 * text.length);
+  const bytes = Buffer.from(text, 'utf16le');
+  const units = new Uint16Array(bytes.buffer, bytes.byteOffset, text.length).reverse();
+  if (!/[\ud800-\udbff]/.test(text)) return bytes.toString('utf16le');
+  for (let index = 0; index + 1 < units.length; index += 1) {
+    if (index % COUNTED_UNITS < 2) e.text(COUNTED_UNITS);
+    const [low, high] = [units[index] as number, units[index + 1] as number];
+    if (low >= 0xdc00 && low <= 0xdfff && high >= 0xd800 && high <= 0xdbff) {
+      units[index] = high;
+      units[index + 1] = low;
+      index += 1;
+    }
+  }
+  return bytes.toString('utf16le');
+}
+
+/** Units after which a loop over a text counts them. */
+const COUNTED_UNITS = 65_536;
+
+function trimControls(text: string, e: Evaluation): string {
+  const count = (index: number): void => {
+    if (index % COUNTED_UNITS === 0) e.text(COUNTED_UNITS);
+  };
   let start = 0;
   let end = text.length;
-  while (start < end && text.charCodeAt(start) <= 32) start += 1;
-  while (end > start && text.charCodeAt(end - 1) <= 32) end -= 1;
+  for (; start < end && text.charCodeAt(start) <= 32; start += 1) count(start + 1);
+  for (; end > start && text.charCodeAt(end - 1) <= 32; end -= 1) count(end);
   return text.slice(start, end);
 }
 
+/** Pieces that are joined at once: more would take several times the memory of their text. */
+const JOINED_PIECES = 4096;
+/** Units that one replacement costs beside what is read and written. */
+const UNITS_A_REPLACEMENT = 128;
+
 function replaceAll(e: Evaluation, text: string, from: string, to: string): string {
-  const parts = text.split(from);
-  if (from === '') {
-    e.reserveText(text.length + (text.length + 1) * to.length);
-    return to + parts.map((part) => part + to).join('');
+  if (from === '') return between(e, text, to);
+  const whole: string[] = [];
+  let pieces: string[] = [];
+  let length = 0;
+  let last = 0;
+  for (let at = indexOf(text, from, 0, e); at >= 0; at = indexOf(text, from, last, e)) {
+    e.text(UNITS_A_REPLACEMENT);
+    const growth = at - last + to.length;
+    length += growth;
+    e.reserveText(length, growth);
+    pieces.push(text.slice(last, at), to);
+    last = at + from.length;
+    if (pieces.length >= JOINED_PIECES) {
+      whole.push(pieces.join(''));
+      pieces = [];
+    }
   }
-  e.reserveText(text.length + (parts.length - 1) * (to.length - from.length));
-  return parts.join(to);
+  if (last === 0 && pieces.length === 0 && whole.length === 0) return text;
+  e.reserveText(length + text.length - last, text.length - last);
+  return `${whole.join('')}${pieces.join('')}${text.slice(last)}`;
+}
+
+/** A text with another before each unit and at the end. */
+function between(e: Evaluation, text: string, to: string): string {
+  e.reserveText(text.length + (text.length + 1) * to.length);
+  if (to === '') return text;
+  const whole: string[] = [to];
+  for (let at = 0; at < text.length; at += JOINED_PIECES) {
+    const piece = text.slice(at, at + JOINED_PIECES);
+    e.text(UNITS_A_REPLACEMENT * piece.length);
+    whole.push(piece.split('').join(to), to);
+  }
+  return whole.join('');
 }
 
 function units(e: Evaluation, text: string): string[] {
@@ -219,10 +269,20 @@ function units(e: Evaluation, text: string): string[] {
   return text.split('');
 }
 
+const LINE_END = /\r\n|\r|\n/g;
+
 function linesOf(e: Evaluation, text: string): string[] {
-  const lines = text.split(/\r\n|\r|\n/);
-  if (lines.at(-1) === '') lines.pop();
-  e.reserveElements(lines.length, lines.length);
+  const lines: string[] = [];
+  let last = 0;
+  for (const { 0: end, index } of text.matchAll(LINE_END)) {
+    e.reserveElements(lines.length + 1, 1);
+    lines.push(text.slice(last, index));
+    last = index + end.length;
+  }
+  if (last < text.length) {
+    e.reserveElements(lines.length + 1, 1);
+    lines.push(text.slice(last));
+  }
   return lines;
 }
 
@@ -242,13 +302,15 @@ function bytes(e: Evaluation, text: string): JavaArray {
 
 function join(e: Evaluation, separator: string, items: readonly Value[]): string {
   const list = items.length === 1 && items[0] instanceof JavaList ? items[0].items : items;
-  e.step(list.length);
   let length = 0;
-  const parts = list.map((item) => {
+  const parts: string[] = [];
+  for (const item of list) {
+    e.step();
     const text = javaText(item, e);
-    length += text.length + separator.length;
-    e.reserveText(length - separator.length);
-    return text;
-  });
+    const growth = text.length + (parts.length > 0 ? separator.length : 0);
+    length += growth;
+    e.reserveText(length, growth);
+    parts.push(text);
+  }
   return parts.join(separator);
 }

@@ -2,11 +2,12 @@ import type { QualifiedName, QueryProperties } from '../../sql/queryProperties.t
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { MethodTable } from '../library/methodTable.ts';
 import { JavaList, JavaSet } from '../values/collections.ts';
-import { compareByText, stringHash } from '../values/equality.ts';
-import { textBy } from '../values/text.ts';
+import { compareByText, textHash } from '../values/equality.ts';
+import { javaText, textBy } from '../values/text.ts';
+import { sameText } from '../values/textSearch.ts';
 import { emptyOptional, JavaObject, JavaOptional, type Value } from '../values/value.ts';
 
-/** The object `engineQueryProperties` (spec.md: Query analysis). */
+/** The object `engineQueryProperties` (docs/rules.md#objects). */
 export class QueryObject extends JavaObject {
   readonly kind = 'query';
   readonly properties: QueryProperties;
@@ -48,10 +49,14 @@ export function isUnanalysed({ queryType, errorMessage, body }: QueryProperties)
   return queryType === '' && errorMessage === null && body === '';
 }
 
+/** Longer names are no table's: reading them would cost more than they are worth. */
+const LONGEST_NAME = 65_536;
+
 /**
  * The key of a table's name as text: split at dots outside double quotes, lower-case; null unless it has three parts.
  */
 export function tableKey(name: string): string | null {
+  if (name.length > LONGEST_NAME) return null;
   const parts: string[] = [];
   let part = '';
   let isQuoted = false;
@@ -86,12 +91,18 @@ export const qualifiedNameMethods = new MethodTable('QualifiedName')
   .add('getPrefix', [], (_e, self: QualifiedNameObject) =>
     self.parts.length < 2 ? emptyOptional : new JavaOptional(new QualifiedNameObject(self.parts.slice(0, -1))),
   )
-  .add('toString', [], (_e, self: QualifiedNameObject) => self.parts.join('.'))
-  .add('hashCode', [], (_e, self: QualifiedNameObject) => stringHash(self.parts.join('.')))
-  .add('equals', ['any'], (_e, self: QualifiedNameObject, other) => sameName(self, other));
+  .add('toString', [], (e, self: QualifiedNameObject) => javaText(self, e))
+  .add('hashCode', [], (e, self: QualifiedNameObject) => textHash(javaText(self, e), e))
+  .add('equals', ['any'], (e, self: QualifiedNameObject, other) => sameName(self, other, e));
 
-function sameName(a: QualifiedNameObject, b: Value): boolean {
-  return b instanceof QualifiedNameObject && a.parts.join('\0') === b.parts.join('\0');
+function joined({ parts }: QualifiedNameObject, e: Evaluation): string {
+  const text = parts.join('\0');
+  e.text(8 * text.length);
+  return text;
+}
+
+function sameName(a: QualifiedNameObject, b: Value, e: Evaluation): boolean {
+  return b instanceof QualifiedNameObject && sameText(joined(a, e), joined(b, e), e);
 }
 
 textBy('qualifiedName', (value) => (value as QualifiedNameObject).parts.join('.'));
@@ -123,7 +134,7 @@ const optionalText = (text: string | null): JavaOptional => (text === null ? emp
 /** Methods of `engineQueryProperties`. */
 export const queryMethods = new MethodTable('query properties')
   .add('errorMessage', [], (e, self: QueryObject) => analysed(e, self).errorMessage)
-  // Beside the specification's errorMessage(): rules of the reference gateway ask getErrorMessage().isPresent().
+  // Beside errorMessage(): rules of the reference gateway ask getErrorMessage().isPresent().
   .add('getErrorMessage', [], (e, self: QueryObject) => optionalText(analysed(e, self).errorMessage))
   .add('isQueryParsingSuccessful', [], (e, self: QueryObject) => analysed(e, self).errorMessage === null)
   .add('isNewQuerySubmission', [], (_e, self: QueryObject) => self.properties.isNewQuerySubmission)
@@ -136,6 +147,7 @@ export const queryMethods = new MethodTable('query properties')
   .add('getCatalogSchemas', [], (e, self: QueryObject) => analysedSet(e, self, 'catalogSchemas'))
   .add('tablesContains', ['string'], (e, self: QueryObject, name) => {
     analysed(e, self);
+    e.text(8 * Math.min(name.length, LONGEST_NAME));
     const key = tableKey(name);
     return key !== null && self.tables.has(key);
   })

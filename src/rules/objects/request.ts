@@ -6,6 +6,9 @@ import { parametersOf } from '../requestParameters.ts';
 import { JavaArray, JavaIterator, JavaMap } from '../values/collections.ts';
 import { JavaBuilder, JavaObject, type Value } from '../values/value.ts';
 
+/** Half of what looking at one header line costs, in characters that are read: names and values come in turn. */
+const UNITS_A_HEADER = 8;
+
 /** The object `request`: what rules can ask of jakarta.servlet.http.HttpServletRequest. */
 export class RequestObject extends JavaObject {
   readonly kind = 'request';
@@ -18,6 +21,11 @@ export class RequestObject extends JavaObject {
   constructor(request: RuleRequest) {
     super();
     this.request = request;
+  }
+
+  /** Counts that all header lines are looked at: 64 of them are a step. */
+  countHeaders(e: Evaluation): void {
+    e.text(this.request.headers.length * UNITS_A_HEADER);
   }
 
   /** Values of all headers by lower-case name, names and values in the order of the request. */
@@ -70,10 +78,16 @@ export const cookieMethods = new MethodTable('Cookie')
   .add('getName', [], (_e, self: CookieObject) => self.name)
   .add('getValue', [], (_e, self: CookieObject) => self.value);
 
-function cookies(self: RequestObject): JavaArray | null {
+/** Memory and time of a cookie, in elements of a list. */
+const COOKIE_WEIGHT = 8;
+
+function cookies(self: RequestObject, e: Evaluation): JavaArray | null {
+  self.countHeaders(e);
   const found: CookieObject[] = [];
   for (const line of self.headers.get('cookie') ?? []) {
+    e.text(line.length);
     for (const part of line.split(';')) {
+      e.reserveElements(found.length + 1, 1, COOKIE_WEIGHT);
       const equals = part.indexOf('=');
       if (equals > 0)
         found.push(
@@ -104,16 +118,19 @@ function url({ request }: RequestObject): JavaBuilder {
   return builder;
 }
 
-function intHeader(self: RequestObject, name: string): number {
-  const text = self.header(name.toLowerCase());
+function intHeader(self: RequestObject, name: string, e: Evaluation): number {
+  self.countHeaders(e);
+  const text = self.header(headerKey(name));
   if (text === null) return -1;
   if (!/^[+-]?[0-9]{1,10}$/.test(text.trim())) throw new EvaluationError('getIntHeader: the header is no number');
   return Number(text) | 0;
 }
 
-function dateHeader(self: RequestObject, name: string): Value {
-  const text = self.header(name.toLowerCase());
+function dateHeader(self: RequestObject, name: string, e: Evaluation): Value {
+  self.countHeaders(e);
+  const text = self.header(headerKey(name));
   if (text === null) return long(-1n);
+  e.text(8 * text.length);
   const time = Date.parse(text);
   if (Number.isNaN(time)) throw new EvaluationError('getDateHeader: the header is no date');
   return long(BigInt(time));
@@ -121,11 +138,13 @@ function dateHeader(self: RequestObject, name: string): Value {
 
 function parameterMap(self: RequestObject, e: Evaluation): JavaMap {
   const map = new JavaMap('insertion', true);
+  e.step(self.parameters.size);
   for (const [name, values] of self.parameters) map.fill(name, new JavaArray(values), e);
   return map;
 }
 
-function charset(self: RequestObject): string | null {
+function charset(self: RequestObject, e: Evaluation): string | null {
+  e.text(8 * (self.header('content-type')?.length ?? 0));
   return /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(self.header('content-type') ?? '')?.[1] ?? null;
 }
 
@@ -133,21 +152,32 @@ function absolute(names: Iterable<string>): JavaIterator {
   return new JavaIterator('enumeration', [...names]);
 }
 
+/** Longer names are no header's. */
+const LONGEST_HEADER_NAME = 65_536;
+
+function headerKey(name: string): string {
+  return name.length > LONGEST_HEADER_NAME ? '' : name.toLowerCase();
+}
+
 /** Methods of `request`. */
 export const requestMethods = new MethodTable('request')
-  .add('getHeader', ['string?'], (_e, self: RequestObject, name) =>
-    name === null ? null : self.header(name.toLowerCase()),
-  )
-  .add('getHeaders', ['string?'], (_e, self: RequestObject, name) =>
-    absolute(name === null ? [] : (self.headers.get(name.toLowerCase()) ?? [])),
-  )
-  .add('getHeaderNames', [], (_e, self: RequestObject) => {
+  .add('getHeader', ['string?'], (e, self: RequestObject, name) => {
+    self.countHeaders(e);
+    return name === null ? null : self.header(headerKey(name));
+  })
+  .add('getHeaders', ['string?'], (e, self: RequestObject, name) => {
+    self.countHeaders(e);
+    return absolute(name === null ? [] : (self.headers.get(headerKey(name)) ?? []));
+  })
+  .add('getHeaderNames', [], (e, self: RequestObject) => {
+    const { length } = self.request.headers;
+    e.reserveElements(length, length, COOKIE_WEIGHT);
     const lines = self.request.headers.filter((_line, index) => index % 2 === 0);
     const names = new Map(lines.toReversed().map((name) => [name.toLowerCase(), name] as const));
     return absolute([...names.values()].toReversed());
   })
-  .add('getIntHeader', ['string'], (_e, self: RequestObject, name) => intHeader(self, name))
-  .add('getDateHeader', ['string'], (_e, self: RequestObject, name) => dateHeader(self, name))
+  .add('getIntHeader', ['string'], (e, self: RequestObject, name) => intHeader(self, name, e))
+  .add('getDateHeader', ['string'], (e, self: RequestObject, name) => dateHeader(self, name, e))
   .add('getMethod', [], (_e, self: RequestObject) => self.request.method)
   .add('getRequestURI', [], (_e, self: RequestObject) => self.request.path)
   .add('getRequestURL', [], (_e, self: RequestObject) => url(self))
@@ -163,7 +193,10 @@ export const requestMethods = new MethodTable('request')
     return values === undefined ? null : new JavaArray(values);
   })
   .add('getParameterMap', [], (e, self: RequestObject) => parameterMap(self, e))
-  .add('getParameterNames', [], (_e, self: RequestObject) => absolute(self.parameters.keys()))
+  .add('getParameterNames', [], (e, self: RequestObject) => {
+    e.reserveElements(self.parameters.size, self.parameters.size);
+    return absolute(self.parameters.keys());
+  })
   .add('getRemoteAddr', [], (_e, self: RequestObject) => self.request.remoteAddr)
   // No name is looked up: the address, as servlet containers answer without lookups.
   .add('getRemoteHost', [], (_e, self: RequestObject) => self.request.remoteAddr)
@@ -177,5 +210,5 @@ export const requestMethods = new MethodTable('request')
   .add('getContentType', [], (_e, self: RequestObject) => self.header('content-type'))
   .add('getContentLength', [], (_e, self: RequestObject) => (bodyLength(self) > 2_147_483_647 ? -1 : bodyLength(self)))
   .add('getContentLengthLong', [], (_e, self: RequestObject) => long(BigInt(bodyLength(self))))
-  .add('getCharacterEncoding', [], (_e, self: RequestObject) => charset(self))
-  .add('getCookies', [], (_e, self: RequestObject) => cookies(self));
+  .add('getCharacterEncoding', [], (e, self: RequestObject) => charset(self, e))
+  .add('getCookies', [], (e, self: RequestObject) => cookies(self, e));

@@ -4,7 +4,7 @@ import { MethodTable } from '../library/methodTable.ts';
 import { JavaList, JavaMap } from '../values/collections.ts';
 import { emptyOptional, JavaDouble, JavaLong, JavaObject, JavaOptional, type Value } from '../values/value.ts';
 
-/** The object `engineRequestUser` (spec.md: Request user extraction). */
+/** The object `engineRequestUser` (docs/rules.md#objects). */
 export class UserObject extends JavaObject {
   readonly kind = 'user';
   readonly user: RequestUser;

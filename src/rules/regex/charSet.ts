@@ -29,7 +29,15 @@ export function complement(set: CharSet): CharSet {
 
 /** Code points in both sets. */
 export function intersection(a: CharSet, b: CharSet): CharSet {
-  return complement(charSet([...complement(a), ...complement(b)]));
+  const ranges: [number, number][] = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    const [x, y] = [a[i] as CharSet[number], b[j] as CharSet[number]];
+    const [from, to] = [Math.max(x[0], y[0]), Math.min(x[1], y[1])];
+    if (from <= to) ranges.push([from, to]);
+    if (x[1] < y[1]) i += 1;
+    else j += 1;
+  }
+  return ranges;
 }
 
 /** The set of the characters of a text. */

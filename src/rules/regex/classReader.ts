@@ -9,6 +9,9 @@ export interface ClassContent {
 
 const UNICODE_PROPERTY = /^(?:L|Lu|Ll|Lt|Lm|Lo|M|Mn|Mc|Me|N|Nd|Nl|No|P|Pc|Pd|Ps|Pe|Pi|Pf|Po|S|Sm|Sc|Sk|So|Z|Zs|Zl|Zp)$/;
 
+/** Intersections of one class. */
+const MOST_INTERSECTIONS = 20;
+
 /** Reads classes of characters: `[…]` and `\p{…}`. */
 export class ClassReader extends PatternReader {
   /** After `\p` or (negated) `\P`. */
@@ -35,7 +38,10 @@ export class ClassReader extends PatternReader {
     return this.nested(() => {
       const isNegated = this.accept('^');
       let content = this.#classOperand(true);
-      while (this.accept('&&')) content = this.#intersect(content, this.#classOperand(false));
+      for (let count = 0; this.accept('&&'); count += 1) {
+        if (count === MOST_INTERSECTIONS) throw this.error(`more than ${MOST_INTERSECTIONS} && in a class`);
+        content = this.#intersect(content, this.#classOperand(false));
+      }
       if (!this.accept(']')) throw this.error('a ] is missing');
       return { content, isNegated };
     });
@@ -48,7 +54,7 @@ export class ClassReader extends PatternReader {
   }
 
   #classOperand(isFirst: boolean): ClassContent {
-    let set: CharSet = [];
+    const ranges: CharSet[number][] = [];
     const properties: string[] = [];
     let isStart = isFirst;
     while (!this.startsWith(']') || isStart) {
@@ -58,10 +64,10 @@ export class ClassReader extends PatternReader {
       isStart = false;
       if (this.flags.comments && this.skipComment()) continue;
       const part = this.#classPart();
-      set = charSet([...set, ...part.set]);
+      for (const range of part.set) ranges.push(range);
       properties.push(...part.properties);
     }
-    return { set, properties };
+    return { set: charSet(ranges), properties };
   }
 
   #classPart(): ClassContent {

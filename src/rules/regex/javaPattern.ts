@@ -3,36 +3,62 @@ import { RE2JS } from 're2js';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { CompileError } from '../language/source.ts';
 import { type LookAhead, translate } from './javaSyntax.ts';
+import { MeteredText } from './meteredText.ts';
 
 /** Longest pattern in UTF-16 units. */
 const MAX_LENGTH = 4096;
 
-/** Characters of a text that count as one step. */
-const CHARACTERS_A_STEP = 128;
+/** Most instructions of a compiled pattern with its look-aheads: matching follows all of them for each character. */
+const MOST_INSTRUCTIONS = 12_000;
+
+/** Instructions times characters that cost a step. */
+const WORK_A_STEP = 512;
+/** Less work than this is done without looking at the clock, less than the second one without counting what is read. */
+const QUICK_WORK = 4096;
+const SMALL_WORK = 65_536;
+
+/** Bytes that the states of a pattern's automaton may take; beyond, it is made again or matched without. */
+const AUTOMATON_BYTES = 131_072;
 
 /**
  * A Java regular expression on RE2, whose time grows linearly with the text whatever the pattern
- * (docs/decisions/regular-expressions.md).
+ * (docs/decisions/0003-regular-expressions.md).
  */
 export class JavaPattern {
   readonly #re2: RE2JS;
   readonly #lookAheads: readonly { readonly re2: RE2JS; readonly isPositive: boolean }[];
+  /** Instructions of the pattern and its look-aheads: what matching costs for each character, and what it takes of memory. */
+  readonly size: number;
+  /** What compiling it costs, in instructions: classes with many ranges count several. */
+  readonly cost: number;
 
   /** @throws CompileError for a pattern that is wrong or cannot be translated */
   constructor(pattern: string) {
     if (pattern.length > MAX_LENGTH)
       throw new CompileError(`regular expression longer than ${MAX_LENGTH} characters`, 0);
-    const { pattern: re2, lookAheads } = translate(pattern);
+    const { pattern: re2, lookAheads, size } = translate(pattern);
     this.#re2 = compile(re2);
     this.#lookAheads = lookAheads.map((ahead: LookAhead) => ({
       re2: compile(ahead.pattern),
       isPositive: ahead.isPositive,
     }));
+    this.size = this.#lookAheads.reduce((sum, { re2: ahead }) => sum + ahead.programSize(), this.#re2.programSize());
+    this.cost = Math.max(size, this.size);
+    if (this.size > MOST_INSTRUCTIONS) throw new CompileError('regular expression: too large when it is compiled', 0);
   }
 
   /** `String.matches`: the whole text. */
   matches(text: string, e: Evaluation): boolean {
-    e.step(1 + Math.trunc(text.length / CHARACTERS_A_STEP) * (1 + this.#lookAheads.length));
+    const work = text.length * this.size;
+    e.step(1);
+    if (work > SMALL_WORK) return this.#matchesAll(new MeteredText(text, this.size, e) as unknown as string);
+    e.step(Math.trunc(work / WORK_A_STEP));
+    const isMatch = this.#matchesAll(text);
+    if (work > QUICK_WORK) e.checkTime();
+    return isMatch;
+  }
+
+  #matchesAll(text: string): boolean {
     for (const { re2, isPositive } of this.#lookAheads) if (re2.matches(text) !== isPositive) return false;
     return this.#re2.matches(text);
   }
@@ -42,27 +68,38 @@ export class JavaPattern {
     if (this.#lookAheads.length > 0) {
       throw new EvaluationError('a pattern with a look-ahead can only be matched against a whole text');
     }
-    e.step(1 + Math.trunc(text.length / CHARACTERS_A_STEP));
-    const matcher = this.#re2.matcher(text);
+    // In the worst case the rest of the text is read again for each match.
+    const work = text.length * text.length * this.size;
+    e.step(1);
+    if (work <= SMALL_WORK) e.step(Math.trunc(work / WORK_A_STEP));
+    const matcher = this.#re2.matcher(
+      work <= SMALL_WORK ? text : (new MeteredText(text, this.size, e) as unknown as string),
+    );
     const found: Match[] = [];
     while (found.length < most && matcher.find()) {
-      e.step();
+      const count = matcher.groupCount();
+      e.step(1 + (count >> 3));
+      e.reserveElements(found.length + 1, 1 + count);
       const groups: (string | null)[] = [];
-      for (let group = 1; group <= matcher.groupCount(); group += 1) groups.push(matcher.group(group) ?? null);
+      for (let group = 1; group <= count; group += 1) {
+        const start = matcher.start(group) ?? -1;
+        groups.push(start < 0 ? null : text.slice(start, matcher.end(group) ?? start));
+      }
       found.push({ start: matcher.start(), end: matcher.end(), groups });
     }
+    if (work > QUICK_WORK) e.checkTime();
     return found;
   }
 
   /** `String.replaceAll` or `replaceFirst`; `$1` and `\` in the replacement as in Java. */
   replace(text: string, replacement: string, isGlobal: boolean, e: Evaluation): string {
-    const template = parseReplacement(replacement);
+    const template = parseReplacement(replacement, e);
     const parts: string[] = [];
     let length = 0;
     let last = 0;
     const push = (part: string): void => {
       length += part.length;
-      if (length > e.limits.stringLength) e.reserveText(length);
+      e.reserveText(length, part.length);
       parts.push(part);
     };
     for (const match of this.#find(text, e, isGlobal ? Number.POSITIVE_INFINITY : 1)) {
@@ -71,7 +108,6 @@ export class JavaPattern {
       last = match.end;
     }
     push(text.slice(last));
-    e.reserveText(length);
     return parts.join('');
   }
 
@@ -107,30 +143,45 @@ function groupText(match: Match, text: string, group: number): string {
   return match.groups[group - 1] ?? '';
 }
 
-function parseReplacement(replacement: string): (string | number)[] {
+function parseReplacement(replacement: string, e: Evaluation): (string | number)[] {
+  if (!/[\\$]/.test(replacement)) return [replacement];
+  e.text(16 * replacement.length);
   const parts: (string | number)[] = [];
+  let plain = '';
+  const flush = (): void => {
+    if (plain !== '') parts.push(plain);
+    plain = '';
+  };
   for (let index = 0; index < replacement.length; index += 1) {
     const char = replacement.charAt(index);
     if (char === '\\') {
       index += 1;
       if (index >= replacement.length) throw new EvaluationError('the replacement ends with \\');
-      parts.push(replacement.charAt(index));
+      plain += replacement.charAt(index);
     } else if (char === '$') {
       index += 1;
       const digit = replacement.charAt(index);
       if (!/[0-9]/.test(digit))
         throw new EvaluationError('$ in a replacement needs a group number; write \\\\$ for the character');
+      flush();
+      e.reserveElements(parts.length + 1, 1);
       parts.push(Number(digit));
     } else {
-      parts.push(char);
+      plain += char;
     }
   }
+  flush();
   return parts;
 }
 
 function compile(pattern: string): RE2JS {
   try {
-    return RE2JS.compile(pattern);
+    const re2 = RE2JS.compile(pattern);
+    // The automaton of an innocent pattern can have millions of states; re2js keeps up to 8 MB of them for each pattern.
+    const { dfa } = re2.re2() as unknown as { readonly dfa: { stateBudget: number; memBudget: number } };
+    dfa.stateBudget = AUTOMATON_BYTES;
+    dfa.memBudget = AUTOMATON_BYTES;
+    return re2;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new CompileError(
@@ -141,9 +192,13 @@ function compile(pattern: string): RE2JS {
 }
 
 /** Patterns that rules have as literals, by their text: compiled with the rule. */
-const literals = new LRUCache<string, JavaPattern>({ max: 4000 });
+const literals = new LRUCache<string, JavaPattern>({
+  max: 4000,
+  maxSize: 1_000_000,
+  sizeCalculation: ({ size }) => size,
+});
 /** Patterns that rules put together, by their text: they repeat them with every request. */
-const patterns = new LRUCache<string, JavaPattern>({ max: 2000 });
+const patterns = new LRUCache<string, JavaPattern>({ max: 500, maxSize: 100_000, sizeCalculation: ({ size }) => size });
 
 /** Steps that a pattern counts as that is no literal, beside its length. */
 const STEPS_A_PATTERN = 200;
@@ -159,6 +214,7 @@ export function keepLiteral(text: string, pattern: JavaPattern): void {
  * @throws EvaluationError for a pattern that is wrong or cannot be translated
  */
 export function javaPattern(text: string, e: Evaluation): JavaPattern {
+  if (text.length > MAX_LENGTH) throw new EvaluationError(`regular expression longer than ${MAX_LENGTH} characters`);
   const literal = literals.get(text);
   if (literal !== undefined) return literal;
   e.step(STEPS_A_PATTERN + text.length);
@@ -166,9 +222,12 @@ export function javaPattern(text: string, e: Evaluation): JavaPattern {
   if (known !== undefined) return known;
   try {
     const made = new JavaPattern(text);
+    e.checkTime();
     patterns.set(text, made);
     return made;
   } catch (error) {
+    // How long a wrong pattern took is known only now.
+    e.checkTime();
     if (error instanceof CompileError) throw new EvaluationError(error.message);
     throw error;
   }

@@ -17,11 +17,22 @@ export interface LookAhead {
   readonly isPositive: boolean;
 }
 
+/** Largest pattern, in instructions of RE2: it is compiled in a few milliseconds. */
+const MOST_INSTRUCTIONS = 10_000;
+/** Characters of a class from which on RE2 takes long to find their other cases. */
+const WIDE = 2000;
+/** Each possessive quantifier is checked against all that follows. */
+const MOST_POSSESSIVE = 50;
+/** Each look-ahead is matched against the whole text. */
+const MOST_LOOK_AHEADS = 16;
+
 /** A Java pattern in the syntax of RE2. */
 export interface Translation {
   readonly pattern: string;
   /** Only for whole matches: the text must (not) start with these. */
   readonly lookAheads: readonly LookAhead[];
+  /** Cost of compiling it, in instructions. */
+  readonly size: number;
 }
 
 /** A piece of a pattern: its RE2 text and what it can start with (null: anything). */
@@ -29,6 +40,8 @@ interface Piece {
   readonly text: string;
   readonly first: CharSet | null;
   readonly canBeEmpty: boolean;
+  /** Instructions that it takes when repetitions are written out, about. */
+  readonly size: number;
   /** The piece repeats this set without giving back; checked against what follows. */
   readonly possessive: { readonly set: CharSet | null; readonly offset: number } | null;
 }
@@ -44,6 +57,7 @@ export function translate(pattern: string): Translation {
 
 class Translator extends ClassReader {
   readonly #lookAheads: LookAhead[] = [];
+  #aheadSize = 0;
   /** Inline flags that RE2 handles itself, as they stand before a look-ahead. */
   #leadingFlags = '';
 
@@ -51,7 +65,11 @@ class Translator extends ClassReader {
     const prefix = this.#leading();
     const piece = this.#alternation(true);
     if (this.offset < this.pattern.length) throw this.error('an unmatched )');
-    return { pattern: prefix + piece.text, lookAheads: this.#lookAheads };
+    return {
+      pattern: prefix + piece.text,
+      lookAheads: this.#lookAheads,
+      size: this.#checkedSize(this.#aheadSize + piece.size),
+    };
   }
 
   /** Flags, `^` and look-aheads at the very start. */
@@ -78,6 +96,8 @@ class Translator extends ClassReader {
     const isPositive = this.startsWith('(?=');
     this.offset += 3;
     const piece = this.#group();
+    if (this.#lookAheads.length >= MOST_LOOK_AHEADS) throw this.error(`more than ${MOST_LOOK_AHEADS} look-aheads`);
+    this.#aheadSize += piece.size;
     this.#lookAheads.push({ pattern: `${this.#leadingFlags}(?:${piece.text})(?s:.*)`, isPositive });
   }
 
@@ -89,8 +109,9 @@ class Translator extends ClassReader {
     });
     return {
       text: branches.map((branch) => branch.text).join('|'),
-      first: branches.reduce<CharSet | null>((first, branch) => union(first, branch.first), []),
+      first: unionOf(branches.map((branch) => branch.first)),
       canBeEmpty: branches.some((branch) => branch.canBeEmpty),
+      size: this.#checkedSize(sizeOf(branches) + branches.length),
       possessive: null,
     };
   }
@@ -106,12 +127,15 @@ class Translator extends ClassReader {
       text: pieces.map((piece) => piece.text).join(''),
       first: firstOf(pieces),
       canBeEmpty: pieces.every((piece) => piece.canBeEmpty),
+      size: this.#checkedSize(sizeOf(pieces)),
       possessive: null,
     };
   }
 
   /** A possessive repetition means the same as a greedy one where what follows cannot start with what it repeats. */
   #checkPossessive(pieces: readonly Piece[], isTop: boolean): void {
+    const count = pieces.filter(({ possessive }) => possessive !== null).length;
+    if (count > MOST_POSSESSIVE) throw this.error(`more than ${MOST_POSSESSIVE} possessive quantifiers in a row`);
     pieces.forEach((piece, index) => {
       if (piece.possessive === null) return;
       const rest = pieces.slice(index + 1);
@@ -142,7 +166,16 @@ class Translator extends ClassReader {
     const possessive = isPossessive
       ? { set: /^(?:\(|\\Q)/.test(this.pattern.slice(start)) ? null : atom.first, offset: this.offset - 1 }
       : null;
-    return { text: atom.text + quantifier + lazy, first: atom.first, canBeEmpty, possessive };
+    const size = this.#checkedSize(1 + atom.size * mostRounds(quantifier));
+    return { text: atom.text + quantifier + lazy, first: atom.first, canBeEmpty, size, possessive };
+  }
+
+  /** Repetitions within repetitions multiply: RE2 writes them all out. */
+  #checkedSize(size: number): number {
+    if (size > MOST_INSTRUCTIONS) {
+      throw this.error('repetitions multiply to more than 10,000 characters, groups and classes; use smaller counts');
+    }
+    return size;
   }
 
   #atom(): Piece {
@@ -157,7 +190,7 @@ class Translator extends ClassReader {
         return this.#dot();
       case '^':
       case '$':
-        return { text: char, first: [], canBeEmpty: true, possessive: null };
+        return { text: char, first: [], canBeEmpty: true, size: 1, possessive: null };
       case '\\':
         return this.#escape();
       case '*':
@@ -171,24 +204,51 @@ class Translator extends ClassReader {
   }
 
   #dot(): Piece {
-    if (this.flags.dotAll) return { text: '(?s:.)', first: [[0, 0x10ffff]], canBeEmpty: false, possessive: null };
+    if (this.flags.dotAll)
+      return { text: '(?s:.)', first: [[0, 0x10ffff]], canBeEmpty: false, size: 1, possessive: null };
     return this.#setPiece(complement(this.flags.unixLines ? charsOf('\n') : lineTerminators));
   }
 
   #literal(char: string): Piece {
     const set = charsOf(char);
     const text = /[\\.+*?()|[\]{}^$]/.test(char) ? `\\${char}` : char;
-    return { text, first: this.flags.ignoreCase ? withBothCases(set) : set, canBeEmpty: false, possessive: null };
+    return {
+      text,
+      first: this.flags.ignoreCase ? withBothCases(set) : set,
+      canBeEmpty: false,
+      size: 1,
+      possessive: null,
+    };
   }
 
   #setPiece(set: CharSet): Piece {
-    return { text: classText({ set, properties: [] }, false), first: set, canBeEmpty: false, possessive: null };
+    const content = { set, properties: [] };
+    return {
+      text: this.#classText(content, false),
+      first: set,
+      canBeEmpty: false,
+      size: classSize(content),
+      possessive: null,
+    };
   }
 
   #classPiece({ content, isNegated }: { content: ClassContent; isNegated: boolean }): Piece {
     const set = content.properties.length > 0 ? null : isNegated ? complement(content.set) : content.set;
     const first = set !== null && this.flags.ignoreCase ? withBothCases(set) : set;
-    return { text: classText(content, isNegated), first, canBeEmpty: false, possessive: null };
+    return {
+      text: this.#classText(content, isNegated),
+      first,
+      canBeEmpty: false,
+      size: classSize(content),
+      possessive: null,
+    };
+  }
+
+  /** RE2 folds the characters of a range one by one: a wide one has its other case added here, as Java does it. */
+  #classText(content: ClassContent, isNegated: boolean): string {
+    const isWide = this.flags.ignoreCase && content.set.reduce((sum, [from, to]) => sum + to - from, 0) > WIDE;
+    if (!isWide || content.properties.length > 0) return classText(content, isNegated);
+    return `(?-i:${classText({ set: withBothCases(content.set), properties: [] }, isNegated)})`;
   }
 
   #open(): Piece {
@@ -202,7 +262,8 @@ class Translator extends ClassReader {
     if (this.accept('<')) return this.#namedGroup();
     const before = this.flags;
     const inline = this.#inlineFlags();
-    if (inline.endsWith(')') || inline === '') return { text: inline, first: [], canBeEmpty: true, possessive: null };
+    if (inline.endsWith(')') || inline === '')
+      return { text: inline, first: [], canBeEmpty: true, size: 1, possessive: null };
     const piece = this.#group();
     this.flags = before;
     return wrap(inline, piece);
@@ -260,12 +321,13 @@ class Translator extends ClassReader {
       case 'B':
       case 'A':
       case 'z':
-        return { text: `\\${char}`, first: [], canBeEmpty: true, possessive: null };
+        return { text: `\\${char}`, first: [], canBeEmpty: true, size: 1, possessive: null };
       case 'R':
         return {
           text: '(?:\\r\\n|[\\n\\x0b\\f\\r\\x{85}\\x{2028}\\x{2029}])',
           first: lineTerminators,
           canBeEmpty: false,
+          size: 4,
           possessive: null,
         };
       default:
@@ -282,25 +344,45 @@ class Translator extends ClassReader {
       text: pieces.map((piece) => piece.text).join(''),
       first: firstOf(pieces),
       canBeEmpty: text === '',
+      size: pieces.length,
       possessive: null,
     };
   }
 }
 
 function wrap(open: string, piece: Piece): Piece {
-  return { ...piece, text: `${open}${piece.text})` };
+  return { ...piece, text: `${open}${piece.text})`, size: piece.size + 2 };
 }
 
-function union(a: CharSet | null, b: CharSet | null): CharSet | null {
-  return a === null || b === null ? null : charSet([...a, ...b]);
+function sizeOf(pieces: readonly Piece[]): number {
+  return pieces.reduce((sum, { size }) => sum + size, 0);
+}
+
+/** Unicode properties have hundreds of ranges, which each of their instructions holds. */
+const PROPERTY_SIZE = 64;
+const RANGES_AN_INSTRUCTION = 64;
+
+function classSize({ set, properties }: ClassContent): number {
+  const isWide = set.some(([from, to]) => to - from > WIDE);
+  return 1 + PROPERTY_SIZE * properties.length + Math.trunc(set.length / RANGES_AN_INSTRUCTION) + (isWide ? 4 : 0);
+}
+
+/** How often a quantifier writes out what it repeats. */
+function mostRounds(quantifier: string): number {
+  return Math.max(1, ...(quantifier.match(/[0-9]+/g) ?? []).map(Number));
+}
+
+function unionOf(sets: readonly (CharSet | null)[]): CharSet | null {
+  const ranges: CharSet[number][] = [];
+  for (const set of sets) {
+    if (set === null) return null;
+    for (const range of set) ranges.push(range);
+  }
+  return charSet(ranges);
 }
 
 /** What a sequence can start with. */
 function firstOf(pieces: readonly Piece[]): CharSet | null {
-  let first: CharSet | null = [];
-  for (const piece of pieces) {
-    first = union(first, piece.first);
-    if (!piece.canBeEmpty) break;
-  }
-  return first;
+  const end = pieces.findIndex((piece) => !piece.canBeEmpty);
+  return unionOf((end < 0 ? pieces : pieces.slice(0, end + 1)).map((piece) => piece.first));
 }

@@ -1,5 +1,5 @@
-import { type Evaluation, EvaluationError } from '../evaluation.ts';
-import { hashOf, type Key, keyOf } from './equality.ts';
+import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
+import { hashOf, isOwnKey, type Key, keyOf } from './equality.ts';
 import { JavaObject, Mutable, type Value } from './value.ts';
 
 /** What may be done to a list: everything; only setting elements (`Arrays.asList`); nothing (`List.of`). */
@@ -15,6 +15,10 @@ export class JavaList extends Mutable {
     super();
     this.items = items;
     this.access = access;
+  }
+
+  get size(): number {
+    return this.items.length;
   }
 
   override snapshot(): () => void {
@@ -64,7 +68,7 @@ export class JavaEntry extends JavaObject {
 }
 
 /** Natural order, for `sorted` collections; set by the operators, which import this module. */
-export type Compare = (a: Value, b: Value) => number;
+export type Compare = (a: Value, b: Value, e: Evaluation) => number;
 
 /** `java.util.Map`: HashMap, LinkedHashMap, TreeMap, Hashtable, `Map.of`. Iterates in the order that Java does. */
 export class JavaMap extends Mutable {
@@ -92,12 +96,12 @@ export class JavaMap extends Mutable {
   }
 
   get(key: Value, e: Evaluation): Value | undefined {
-    return this.#entries?.get(typeof key === 'string' && !isReserved(key) ? key : keyOf(key, e))?.value;
+    return this.#entries?.get(shortKey(key) ?? keyOf(key, e))?.value;
   }
 
   /** Sets a key, whoever asks: callers check `immutable`. */
   put(key: Value, value: Value, e: Evaluation): Value | undefined {
-    const id = typeof key === 'string' && !isReserved(key) ? key : keyOf(key, e);
+    const id = shortKey(key) ?? keyOf(key, e);
     const before = this.entries.get(id);
     const buckets = this.#buckets;
     e.willChangeOnly(this, () => {
@@ -110,13 +114,14 @@ export class JavaMap extends Mutable {
 
   /** Sets a key of a map that no rule has seen yet. */
   fill(key: Value, value: Value, e: Evaluation): Value | undefined {
+    e.text(UNITS_A_LOOKUP);
     const id = keyOf(key, e);
     return this.#set(id, this.entries.get(id), key, value, e);
   }
 
   #set(id: Key, before: JavaEntry | undefined, key: Value, value: Value, e: Evaluation): Value | undefined {
     if (before === undefined) {
-      e.reserveElements(this.entries.size + 1, 1);
+      e.reserveElements(this.entries.size + 1, 1, MAP_WEIGHT);
       if (this.entries.size + 1 > this.#buckets * 0.75) this.#buckets *= 2;
     }
     // The key object that came first stays, as in Java.
@@ -140,8 +145,8 @@ export class JavaMap extends Mutable {
 
   /** Entries in Java's order. */
   ordered(e: Evaluation, compare: Compare): JavaEntry[] {
+    e.step(this.size);
     const entries = [...this.entries.values()];
-    e.step(entries.length);
     return inOrder(this.ordering, entries, (entry) => entry.key, this.#buckets, e, compare);
   }
 
@@ -177,7 +182,7 @@ export class JavaSet extends Mutable {
   }
 
   has(value: Value, e: Evaluation): boolean {
-    return this.elements.has(typeof value === 'string' && !isReserved(value) ? value : keyOf(value, e));
+    return this.elements.has(shortKey(value) ?? keyOf(value, e));
   }
 
   add(value: Value, e: Evaluation): boolean {
@@ -188,9 +193,10 @@ export class JavaSet extends Mutable {
 
   /** Adds to a set that no rule has seen yet. */
   fill(value: Value, e: Evaluation): boolean {
+    e.text(UNITS_A_LOOKUP);
     const id = keyOf(value, e);
     if (this.elements.has(id)) return false;
-    e.reserveElements(this.elements.size + 1, 1);
+    e.reserveElements(this.elements.size + 1, 1, SET_WEIGHT);
     if (this.elements.size + 1 > this.#buckets * 0.75) this.#buckets *= 2;
     this.elements.set(id, value);
     return true;
@@ -209,8 +215,8 @@ export class JavaSet extends Mutable {
   }
 
   ordered(e: Evaluation, compare: Compare): Value[] {
+    e.step(this.size);
     const values = [...this.elements.values()];
-    e.step(values.length);
     return inOrder(this.ordering, values, (value) => value, this.#buckets, e, compare);
   }
 
@@ -266,6 +272,26 @@ export class JavaStream extends JavaObject {
   }
 }
 
+/** Memory of a set's element and a map's entry, in elements of a list. */
+const SET_WEIGHT = 3;
+const MAP_WEIGHT = 4;
+
+/** Looking up an element that may be there already, in characters that are read. */
+const UNITS_A_LOOKUP = 256;
+
+/** The key of most values that are looked up: a short text. */
+function shortKey(value: Value): string | undefined {
+  return typeof value === 'string' && value.length <= SHORT_TEXT && isOwnKey(value) ? value : undefined;
+}
+
+/** Sorts in place. Stable; where the budget ends meanwhile, the items stay as they were. */
+export function sortItems<T>(items: T[], compare: (a: T, b: T, e: Evaluation) => number, e: Evaluation): T[] {
+  return items.sort((a, b) => {
+    e.comparison();
+    return compare(a, b, e);
+  });
+}
+
 function inOrder<T>(
   ordering: Ordering,
   items: T[],
@@ -275,19 +301,36 @@ function inOrder<T>(
   compare: Compare,
 ): T[] {
   if (ordering === 'insertion' || items.length < 2) return items;
-  if (ordering === 'sorted') return items.sort((a, b) => compare(keyOfItem(a), keyOfItem(b)));
+  if (ordering === 'sorted') return sortItems(items, (a, b) => compare(keyOfItem(a), keyOfItem(b), e), e);
   // Java's table: the bucket is the mixed hash modulo its size; within a bucket the order of insertion.
-  const placed = items.map((item) => {
+  const bucketOf = items.map((item) => {
     const hash = hashOf(keyOfItem(item), e);
-    return { item, bucket: (hash ^ (hash >>> 16)) & (buckets - 1) };
+    return (hash ^ (hash >>> 16)) & (buckets - 1);
   });
-  placed.sort((a, b) => a.bucket - b.bucket);
-  return placed.map(({ item }) => item);
+  return byBucket(items, bucketOf, buckets);
 }
 
-/** Keys of other types than String start with NUL; a string that does is quoted by `keyOf`. */
-function isReserved(text: string): boolean {
-  return text.charCodeAt(0) === 0;
+/** Tables larger than this many times their items are sorted: going through their buckets would cost more. */
+const SPARSE = 64;
+
+function byBucket<T>(items: readonly T[], bucketOf: readonly number[], buckets: number): T[] {
+  if (buckets > items.length * SPARSE) {
+    const placed = items.map((item, index) => ({ item, bucket: bucketOf[index] as number }));
+    return placed.sort((a, b) => a.bucket - b.bucket).map(({ item }) => item);
+  }
+  // Counting sort: where each bucket's items begin, then every item to its place.
+  const next = new Uint32Array(buckets + 1);
+  for (const bucket of bucketOf) next[bucket + 1] = (next[bucket + 1] as number) + 1;
+  for (let bucket = 0; bucket < buckets; bucket += 1)
+    next[bucket + 1] = (next[bucket + 1] as number) + (next[bucket] as number);
+  const ordered = items.slice();
+  items.forEach((item, index) => {
+    const bucket = bucketOf[index] as number;
+    const place = next[bucket] as number;
+    next[bucket] = place + 1;
+    ordered[place] = item;
+  });
+  return ordered;
 }
 
 /** The elements of anything that can be iterated; null for other values. */

@@ -1,6 +1,8 @@
-import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { createHash } from 'node:crypto';
+import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { MAX_VALUE_DEPTH } from '../limits.ts';
 import { JavaArray, JavaCollection, JavaEntry, JavaList, JavaMap, JavaSet } from './collections.ts';
+import { sameText } from './textSearch.ts';
 import {
   JavaChar,
   JavaClass,
@@ -17,13 +19,36 @@ import {
 export type Key = string | number | bigint | boolean | null | JavaObject;
 
 /**
+ * Longer texts have a digest as their key. V8's maps tell texts of more than 16,383 characters apart by their lengths
+ * alone, so that each of many long ones would be compared with all others.
+ */
+const LONGEST_KEY = 8192;
+
+/** Whether a text is its own key. Others start with NUL, as keys of other types do. */
+export function isOwnKey(text: string): boolean {
+  return text.length <= LONGEST_KEY && text.charCodeAt(0) !== 0;
+}
+
+function textKey(text: string, e: Evaluation): string {
+  if (text.length > SHORT_TEXT) e.text(text.length);
+  if (isOwnKey(text)) return text;
+  return text.length <= LONGEST_KEY ? `\0s${text}` : `\0h${digestOf(text, e)}`;
+}
+
+function digestOf(text: string, e: Evaluation): string {
+  e.text(4 * text.length);
+  // As UTF-16: UTF-8 has one text for all lone surrogates.
+  return `${text.length}:${createHash('sha256').update(text, 'utf16le').digest('base64')}`;
+}
+
+/**
  * The key of a value in sets and maps. Two values have the same key exactly when Java's `equals` says so: types are
  * strict (1 is not 1L), lists, sets, maps and optionals go by content.
  */
 export function keyOf(value: Value, e: Evaluation, depth = 0): Key {
   switch (typeof value) {
     case 'string':
-      return value.charCodeAt(0) === 0 ? `\0s${value}` : value;
+      return textKey(value, e);
     case 'number':
     case 'boolean':
       return value;
@@ -46,21 +71,27 @@ function objectKey(value: JavaObject, e: Evaluation, depth: number): Key {
   if (value instanceof JavaSet) return joined('t', [...value.elements.values()], e, depth, true);
   if (value instanceof JavaMap) return joined('m', [...value.entries.values()], e, depth, true);
   const own = ownKey.get(value.kind);
-  return own === undefined ? value : `\0x${value.kind}:${own(value)}`;
+  return own === undefined ? value : `\0x${value.kind}:${textKey(made(own(value), e), e)}`;
 }
 
 /** Kinds outside this module that compare by content: how. */
 const ownKey = new Map<string, (value: JavaObject) => string>();
+
+function made(text: string, e: Evaluation): string {
+  if (text.length > SHORT_TEXT) e.reserveText(text.length);
+  return text;
+}
 
 /** Lets values of a kind compare by a text that is equal for equal values. */
 export function compareByText(kind: JavaObject['kind'], text: (value: JavaObject) => string): void {
   ownKey.set(kind, text);
 }
 
-function joined(tag: string, items: readonly Value[], e: Evaluation, depth: number, sort: boolean): string {
-  e.step(items.length);
+function joined(tag: string, items: readonly Value[], e: Evaluation, depth: number, isSorted: boolean): string {
   let length = 0;
-  const parts = items.map((item) => {
+  const parts: string[] = [];
+  for (const item of items) {
+    e.step();
     const key = keyOf(item, e, depth + 1);
     const part =
       typeof key === 'string'
@@ -68,13 +99,20 @@ function joined(tag: string, items: readonly Value[], e: Evaluation, depth: numb
         : typeof key === 'object'
           ? identity(key)
           : `${typeof key}${key}`;
-    length += part.length;
-    if (length > e.limits.stringLength) throw new EvaluationError('a collection is too large to be compared');
-    return part;
-  });
-  if (sort) parts.sort();
-  e.reserveText(length);
-  return `\0${tag}${parts.join(',')}`;
+    length += part.length + 1;
+    e.reserveText(length, part.length);
+    parts.push(part);
+  }
+  if (isSorted) parts.sort((a, b) => comparePart(a, b, e));
+  const all = parts.join(',');
+  return `\0${tag}${all.length > LONGEST_KEY ? `h${digestOf(all, e)}` : all}`;
+}
+
+function comparePart(a: string, b: string, e: Evaluation): number {
+  e.comparison();
+  const length = Math.min(a.length, b.length);
+  if (length > SHORT_TEXT) e.text(length);
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 const identities = new WeakMap<JavaObject, number>();
@@ -93,13 +131,15 @@ function identity(value: JavaObject | null): string {
 
 /** Java's `a.equals(b)` with strict types; null equals only null. */
 export function javaEquals(a: Value, b: Value, e: Evaluation, depth = 0): boolean {
+  if (typeof a === 'string') return typeof b === 'string' && sameText(a, b, e);
   if (a === b) return true;
   if (a === null || b === null || typeof a !== 'object' || typeof b !== 'object') return false;
   if (a.kind !== b.kind) return false;
-  if (a instanceof JavaList || a instanceof JavaArray || a instanceof JavaCollection) {
-    if (!(a instanceof JavaList) || !(b instanceof JavaList)) return false;
-    return sameElements(a.items, b.items, e, depth);
-  }
+  if (a instanceof JavaLong) return b instanceof JavaLong && a.value === b.value;
+  if (a instanceof JavaList) return b instanceof JavaList && sameElements(a.items, b.items, e, depth);
+  if (a instanceof JavaArray || a instanceof JavaCollection) return false;
+  if (a instanceof JavaSet) return b instanceof JavaSet && sameSet(a, b, e);
+  if (a instanceof JavaMap) return b instanceof JavaMap && sameMap(a, b, e, depth);
   return keyOf(a, e, depth) === keyOf(b, e, depth);
 }
 
@@ -107,14 +147,62 @@ export function javaEquals(a: Value, b: Value, e: Evaluation, depth = 0): boolea
 export function sameElements(a: readonly Value[], b: readonly Value[], e: Evaluation, depth = 0): boolean {
   if (a.length !== b.length) return false;
   if (depth >= MAX_VALUE_DEPTH) throw tooDeep();
-  e.step(a.length);
-  return a.every((item, index) => javaEquals(item, b[index] ?? null, e, depth + 1));
+  for (let index = 0; index < a.length; index += 1) {
+    e.step();
+    if (!javaEquals(a[index] ?? null, b[index] ?? null, e, depth + 1)) return false;
+  }
+  return true;
+}
+
+function sameSet(a: JavaSet, b: JavaSet, e: Evaluation): boolean {
+  if (a.size !== b.size) return false;
+  for (const key of a.elements.keys()) {
+    countLookup(key, e);
+    if (!b.elements.has(key)) return false;
+  }
+  return true;
+}
+
+function sameMap(a: JavaMap, b: JavaMap, e: Evaluation, depth: number): boolean {
+  if (a.size !== b.size) return false;
+  if (depth >= MAX_VALUE_DEPTH) throw tooDeep();
+  for (const [key, { value }] of a.entries) {
+    countLookup(key, e);
+    const other = b.entries.get(key);
+    if (other === undefined || !javaEquals(value, other.value, e, depth + 1)) return false;
+  }
+  return true;
+}
+
+/** A key that is found is compared with the one that is there. */
+function countLookup(key: Key, e: Evaluation): void {
+  e.step();
+  if (typeof key === 'string' && key.length > SHORT_TEXT) e.text(key.length);
 }
 
 /** `String.hashCode()` (java.lang.String: s[0]*31^(n-1) + … + s[n-1] in 32 bits). */
 export function stringHash(text: string): number {
+  return hashedOn(0, text, 0, text.length);
+}
+
+function hashedOn(before: number, text: string, start: number, end: number): number {
+  let hash = before;
+  for (let index = start; index < end; index += 1) hash = (Math.imul(hash, 31) + text.charCodeAt(index)) | 0;
+  return hash;
+}
+
+/** Longer texts are hashed piece by piece, so that the budgets are checked meanwhile. */
+const HASHED_PIECE = 65_536;
+
+/** `String.hashCode()`, counted. */
+export function textHash(text: string, e: Evaluation): number {
+  if (text.length <= SHORT_TEXT) return stringHash(text);
   let hash = 0;
-  for (let index = 0; index < text.length; index += 1) hash = (Math.imul(hash, 31) + text.charCodeAt(index)) | 0;
+  for (let start = 0; start < text.length; start += HASHED_PIECE) {
+    const end = Math.min(start + HASHED_PIECE, text.length);
+    e.text(2 * (end - start));
+    hash = hashedOn(hash, text, start, end);
+  }
   return hash;
 }
 
@@ -123,7 +211,7 @@ const bits = new DataView(new ArrayBuffer(8));
 /** Java's `hashCode()`; 0 for null. */
 export function hashOf(value: Value, e: Evaluation, depth = 0): number {
   if (value === null) return 0;
-  if (typeof value === 'string') return stringHash(value);
+  if (typeof value === 'string') return textHash(value, e);
   if (typeof value === 'number') return value;
   if (typeof value === 'boolean') return value ? 1231 : 1237;
   if (value instanceof JavaLong) return longHash(value.value);
@@ -141,13 +229,17 @@ export function hashOf(value: Value, e: Evaluation, depth = 0): number {
   if (value instanceof JavaOptional) return hashOf(value.value, e, depth + 1);
   if (value instanceof JavaEntry) return hashOf(value.key, e, depth + 1) ^ hashOf(value.value, e, depth + 1);
   if (value instanceof JavaList) {
-    e.step(value.items.length);
-    return value.items.reduce<number>((hash, item) => (Math.imul(31, hash) + hashOf(item, e, depth + 1)) | 0, 1);
+    let hash = 1;
+    for (const item of value.items) {
+      e.step();
+      hash = (Math.imul(31, hash) + hashOf(item, e, depth + 1)) | 0;
+    }
+    return hash;
   }
-  if (value instanceof JavaSet) return sum([...value.elements.values()], e, depth);
-  if (value instanceof JavaMap) return sum([...value.entries.values()], e, depth);
+  if (value instanceof JavaSet) return sum(value.elements.values(), e, depth);
+  if (value instanceof JavaMap) return sum(value.entries.values(), e, depth);
   const own = ownKey.get(value.kind);
-  return own === undefined ? stringHash(identity(value)) : stringHash(own(value));
+  return own === undefined ? stringHash(identity(value)) : textHash(made(own(value), e), e);
 }
 
 function longHash(value: bigint): number {
@@ -155,9 +247,13 @@ function longHash(value: bigint): number {
   return Number(BigInt.asIntN(32, unsigned ^ (unsigned >> 32n)));
 }
 
-function sum(items: readonly Value[], e: Evaluation, depth: number): number {
-  e.step(items.length);
-  return items.reduce<number>((hash, item) => (hash + hashOf(item, e, depth + 1)) | 0, 0);
+function sum(items: Iterable<Value>, e: Evaluation, depth: number): number {
+  let hash = 0;
+  for (const item of items) {
+    e.step();
+    hash = (hash + hashOf(item, e, depth + 1)) | 0;
+  }
+  return hash;
 }
 
 function tooDeep(): EvaluationError {

@@ -1,8 +1,9 @@
-import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from './collections.ts';
 import { describe } from './describe.ts';
 import { javaEquals, sameElements } from './equality.ts';
 import { javaText } from './text.ts';
+import { compareText, includesText, sameText } from './textSearch.ts';
 import {
   doubleToInt,
   doubleToLong,
@@ -121,12 +122,13 @@ export function negate(value: Value, offset: number): Value {
 
 /** Strings that `== true` calls false. */
 const FALSE_WORDS = new Set(['false', 'no', 'off', '0', '']);
+const LONGEST_FALSE_WORD = 5;
 
-/** `a == b` (rules-language.md of MVEL's coercions: docs/rules.md, Comparing). */
+/** `a == b` (docs/rules.md#comparing). */
 export function looseEquals(a: Value, b: Value, e: Evaluation, offset: number): boolean {
+  if (typeof a === 'string' && typeof b === 'string') return sameText(a, b, e);
   if (a === b) return true;
   if (a === null || b === null) return false;
-  if (typeof a === 'string' && typeof b === 'string') return false;
   if (typeof a === 'boolean') return typeof b !== 'boolean' && booleanEquals(a, b);
   if (typeof b === 'boolean') return booleanEquals(b, a);
   if (a instanceof JavaChar || b instanceof JavaChar) return charEquals(a, b, offset);
@@ -136,7 +138,7 @@ export function looseEquals(a: Value, b: Value, e: Evaluation, offset: number): 
 }
 
 function booleanEquals(a: boolean, b: Value): boolean {
-  if (typeof b === 'string') return a === !FALSE_WORDS.has(b.toLowerCase());
+  if (typeof b === 'string') return a === !(b.length <= LONGEST_FALSE_WORD && FALSE_WORDS.has(b.toLowerCase()));
   if (isNumber(b)) return a === toDouble(b) > 0;
   return false;
 }
@@ -165,10 +167,14 @@ function numberEquals(a: Value, b: Value): boolean {
 export type ComparisonOperator = '<' | '<=' | '>' | '>=';
 
 /** `a < b` and its relatives; false with null on either side. */
-export function compare(operator: ComparisonOperator, a: Value, b: Value, offset: number): boolean {
+export function compare(operator: ComparisonOperator, a: Value, b: Value, e: Evaluation, offset: number): boolean {
   if (a === null || b === null) return false;
   if (typeof a === 'number' && typeof b === 'number') return decide(operator, a, b);
-  if (typeof a === 'string' && typeof b === 'string') return decide(operator, a, b);
+  if (typeof a === 'string' && typeof b === 'string') {
+    const length = Math.min(a.length, b.length);
+    if (length > SHORT_TEXT) e.text(length);
+    return decide(operator, a, b);
+  }
   if (a instanceof JavaLong && b instanceof JavaLong) return decide(operator, a.value, b.value);
   if (a instanceof JavaChar && b instanceof JavaChar) return decide(operator, a.text, b.text);
   if ((a instanceof JavaChar && typeof b === 'string') || (typeof a === 'string' && b instanceof JavaChar)) {
@@ -203,8 +209,8 @@ function decide<T extends string | number | bigint>(operator: ComparisonOperator
 }
 
 /** Natural order of Java's sorted collections, `Collections.min` and `compareTo`. */
-export function compareNatural(a: Value, b: Value): number {
-  if (typeof a === 'string' && typeof b === 'string') return compareText(a, b);
+export function compareNatural(a: Value, b: Value, e: Evaluation): number {
+  if (typeof a === 'string' && typeof b === 'string') return compareText(a, b, e);
   if (typeof a === 'number' && typeof b === 'number') return a < b ? -1 : a > b ? 1 : 0;
   if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b);
   if (a instanceof JavaLong && b instanceof JavaLong) return a.value < b.value ? -1 : a.value > b.value ? 1 : 0;
@@ -228,39 +234,57 @@ export function compareDouble(a: number, b: number): number {
   return Math.sign(place(a) - place(b));
 }
 
-/** `String.compareTo`: difference of the first differing units, otherwise of the lengths. */
-export function compareText(a: string, b: string): number {
-  const length = Math.min(a.length, b.length);
-  for (let index = 0; index < length; index += 1) {
-    const difference = a.charCodeAt(index) - b.charCodeAt(index);
-    if (difference !== 0) return difference;
-  }
-  return a.length - b.length;
-}
-
 /** `a contains b`: false where a is null or holds nothing. */
 export function contains(a: Value, b: Value, e: Evaluation): boolean {
-  if (typeof a === 'string') return b !== null && a.includes(typeof b === 'string' ? b : javaText(b, e));
+  if (typeof a === 'string') return b !== null && includesText(a, typeof b === 'string' ? b : javaText(b, e), e);
   if (a === null || typeof a !== 'object') return false;
   if (a instanceof JavaSet) return a.has(b, e);
   if (a instanceof JavaMap) return a.get(b, e) !== undefined;
   if (a instanceof JavaList || a instanceof JavaArray || a instanceof JavaCollection) {
-    e.step(a.items.length);
-    return a.items.some((item) => javaEquals(item, b, e));
+    return includesValue(a.items, b, e);
   }
   return false;
 }
 
+/** Whether one of the elements equals a value. */
+export function includesValue(items: readonly Value[], value: Value, e: Evaluation): boolean {
+  return indexOfValue(items, value, e) >= 0;
+}
+
+/** Index of the first element that equals a value; -1 when none does. */
+export function indexOfValue(items: readonly Value[], value: Value, e: Evaluation): number {
+  for (let index = 0; index < items.length; index += 1) {
+    e.step();
+    if (javaEquals(items[index] ?? null, value, e)) return index;
+  }
+  return -1;
+}
+
+/** Index of the last element that equals a value; -1 when none does. */
+export function lastIndexOfValue(items: readonly Value[], value: Value, e: Evaluation): number {
+  for (let index = items.length - 1; index >= 0; index -= 1) {
+    e.step();
+    if (javaEquals(items[index] ?? null, value, e)) return index;
+  }
+  return -1;
+}
+
 /** `value == empty`: null, blank text, zero, false, an empty list or set (MVEL's BlankLiteral). */
-export function isBlank(value: Value): boolean {
+export function isBlank(value: Value, e: Evaluation): boolean {
   if (value === null || value === false) return true;
-  if (typeof value === 'string') return value.trim() === '' || value === '0';
+  if (typeof value === 'string') return value === '0' || isBlankText(value, e);
   if (isNumber(value)) return toDouble(value) === 0;
   if (value instanceof JavaList || value instanceof JavaArray || value instanceof JavaCollection) {
     return value.items.length === 0;
   }
   if (value instanceof JavaOptional) return false;
   return value instanceof JavaSet && value.size === 0;
+}
+
+/** A text of nothing but white space. */
+export function isBlankText(text: string, e: Evaluation): boolean {
+  if (text.length > SHORT_TEXT) e.text(text.length);
+  return !/\S/.test(text);
 }
 
 /** The operand of `&&`, `||`, `!`, `?:` and `if`: strictly a boolean. */

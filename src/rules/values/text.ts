@@ -1,4 +1,4 @@
-import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { MAX_VALUE_DEPTH } from '../limits.ts';
 import { JavaArray, JavaCollection, JavaEntry, JavaList, JavaMap, JavaSet } from './collections.ts';
 import { compareNatural } from './operators.ts';
@@ -62,7 +62,10 @@ export function javaText(value: Value, e: Evaluation): string {
   if (typeof value === 'string') return value;
   if (value === null || typeof value !== 'object') return String(value);
   const scalar = scalarText(value);
-  if (scalar !== null) return scalar;
+  if (scalar !== null) {
+    if (scalar.length > SHORT_TEXT) e.reserveText(scalar.length);
+    return scalar;
+  }
   const sink = new TextSink(e);
   write(value, sink, e, 0);
   return sink.text();
@@ -91,12 +94,11 @@ class TextSink {
 
   add(part: string): void {
     this.#length += part.length;
-    if (this.#length > this.#evaluation.limits.stringLength) this.#evaluation.reserveText(this.#length);
+    this.#evaluation.reserveText(this.#length, part.length);
     this.#parts.push(part);
   }
 
   text(): string {
-    this.#evaluation.reserveText(this.#length);
     return this.#parts.join('');
   }
 }
@@ -138,9 +140,9 @@ function writeAll(
   e: Evaluation,
   depth: number,
 ): void {
-  e.step(items.length);
   sink.add(open);
   items.forEach((item, index) => {
+    e.step();
     if (index > 0) sink.add(', ');
     write(item, sink, e, depth + 1);
   });

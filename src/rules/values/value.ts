@@ -51,6 +51,8 @@ export abstract class JavaObject {
 export abstract class Mutable extends JavaObject {
   /** Of the evaluation's rule that saved it last; 0: never. */
   savedEpoch = 0;
+  /** Elements that keeping the current content copies. */
+  abstract readonly size: number;
   /** Keeps the current content; the answer brings it back. */
   abstract snapshot(): () => void;
 }
@@ -142,6 +144,8 @@ export const emptyOptional = new JavaOptional(null);
 /** `java.lang.StringBuilder`. */
 export class JavaBuilder extends Mutable {
   readonly kind = 'builder';
+  /** Strings never change: none is copied to keep this one. */
+  readonly size = 0;
   text = '';
 
   override snapshot(): () => void {

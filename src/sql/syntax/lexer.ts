@@ -21,8 +21,12 @@ export interface TokenBuffer {
   ends: Int32Array;
   /** Number of tokens without EOF. */
   count: number;
+  /** The text has more than `MAX_TOKENS` tokens: those after them are left out. */
+  isCut: boolean;
 }
 
+/** Most tokens of a text: what they and the names among them take is bounded so. */
+export const MAX_TOKENS = 4_000_000;
 /** EOF entries behind the last token. */
 const LOOKAHEAD = 8;
 /** Buffers larger than this many tokens are not kept after use. */
@@ -224,6 +228,7 @@ const kept: TokenBuffer = {
   starts: new Int32Array(1024),
   ends: new Int32Array(1024),
   count: 0,
+  isCut: false,
 };
 
 function grow(buffer: TokenBuffer): void {
@@ -259,7 +264,7 @@ export function tokenize(text: string): TokenBuffer {
   let at = 0;
   let commentsCanClose = true;
   let dollarsCanClose = true;
-  while (at < length) {
+  while (at < length && count < MAX_TOKENS) {
     const c = text.charCodeAt(at);
     const start = at;
     let kind: number = UNRECOGNIZED;
@@ -431,5 +436,6 @@ export function tokenize(text: string): TokenBuffer {
     ends[count + i] = length;
   }
   kept.count = count;
+  kept.isCut = at < length;
   return kept;
 }

@@ -5,6 +5,7 @@ import { Link, useLocation } from 'react-router';
 import { product } from './gateway.ts';
 import type { Page } from './pages.ts';
 import { Settings } from './Settings.tsx';
+import { SharedOriginWarning } from './SharedOriginWarning.tsx';
 import classes from './Shell.module.css';
 
 interface ShellProps {
@@ -69,6 +70,7 @@ export function Shell({ pages, children }: ShellProps) {
         })}
       </nav>
       <main ref={main} id="main" tabIndex={-1} className={classes.main}>
+        <SharedOriginWarning />
         {children}
       </main>
     </div>

@@ -1,6 +1,9 @@
 /** What the gateway wrote into its page: the product's name and the path that the pages lie under. */
 export const product = document.querySelector<HTMLMetaElement>('meta[name=product]')?.content ?? 'Engine';
 
+/** Whether pages of engines are served at the origin of these pages (docs/serving.md). */
+export const sharesOrigin = document.querySelector<HTMLMetaElement>('meta[name=shared-origin]')?.content === 'true';
+
 /** Path of the pages without a slash at its end, e.g. `/engine-gateway`. */
 export const basePath = new URL(document.baseURI).pathname.replace(/\/$/, '');
 

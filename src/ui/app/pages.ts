@@ -10,7 +10,7 @@ import type { ComponentType } from 'react';
 
 /** A page: an entry of the menu, code of its own that is loaded when it is first shown. */
 export interface Page {
-  /** Name in `uiConfiguration.disablePages` and `pagePermissions` (contract §6, §10). */
+  /** Name in `uiConfiguration.disablePages` and `pagePermissions`. */
   readonly id: string;
   /** Path below the gateway's, without slashes around; empty for the landing page. */
   readonly path: string;
@@ -58,7 +58,10 @@ export const pages: readonly Page[] = [
   },
 ];
 
-/** Pages that a user is shown: not switched off, and among the permissions where there are any (contract §8.7). */
+/**
+ * Pages that a user is shown: not switched off, and among the permissions where there are any
+ * (docs/authentication.md#roles).
+ */
 export function visiblePages(
   all: readonly Page[],
   disabled: readonly string[],

@@ -50,7 +50,6 @@ test('the public reads show clusters and their state', async () => {
     numWorkerNodes: 5,
     engineStatus: 'HEALTHY',
     ...address,
-    userQueuedCount: { ann: 2 },
   });
 });
 
@@ -87,7 +86,7 @@ test.each(['', '/engine-gateway'])('probes under %j', async (prefix) => {
     [
       '[-] database: away for 12 s: connection refused',
       '[+] history buffer: 3 records wait',
-      '[-] authentication: open: every call passes with all roles; configure "authentication" to change that',
+      '[-] authentication: open: every call passes with all roles; configure "authentication" (docs/authentication.md) to change that',
       '[-] clusters: 0 of 1 active clusters healthy; a is PENDING (not checked yet)',
       'not ready: no snapshot is loaded\n',
     ].join('\n'),

@@ -84,6 +84,20 @@ describe('validate', () => {
     expect((await run(['validate', '--strict', warned])).code).toBe(1);
   });
 
+  test('an address that gateways refuse unless their configuration allows it', async () => {
+    const cluster = (proxyTo: string) =>
+      `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: {name: a}\nspec:\n  routingGroup: a\n  proxyTo: ${proxyTo}\n`;
+    const path = file('metadata.yaml', cluster('http://169.254.169.254'));
+    const { code, stdout } = await run(['validate', path]);
+    expect(code).toBe(0);
+    expect(stdout).toContain(
+      `${path}:6:3: warning: a: spec.proxyTo: 169.254.169.254 is the metadata service of a cloud`,
+    );
+    expect((await run(['validate', file('local.yaml', cluster('http://127.0.0.1:1'))])).stdout).not.toContain(
+      'warning',
+    );
+  });
+
   test('a file that is not there', async () => {
     expect((await run(['validate', join(folder, 'none.yaml')])).code).toBe(1);
   });
@@ -133,6 +147,38 @@ describe('evaluate', () => {
     ).toEqual([
       { id: 'a', value: 3, type: 'long' },
       { id: 'b', error: 'line 1, column 4: a value is missing; found the end', phase: 'compile' },
+    ]);
+  });
+
+  test('--cases survives values that are deep, large or contain themselves', async () => {
+    const deep = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
+    const expressions = [
+      'l = new ArrayList(); l.add(l); l',
+      'l = new ArrayList(); l.add(l); l.toString()',
+      'l = new ArrayList(); l.add(l); m = new ArrayList(); m.add(m); l == m',
+      'l = ["x"]; i = 0; while (i < 5000) { l = [l]; i++ } l',
+      'l = ["x"]; i = 0; while (i < 60) { l = [l, l]; i++ } l',
+      's = "ab".repeat(2000000); l = []; i = 0; while (i < 1000) { l.add(s); i++ } l',
+      's = new HashSet(); s.add([1, 2]); s',
+    ];
+    const lines = [
+      ...expressions.map((expr, id) => JSON.stringify({ id: String(id), kind: 'expression', expr })),
+      `{"id":"state","kind":"expression","expr":"state.put(\\"s\\", state); 1","vars":{"state":{}}}`,
+      `{"id":"given","kind":"expression","expr":"1","vars":{"state":{"a":${deep}}}}`,
+    ];
+    const { code, stdout, stderr } = await run(['evaluate', '--cases'], `${lines.join('\n')}\n`);
+    expect([code, stderr]).toEqual([0, '']);
+    const results = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const nested = expect.stringContaining('a value is nested deeper than 64');
+    const budget = expect.stringContaining('budget of');
+    expect(results).toEqual([
+      ...['0', '1', '2', '3'].map((id) => ({ id, error: nested, phase: 'run' })),
+      ...['4', '5'].map((id) => ({ id, error: budget, phase: 'run' })),
+      { id: '6', value: [[1, 2]], type: 'set' },
+      ...['state', 'given'].map((id) => ({ id, error: nested, phase: 'run' })),
     ]);
   });
 });

@@ -102,7 +102,7 @@ test('is asked once a submission, never for follow-ups, over kept connections', 
   expect(ports.size).toBe(1);
 });
 
-test('is told the request as the specification says', async () => {
+test('is told the request in the documented form', async () => {
   const rules = await service(() => ({ routingGroup: 'etl' }));
   const { gateway } = await gatewayAsking({
     url: rules.url,

@@ -40,7 +40,8 @@ const echo = (name: string, seen: string[] = []) =>
     request.resume();
     seen.push(`${request.method} ${request.url}`);
     response.setHeader('x-name', name);
-    response.end(JSON.stringify({ prefix: request.headers['x-forwarded-prefix'] ?? null }));
+    const prefix = request.headers['x-forwarded-prefix'] ?? null;
+    response.end(JSON.stringify({ prefix, coordinatorId: 'strng' }));
   });
 
 describe('follow-ups', () => {

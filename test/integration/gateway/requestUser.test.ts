@@ -106,13 +106,15 @@ async function startProvider(): Promise<OpenIdProvider> {
 }
 
 let queries = 0;
+let engines = 0;
 
 /** A cluster that takes any submission, also without a user header. */
 function engine(): Promise<{ readonly url: string }> {
+  const suffix = `abcd${engines++ % 10}`;
   return startServer((request, response) => {
     request.resume();
     queries += 1;
-    const id = `20260101_000000_${String(queries).padStart(5, '0')}_abcde`;
+    const id = `20260101_000000_${String(queries).padStart(5, '0')}_${suffix}`;
     response
       .writeHead(200, { 'content-type': 'application/json' })
       .end(JSON.stringify({ id, stats: { state: 'QUEUED' } }));

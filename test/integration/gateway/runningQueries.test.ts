@@ -59,7 +59,7 @@ test('replicas know of each other, also of a query that one begins and another e
   expect(await idsOf(two, 'a')).toEqual(['q_1', 'q_2']);
   two.seen('q_1', 'a');
   now += 6_000;
-  two.ended('q_1');
+  two.ended('q_1', 'a');
   expect(await idsOf(two, 'a')).toEqual(['q_2']);
   await two.stop();
   expect(await idsOf(replica(), 'a')).toEqual(['q_2']);
@@ -112,7 +112,7 @@ describe('the call', () => {
       drained: false,
       reported: { running: 3, queued: 0, checkedAt: lastRequest },
     });
-    running.ended('20261121_015745_00007_kvhrm');
+    running.ended('20261121_015745_00007_kvhrm', 'a');
     expect(await drain()).toMatchObject({ drained: true, complete: true, runningQueries: 0, oldestSince: null });
   });
 
@@ -127,7 +127,7 @@ describe('the call', () => {
       complete: false,
       runningQueries: 1,
     });
-    running.ended('q_1');
+    running.ended('q_1', 'a');
     expect((await api.call('GET', '/api/clusters/a/drain')).json()).toMatchObject({
       drained: false,
       runningQueries: 0,

@@ -1,28 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:http2';
 import { request as httpsRequest } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { connect } from 'node:tls';
 import { Agent, request } from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { defaultServerLimits, type GatewayServerOptions } from '../../../src/gateway/server/gatewayServer.ts';
-import { OpenRequests } from '../../../src/gateway/server/openRequests.ts';
-import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
+import type { GatewayServerOptions } from '../../../src/gateway/server/gatewayServer.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { startFloodingServer } from '../../support/floodingServer.ts';
-import {
-  closeAll,
-  closing,
-  clusterAt,
-  startGateway,
-  startServer,
-  type TestGatewayOptions,
-  until,
-} from '../../support/gateway.ts';
-import { http2Client, rawUpload } from '../../support/http2Client.ts';
+import { closeAll, closing, clusterAt, startServer, type TestGatewayOptions, until } from '../../support/gateway.ts';
+import { http2Client } from '../../support/http2Client.ts';
 import { valuesOf } from '../../support/rawHttp.ts';
+import { rawHttp2 } from '../../support/rawHttp2.ts';
+import { startSecureGateway } from '../../support/secureGateway.ts';
 
 describe.skipIf(!hasOpenssl)('clients over TLS', () => {
   let folder: ReturnType<typeof certificateFolder>;
@@ -42,27 +33,8 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     limits: Partial<GatewayServerOptions> = {},
     askClients = false,
   ) {
-    const gateway = await startGateway(options);
-    const openRequests = new OpenRequests();
-    const { server, closeAllConnections } = createSecureGatewayServer(
-      { ...defaultServerLimits, dataPlane: gateway.dataPlane, api: null, openRequests, ...limits },
-      { context: { cert: certificate.cert, key: certificate.key, ca: authority.cert }, chain: [] },
-      askClients,
-    );
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    closing({
-      close: () => {
-        closeAllConnections();
-        return new Promise((resolve) => server.close(resolve));
-      },
-    });
-    const url = `https://localhost:${(server.address() as AddressInfo).port}`;
-    return {
-      ...gateway,
-      url,
-      openRequests,
-      client: async () => closing(await http2Client(url, { ca: authority.cert })),
-    };
+    const gateway = await startSecureGateway(certificate, authority.cert, options, limits, askClients);
+    return { ...gateway, client: async () => closing(await http2Client(gateway.url, { ca: authority.cert })) };
   }
 
   /** A cluster that answers with what it got. */
@@ -221,10 +193,12 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
       void response;
     });
     const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
-    const upload = closing(await rawUpload(Number(new URL(gateway.url).port), authority.cert, path, 'SELECT 1'));
+    const upload = closing(await rawHttp2(gateway.port, authority.cert));
+    upload.headers(1, 'POST', path);
+    upload.data(1, Buffer.from('SELECT 1'), false);
     const received = () => gateway.openRequests.count === 1 && (path !== '/v1/info' || began === 1);
     await until(received, 'the start of the upload');
-    upload.reset(code);
+    upload.reset(1, code);
     await until(() => gateway.openRequests.count === 0, 'the end of the request');
     const client = await gateway.client();
     expect((await client.send({ ':path': '/v1/statement', ':method': 'OPTIONS' })).status).toBe(200);

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { TransactionClient } from '../../support/transactionClient.ts';
 
 let folder: string;
 let manifests: string;
@@ -133,6 +134,20 @@ test('file and resource rules route by header, user and table; what they did is 
       { rule: 'root-not', outcome: 'not-matched' },
     ],
     request: { isSubmission: true, user: 'bob', query: { queryType: 'Query', tables: ['hive.web.events'] } },
+  });
+  const client = new TransactionClient([gateway.url]);
+  const begun = await client.run('START TRANSACTION');
+  const { cluster } = (await send(gateway, 'GET', `/api/queries/${begun.queryId}`)).json;
+  const inTransaction = await send(gateway, 'POST', '/api/explain', {
+    headers: { 'X-Engine-User': 'bob', 'X-Engine-Transaction-Id': client.transaction },
+    body: 'SELECT 1',
+  });
+  expect(inTransaction.json).toMatchObject({
+    outcome: 'routed',
+    message: `${cluster}: it began transaction ${client.transaction}`,
+    decidedBy: 'transaction',
+    pinnedCluster: cluster,
+    routingGroup: cluster,
   });
   expect((await send(gateway, 'POST', '/api/explain', { path: 7 })).json.error).toMatchObject({
     code: 'EG_MALFORMED',

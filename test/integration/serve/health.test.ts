@@ -143,6 +143,30 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     expect(await status()).toBe('HEALTHY');
   });
 
+  test('the configured password goes to listed hosts only; the cluster says so in its condition', async () => {
+    const listed = await engine('a', { passwords: { monitor: 's3cret' } });
+    await engine('b', { passwords: { monitor: 's3cret' } });
+    const allowedHosts = [new URL(listed.url).host];
+    const backendState = { username: 'monitor', password: 's3cret', allowedHosts };
+    const started = await start({ clusterStatsConfiguration: { monitorType: 'METRICS' }, backendState });
+    await expect
+      .poll(() => list(started))
+      .toMatchObject([
+        { name: 'a', status: 'HEALTHY' },
+        { name: 'b', status: 'UNHEALTHY', health: { reason: expect.stringContaining('backendState.allowedHosts') } },
+      ]);
+    const conditions = async () => {
+      const clusters = (await (await fetch(`${started.url}/api/clusters`)).json()) as readonly {
+        readonly resource: { readonly conditions: readonly { readonly type: string; readonly reason: string }[] };
+      }[];
+      return clusters.map(
+        ({ resource }) => resource.conditions.find(({ type }) => type === 'HealthCredentials')?.reason,
+      );
+    };
+    await expect.poll(conditions).toEqual([undefined, 'HostNotAllowed']);
+    expect(JSON.stringify(started.log)).not.toContain('s3cret');
+  });
+
   test('a user that is refused keeps a cluster out; the list says what to mend, and nothing tells the password', async () => {
     await engine('a', { passwords: { monitor: 'right' } });
     const backendState = { username: 'monitor', password: 'wr0ng-s3cret' };

@@ -90,6 +90,24 @@ for (const family of families) {
       expect(await run(questions)).toEqual(before);
     });
 
+    it('of a version before keeps its coordinators, which get the column they lack', async () => {
+      const settings = await server.createDatabase();
+      const run = family.runner(settings);
+      await run([
+        `create table eg_coordinators (suffix varchar(32) primary key, cluster varchar(256) not null,
+          base_url varchar(2048) not null, last_seen bigint not null)`,
+        "insert into eg_coordinators values ('kvhrm', 'a', 'http://a', 5)",
+      ]);
+      const lacking = openStore({ ...settings, runMigrations: false, logger });
+      await expect(lacking).rejects.toThrow('column eg_coordinators.cluster_uid');
+      const store = await openStore({ ...settings, runMigrations: true, logger });
+      const row = { suffix: 'kvhrm', cluster: 'a', baseUrl: 'http://a', lastSeen: 5 };
+      expect(await store.coordinators.get('kvhrm')).toEqual(row);
+      const other = { ...row, suffix: 'other', uid: 'u' };
+      expect(await store.coordinators.learn(other)).toEqual(other);
+      await store.close();
+    });
+
     it('of an early release gets the columns it lacks', async () => {
       const settings = await server.createDatabase();
       const run = family.runner(settings);

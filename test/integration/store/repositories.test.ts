@@ -1,7 +1,14 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import type { BackendRow, Fence, HistoryFilter, QueryRecord, StoredResource } from '../../../src/store/store.ts';
+import type {
+  BackendRow,
+  Fence,
+  HistoryFilter,
+  ListedQuery,
+  QueryRecord,
+  StoredResource,
+} from '../../../src/store/store.ts';
 import { databases, sqlite, type TestDatabase } from '../../support/databases.ts';
 
 const logger = pino({ level: 'silent' });
@@ -235,13 +242,60 @@ for (const database of databases) {
       expect(await store.coordinators.all()).toEqual([]);
     });
 
+    it('gives a suffix to another owner only from the one that is named, and only when that was not seen', async () => {
+      const row = { suffix: 'kvhrm', cluster: 'a', baseUrl: 'http://a', uid: 'u1', lastSeen: 1000 };
+      const other = { suffix: 'kvhrm', cluster: 'b', baseUrl: 'http://b', lastSeen: 2000 };
+      await store.coordinators.learn(row);
+      // Another coordinator of the same owner was seen later.
+      await store.coordinators.learn({ ...row, suffix: 'later', lastSeen: 1500 });
+      expect(await store.coordinators.replace(other, 'http://x', null)).toEqual(row);
+      expect(await store.coordinators.replace(other, 'http://a', 1500)).toEqual(row);
+      expect(await store.coordinators.replace(other, 'http://a', 1501)).toEqual(other);
+      expect(await store.coordinators.replace({ ...row, uid: 'u2' }, 'http://b', null)).toEqual({ ...row, uid: 'u2' });
+      // A row that was deleted meanwhile.
+      await store.coordinators.deleteBefore(5000);
+      expect(await store.coordinators.replace(other, 'http://a', 0)).toEqual(other);
+      await store.coordinators.deleteBefore(5000);
+    });
+
+    it('keeps 256 suffixes of a cluster: further ones displace its own, those unseen for the longest first', async () => {
+      const row = (suffix: string, cluster: string, lastSeen: number) => ({
+        suffix,
+        cluster,
+        baseUrl: `http://${cluster}`,
+        lastSeen,
+      });
+      await store.coordinators.learn(row('first', 'a', 1));
+      const suffixes = Array.from({ length: 300 }, (_, index) => `b${String(index).padStart(4, '0')}`);
+      for (const [index, suffix] of suffixes.entries()) await store.coordinators.learn(row(suffix, 'b', 10 + index));
+      const left = (await store.coordinators.all()).map(({ suffix }) => suffix);
+      expect(left).toEqual([...suffixes.slice(44), 'first']);
+      await store.coordinators.deleteBefore(5000);
+    });
+
     it('stores owners by full id', async () => {
       const row = { queryId: 'q1', cluster: 'a', baseUrl: 'http://a', created: 1_800_000_000_000 };
-      await store.queries.put(row);
-      await store.queries.put({ ...row, cluster: 'b' });
-      expect(await store.queries.get('q1')).toEqual({ ...row, cluster: 'b' });
+      const other = { ...row, cluster: 'b', baseUrl: 'http://b' };
+      expect(await store.queries.learn(row)).toEqual(row);
+      expect(await store.queries.learn(other)).toEqual(row);
+      expect(await store.queries.replace(other, 'http://x')).toEqual(row);
+      expect(await store.queries.replace(other, 'http://a')).toEqual(other);
+      expect(await store.queries.get('q1')).toEqual(other);
       expect(await store.queries.deleteBefore(row.created + 1)).toBe(1);
       expect(await store.queries.get('q1')).toBeNull();
+    });
+
+    it('keeps the first cluster of a transaction until that cluster ends it', async () => {
+      const row = { transactionId: 'c52ccb51-f265', cluster: 'a', baseUrl: 'http://a', created: 1_800_000_000_000 };
+      expect(await store.transactions.begin(row)).toEqual(row);
+      expect(await store.transactions.begin({ ...row, cluster: 'b', baseUrl: 'http://b' })).toEqual(row);
+      await store.transactions.end(row.transactionId, 'http://b');
+      expect(await store.transactions.get(row.transactionId)).toEqual(row);
+      await store.transactions.end(row.transactionId, 'http://a');
+      expect(await store.transactions.get(row.transactionId)).toBeNull();
+      await store.transactions.begin(row);
+      expect(await store.transactions.deleteBefore(row.created)).toBe(0);
+      expect(await store.transactions.deleteBefore(row.created + 1)).toBe(1);
     });
 
     it('keeps running queries of all replicas', async () => {
@@ -325,7 +379,7 @@ for (const database of databases) {
     it('goes on after a row among others of the same time', async () => {
       await store.history.insert(['a', 'b', 'c', 'd'].map((id) => record(id, { created: 7, source: 'same time' })));
       const pages: string[] = [];
-      for (let after: QueryRecord | undefined; ; ) {
+      for (let after: ListedQuery | undefined; ; ) {
         const page = { offset: 0, limit: 1, ...(after === undefined ? {} : { after }) };
         after = (await store.history.find({ source: 'same time' }, page)).records[0];
         if (after === undefined) break;
@@ -333,6 +387,21 @@ for (const database of databases) {
       }
       expect(pages).toEqual(['d', 'c', 'b', 'a']);
       await store.history.deleteBefore(8);
+    });
+
+    it('lists texts whole up to four million characters a page, and cuts them to equal shares beyond', async () => {
+      const texts = ['a', 'b', 'c', 'd', 'e'].map((letter) => letter.repeat(1_000_000));
+      await store.history.insert(
+        texts.map((queryText, index) => record(`long-${index}`, { queryText, source: 'long' })),
+      );
+      const lengths = async (limit: number) => {
+        const { records } = await store.history.find({ source: 'long' }, { offset: 0, limit });
+        return records.map(({ queryText }) => queryText.length);
+      };
+      expect(await lengths(4)).toEqual([1_000_000, 1_000_000, 1_000_000, 1_000_000]);
+      expect(await lengths(5)).toEqual([800_000, 800_000, 800_000, 800_000, 800_000]);
+      expect(await lengths(2000)).toEqual([2000, 2000, 2000, 2000, 2000]);
+      expect((await store.history.get('long-4'))?.queryText).toBe(texts[4]);
     });
 
     it('takes texts of any kind', async () => {
@@ -365,7 +434,7 @@ for (const database of databases) {
       );
       await Promise.all(
         stores.map((opened, index) =>
-          opened.queries.put({ queryId: `m${index}`, cluster: 'a', baseUrl: 'b', created: 1 }),
+          opened.queries.learn({ queryId: `m${index}`, cluster: 'a', baseUrl: 'b', created: 1 }),
         ),
       );
       expect(await stores[0]?.queries.deleteBefore(2)).toBe(6);

@@ -21,6 +21,8 @@ export interface WindowOptions {
   readonly timezoneId?: string;
   /** Whether the test can stop the page's clock (pageTime.ts): false. */
   readonly hasOwnClock?: boolean;
+  /** More arguments of the browser. */
+  readonly args?: readonly string[];
 }
 
 /** A page in a browser of its own, that remembers what went wrong in it. */
@@ -39,11 +41,18 @@ export interface Window extends AsyncDisposable {
  */
 export async function openWindow(url: string, options: WindowOptions = {}): Promise<Window> {
   if (program?.folder == null) throw new Error('there is no browser');
-  const { colorScheme = 'light', width = 1280, height = 900, timezoneId = 'UTC', hasOwnClock = false } = options;
+  const {
+    colorScheme = 'light',
+    width = 1280,
+    height = 900,
+    timezoneId = 'UTC',
+    hasOwnClock = false,
+    args = [],
+  } = options;
   const profile = await mkdtemp(join(tmpdir(), 'browser-'));
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: join(program.folder, program.name),
-    args: ['--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+    args: ['--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', ...args],
     chromiumSandbox: false,
     colorScheme,
     timezoneId,

@@ -1,5 +1,6 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { openAuthentication } from '../../../src/api/auth/openAuthentication.ts';
 import { systemClock } from '../../../src/model/clock.ts';
@@ -23,12 +24,13 @@ async function sessionsOf(yaml: string) {
     revocations: null,
     clock: systemClock,
     logger: pino({ level: 'silent' }),
+    metrics: new Registry(),
   });
   return authentication.parts.sessions;
 }
 
 const secret = 'a secret of thirty-two characters';
-const user = { kind: 'kubernetes', uid: '1', groups: ['g'] } as const;
+const user = { kind: 'kubernetes', token: 'sealed' } as const;
 
 test.each([
   ['with the same secret every replica knows', `session: {secret: ${secret}}`, `session: {secret: ${secret}}`, true],

@@ -20,9 +20,12 @@ test.each([
     'other values',
     'protocol: {productName: Trino}\nrouting: {asyncTimeout: 1.5s, groups: {a: {strategy: weightedRandom}, constructor: {}}}\nserverConfig: {http-server.max-request-header-size: 1536B}\nserver: {trustedProxies: [10.0.0.0/8], adminPort: 0}',
   ],
+  ['open access', 'authentication: none'],
+  ['open access, by its key', 'authentication: {defaultType: none}'],
+  ['open access, from the environment', 'authentication: ${ENV:WHO}\nserver: {allowedHosts: ["*.example.com"]}'],
   ['texts that look like something else', 'dataStore: {user: "0012"}\nrouting: {defaultRoutingGroup: "true"}'],
 ])('%s read back as they were', (_, text) => {
-  const config = read(text);
+  const config = read(text, { WHO: 'none' });
   expect(read(effectiveYaml(config))).toEqual(config);
 });
 
@@ -34,7 +37,7 @@ test('secrets are masked', () => {
   );
   expect(text).not.toContain('hunter2');
   expect(text).toContain('password: "***"');
-  expect(text).toContain('jdbc:mysql://u:***@db/g?password=***');
+  expect(text).toContain('jdbc:mysql://***@db/g?password=***');
 });
 
 test('the list of secret keys', () => expect(secretKeys()).toMatchSnapshot());
@@ -67,9 +70,25 @@ test('every key of an existing gateway is in the fixture that starts', () => {
 
 test.each([
   ['jdbc:mysql://db/g', 'jdbc:mysql://db/g'],
-  ['https://user:pa:ss@host/x', 'https://user:***@host/x'],
-  ['https://user@host/x', 'https://user@host/x'],
+  ['jdbc:sqlite:data/gateway.db', 'jdbc:sqlite:data/gateway.db'],
+  ['https://user:pa:ss@host/x', 'https://***@host/x'],
+  ['https://token@host/x', 'https://***@host/x'],
+  ['https://u:p@ss@host/x', 'https://***@host/x'],
+  ['https://u:a/b@host/x', 'https://***@host/x'],
   ['https://host/x@y:z', 'https://host/x@y:z'],
-  ['jdbc:postgresql://h/d?sslpassword=a&user=b', 'jdbc:postgresql://h/d?sslpassword=***&user=b'],
+  ['https://[::1]:8080/x', 'https://[::1]:8080/x'],
+  ['https://host/x?sig=a&b=c%20d&e', 'https://host/x?sig=***&b=***&***'],
+  ['https://host/x#access_token=a', 'https://host/x#access_token=***'],
+  ['see https://host/page#part, then go on', 'see https://host/page#part, then go on'],
+  ['http://proxy-user:proxy-pass@proxy:3128', 'http://***@proxy:3128'],
+  ['s3://KEY:SECRET@bucket/x', 's3://***@bucket/x'],
+  ['ldap://h/dc=x?uid?sub?(cn=a)', 'ldap://h/dc=x?***?***?(cn=***'],
+  ['jdbc:postgresql://u:p@h/d', 'jdbc:postgresql://***@h/d'],
+  ['jdbc:postgresql://h/d?sslpassword=a&user=b', 'jdbc:postgresql://h/d?sslpassword=***&user=***'],
+  ['jdbc:postgresql://h/d?password=a;b', 'jdbc:postgresql://h/d?password=***'],
+  ['jdbc:sqlserver://h:1;user=a;password=b', 'jdbc:sqlserver://h:1;user=***;password=***'],
+  ['jdbc:mysql://address=(host=h)(password=p)/d', 'jdbc:mysql://address=(host=***)(password=***)/d'],
+  ['jdbc:oracle:thin:scott/tiger@//h:1/s', 'jdbc:oracle:thin:***@//h:1/s'],
+  ['jdbc:h2:~/db;USER=sa;PASSWORD=x', 'jdbc:h2:~/db;USER=***;PASSWORD=***'],
   ['no URL: password=a', 'no URL: password=a'],
-])('%s without its password', (text, shown) => expect(maskUrls(text)).toBe(shown));
+])('%s without its secrets', (text, shown) => expect(maskUrls(text)).toBe(shown));

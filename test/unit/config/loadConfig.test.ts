@@ -231,6 +231,27 @@ test('metric names follow the product name', () => {
   expect(monitor.metricMinimumValues).toEqual({ trino_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 1 });
 });
 
+describe("what becomes of engines' pages", () => {
+  const kubernetes = 'resources: {source: kubernetes}\n';
+  const directory = 'resources: {source: directory, directory: x}\n';
+  test.each([
+    ['a file of the reference', '', 'proxy'],
+    ['a directory', directory, 'proxy'],
+    ['Kubernetes with one host', kubernetes, 'redirect'],
+    ['Kubernetes with a port for the API, which shares the host', `${kubernetes}server: {adminPort: 8081}`, 'redirect'],
+    ['Kubernetes with hosts for the API', `${kubernetes}server: {adminHosts: [admin.example]}`, 'proxy'],
+    ['Kubernetes, where it is asked for', `${kubernetes}server: {enginePages: proxy}`, 'proxy'],
+    ['a directory, where it is asked for', `${directory}server: {enginePages: off}`, 'off'],
+  ])('with %s', (_, text, expected) => {
+    expect(read(text).server.enginePages).toBe(expected);
+  });
+
+  test('every configuration of the reference has them at the address of the API', () => {
+    const text = readFileSync('test/fixtures/config/reference.yaml', 'utf8');
+    expect(read(text, referenceEnvironment).server).toMatchObject({ enginePages: 'proxy', adminHosts: [] });
+  });
+});
+
 test('names of free keys find nothing that the file does not hold', () => {
   const { presetUsers, routing } = read('routing: {groups: {__proto__: {strategy: leastLoaded}}}');
   expect('constructor' in presetUsers).toBe(false);

@@ -12,7 +12,17 @@ const environment = {
   DEMO_PORT: '8080',
 };
 
-test.each(['demo/gateway.yaml', 'manifests/base/gateway.yaml', 'manifests/overlays/all-namespaces/gateway.yaml'])(
-  '%s can be used as it is',
-  (path) => expect(parseConfig(readFileSync(path, 'utf8'), environment)).toMatchObject({ notes: [] }),
+const shipped = [
+  'demo/gateway.yaml',
+  'manifests/base/gateway.yaml',
+  'manifests/image/gateway.yaml',
+  'manifests/overlays/all-namespaces/gateway.yaml',
+  'manifests/overlays/separate-origins/gateway.yaml',
+];
+
+test.each(shipped)('%s can be used as it is, and says who may call', (path) =>
+  expect(parseConfig(readFileSync(path, 'utf8'), environment)).toMatchObject({
+    notes: [],
+    config: { authentication: {} },
+  }),
 );

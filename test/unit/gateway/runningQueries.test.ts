@@ -30,3 +30,21 @@ test('none is forgotten before there are too many', async () => {
   for (let each = 0; each < MOST; each++) running.seen(`query-${each}`, 'a', true);
   expect((await running.ofCluster('a')).queries).toHaveLength(MOST);
 });
+
+test('a cluster that answers with one new id after the other displaces its own only', async () => {
+  const running = runningQueries();
+  for (let each = 0; each < 1_000; each++) running.seen(`a-${each}`, 'a', true);
+  for (let each = 0; each < 2 * MOST; each++) running.seen(`b-${each}`, 'b', true);
+  expect((await running.ofCluster('a')).queries).toHaveLength(1_000);
+});
+
+test('what a cluster answers about the query of another one changes nothing', async () => {
+  const running = runningQueries();
+  running.seen('query', 'a', true);
+  running.seen('query', 'b', true);
+  running.ended('query', 'b');
+  const idsOf = async (cluster: string) => (await running.ofCluster(cluster)).queries.map(({ queryId }) => queryId);
+  expect([await idsOf('a'), await idsOf('b')]).toEqual([['query'], []]);
+  running.ended('query', 'a');
+  expect(await idsOf('a')).toEqual([]);
+});

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { ClusterAddresses } from '../../../src/model/clusterAddresses.ts';
+import { GroupBindings } from '../../../src/model/groupBindings.ts';
 import { ACTIVE_ANNOTATION, API_GROUP_VERSION, PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
+import type { ClusterPolicy } from '../../../src/operator/clusterPolicy.ts';
 import { clusterOutcomes } from '../../../src/operator/reconcile/clusterOutcome.ts';
 import { clusterStatus } from '../../../src/operator/reconcile/clusterStatus.ts';
 import { noServices, type ServiceLookup } from '../../../src/operator/reconcile/dereference.ts';
@@ -30,12 +33,18 @@ const services: ServiceLookup = {
 };
 const outcomes = (
   resources: readonly Resource[],
-  more: { services?: ServiceLookup; allowed?: string[]; lastGood?: ReadonlyMap<string, RoutableCluster> } = {},
+  more: {
+    services?: ServiceLookup;
+    allowed?: string[];
+    lastGood?: ReadonlyMap<string, RoutableCluster>;
+    policy?: ClusterPolicy;
+  } = {},
 ) =>
   clusterOutcomes(resources, {
     services: more.services ?? noServices,
     allowedServiceNamespaces: more.allowed ?? [],
     lastGood: more.lastGood ?? new Map(),
+    ...(more.policy === undefined ? {} : { policy: more.policy }),
   });
 const only = (one: Resource, more = {}) => outcomes([one], more).get('EngineCluster/ns/a')!;
 const serviceRef = { serviceRef: { name: 'svc', port: 8080 }, proxyTo: undefined };
@@ -185,5 +194,124 @@ describe('what an update by REST changes', () => {
       set: { proxyTo: 'http://a:1' },
       remove: ['serviceRef'],
     });
+  });
+});
+
+describe('what the configuration allows', () => {
+  const policy = (more: { loopback?: boolean; allowed?: string[]; join?: string[] | null } = {}): ClusterPolicy => ({
+    addresses: new ClusterAddresses({ allowed: more.allowed ?? [], loopback: more.loopback ?? false }),
+    groups: new GroupBindings(more.join === undefined ? {} : { etl: { join: more.join, route: [] } }),
+  });
+  const external = (name: string): ServiceLookup => ({
+    address: () => ({ ok: true, url: 'http://svc.ns.svc:8080', externalName: name }),
+    onChange: () => () => false,
+  });
+  const routedOnce = (one: Resource) => {
+    const { routable } = only(one);
+    return routable === null ? new Map() : new Map([[one.metadata.uid, routable]]);
+  };
+
+  test.each<[string, Record<string, unknown>, object, string, RegExp]>([
+    ['an address that may be', { proxyTo: 'http://10.0.0.1:1' }, { policy: policy() }, 'Accepted', /valid/],
+    [
+      'a metadata address',
+      { proxyTo: 'http://169.254.169.254' },
+      { policy: policy() },
+      'AddressNotAllowed',
+      /^spec.proxyTo: 169.254.169.254 is the metadata service .* resources.allowedAddresses/,
+    ],
+    [
+      'one that is allowed',
+      { proxyTo: 'http://169.254.1.1' },
+      { policy: policy({ allowed: ['169.254.0.0/16'] }) },
+      'Accepted',
+      /valid/,
+    ],
+    ['loopback', { proxyTo: 'http://localhost:8080' }, { policy: policy() }, 'AddressNotAllowed', /own machine/],
+    [
+      'loopback where it may be',
+      { proxyTo: 'http://localhost:8080' },
+      { policy: policy({ loopback: true }) },
+      'Accepted',
+      /valid/,
+    ],
+    [
+      'a Service that stands for a metadata name',
+      { proxyTo: undefined, serviceRef: { name: 'svc', port: 8080 } },
+      { policy: policy(), services: external('metadata.google.internal') },
+      'AddressNotAllowed',
+      /the Service stands for metadata.google.internal/,
+    ],
+    ['a group without an entry', { routingGroup: 'adhoc' }, { policy: policy({ join: [] }) }, 'Accepted', /valid/],
+    [
+      'a group that the namespace may join',
+      { routingGroup: 'etl' },
+      { policy: policy({ join: ['ns'] }) },
+      'Accepted',
+      /valid/,
+    ],
+    ['a group that all may join', { routingGroup: 'etl' }, { policy: policy({ join: ['*'] }) }, 'Accepted', /valid/],
+    [
+      'a group whose entry does not say',
+      { routingGroup: 'etl' },
+      { policy: policy({ join: null }) },
+      'Accepted',
+      /valid/,
+    ],
+    [
+      'a group of others',
+      { routingGroup: 'etl' },
+      { policy: policy({ join: ['team'] }) },
+      'GroupNotAllowed',
+      /^spec.routingGroup: namespace ns may not have clusters in the routing group etl; .* resources.groups\["etl"\].join/,
+    ],
+  ])('%s', (_, spec, more, reason, message) => {
+    const one = resource('a', spec);
+    const cleaned = {
+      ...one,
+      spec: Object.fromEntries(Object.entries(one.spec).filter(([, value]) => value !== undefined)),
+    };
+    const { acceptance, routable } = only(cleaned, more);
+    expect(acceptance.reason).toBe(reason);
+    expect(acceptance.message).toMatch(message);
+    expect(routable === null).toBe(reason !== 'Accepted');
+  });
+
+  test('a change that is not allowed leaves the last good version in force, one that was allowed once does not', () => {
+    const good = resource('a', { routingGroup: 'adhoc' });
+    const wrong = { ...good, spec: { ...good.spec, routingGroup: 'etl' } };
+    const bound = policy({ join: ['team'] });
+    expect(only(wrong, { policy: bound, lastGood: routedOnce(good) }).routable?.routingGroup).toBe('adhoc');
+    expect(only(wrong, { policy: bound, lastGood: routedOnce(wrong) }).routable).toBeNull();
+    const local = { ...good, spec: { ...good.spec, proxyTo: 'http://127.0.0.1:1' } };
+    expect(only(local, { policy: bound, lastGood: routedOnce(local) }).routable).toBeNull();
+    const paused = { ...local, metadata: { ...local.metadata, annotations: { [PAUSED_ANNOTATION]: 'true' } } };
+    expect(only(paused, { policy: bound, lastGood: routedOnce(local) }).routable).toBeNull();
+  });
+});
+
+describe('routing groups that are bound to namespaces', () => {
+  const groups = new GroupBindings({
+    etl: { join: ['team-etl'], route: ['team-etl', 'platform'] },
+    open: { join: null, route: null },
+    '*': { join: ['platform'], route: [] },
+  });
+  test.each<[string, string, boolean, boolean]>([
+    ['team-etl', 'etl', true, true],
+    ['platform', 'etl', false, true],
+    ['other', 'etl', false, false],
+    ['other', 'open', true, true],
+    ['platform', 'anything', true, false],
+    ['other', 'anything', false, false],
+    ['other', '__proto__', false, false],
+  ])('%s and %s: join %s, route %s', (namespace, group, join, route) => {
+    expect(groups.joinRefusal(namespace, group) === null).toBe(join);
+    expect(groups.routeRefusal(namespace, group) === null).toBe(route);
+  });
+
+  test('without any entry every group is open', () => {
+    expect(new GroupBindings({}).joinRefusal('other', 'etl')).toBeNull();
+    expect(new GroupBindings({}).areOpen).toBe(true);
+    expect(groups.areOpen).toBe(false);
   });
 });

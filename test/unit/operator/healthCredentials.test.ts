@@ -1,12 +1,23 @@
 import { ApiException } from '@kubernetes/client-node';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Resource } from '../../../src/model/resource.ts';
-import { HEALTH_CREDENTIALS_LABEL, SecretCredentials } from '../../../src/operator/kubernetes/healthCredentials.ts';
+import {
+  HEALTH_CREDENTIALS_HOSTS,
+  HEALTH_CREDENTIALS_LABEL,
+  SecretCredentials,
+} from '../../../src/operator/kubernetes/healthCredentials.ts';
 
-type Answer = { readonly labels: Record<string, string>; readonly data: Record<string, string> } | Error;
+type Answer =
+  | {
+      readonly labels: Record<string, string>;
+      readonly annotations: Record<string, string>;
+      readonly data: Record<string, string>;
+    }
+  | Error;
 
-const secret = (password: string): Answer => ({
+const secret = (password: string, hosts: string | null = null): Answer => ({
   labels: { [HEALTH_CREDENTIALS_LABEL]: 'true' },
+  annotations: hosts === null ? {} : { [HEALTH_CREDENTIALS_HOSTS]: hosts },
   data: { username: 'u', password },
 });
 const answering = (code: number): Answer => new ApiException(code, 'x', '{}', {});
@@ -28,11 +39,11 @@ function credentials() {
   const read = new SecretCredentials(api, { now: () => now, monotonic: () => now });
   return {
     asked,
-    of: async () => {
-      const found = await read.of(resource({ healthCheck: { credentialsSecretRef: { name: 's' } } }));
+    of: async (url = 'http://engine.ns.svc:8080') => {
+      const found = await read.of(resource({ healthCheck: { credentialsSecretRef: { name: 's' } } }), url);
       return found?.ok === true ? found.password : found?.message;
     },
-    none: () => read.of(resource({})),
+    none: () => read.of(resource({}), 'http://a'),
     set: (next: Answer) => {
       answer = next;
     },
@@ -58,6 +69,7 @@ test.each<[string, Answer]>([
   ['refused connections', new Error('connect ECONNREFUSED')],
   ['500', answering(500)],
   ['403 while it starts', answering(403)],
+  ['401 while it starts', answering(401)],
 ])('while the API server is away (%s) the last ones are used, and it is asked each time', async (_what, away) => {
   const { of, set, pass, asked } = credentials();
   await of();
@@ -71,10 +83,14 @@ test.each<[string, Answer]>([
 
 test.each<[string, Answer, string]>([
   ['deleted', answering(404), 'Secret ns/s does not exist'],
-  ['not labelled any more', { labels: {}, data: {} }, 'must be labelled enginegateway.dev/health-credentials=true'],
+  [
+    'not labelled any more',
+    { labels: {}, annotations: {}, data: {} },
+    'must be labelled enginegateway.dev/health-credentials=true',
+  ],
   [
     'without its keys',
-    { labels: { [HEALTH_CREDENTIALS_LABEL]: 'true' }, data: { username: 'u' } },
+    { labels: { [HEALTH_CREDENTIALS_LABEL]: 'true' }, annotations: {}, data: { username: 'u' } },
     'must have the keys username and password',
   ],
 ])('a Secret that is %s counts at once', async (_what, answer, message) => {
@@ -85,4 +101,65 @@ test.each<[string, Answer, string]>([
   expect(await of()).toContain(message);
   set(new Error('connect ECONNREFUSED'));
   expect(await of()).toContain('cannot be read');
+});
+
+test('without the right to read Secrets of the namespace the message says which Role is missing', async () => {
+  const { of, set } = credentials();
+  set(answering(403));
+  expect(await of()).toMatch(/needs a Role and a RoleBinding in namespace ns .*manifests\/health-credentials/);
+});
+
+describe('the hosts that a Secret may be sent to', () => {
+  test.each<[string | null, string, boolean]>([
+    // Without the annotation: Services of its own namespace.
+    [null, 'http://engine.ns.svc:8080', true],
+    [null, 'https://engine.ns.svc.cluster.local', true],
+    [null, 'http://engine.other.svc:8080', false],
+    [null, 'http://engine.ns.svc.evil.example', false],
+    [null, 'https://trino.example:8443', false],
+    // With it: what it names, and nothing else.
+    ['trino.example:8443', 'https://trino.example:8443', true],
+    ['trino.example:8443', 'https://TRINO.example:8443', true],
+    ['trino.example:8443', 'https://trino.example:9443', false],
+    ['trino.example:8443', 'https://trino.example', false],
+    ['trino.example:443', 'https://trino.example', true],
+    ['trino.example:443', 'http://trino.example', false],
+    ['trino.example', 'http://trino.example:1', true],
+    ['trino.example', 'http://evil-trino.example', false],
+    ['trino.example', 'http://trino.example.evil.example', false],
+    ['*.trino.svc', 'http://a.trino.svc:8080', true],
+    ['*.trino.svc', 'http://a.b.trino.svc:8080', true],
+    ['*.trino.svc', 'http://trino.svc:8080', false],
+    ['*.trino.svc', 'http://eviltrino.svc:8080', false],
+    ['a.example, b.example', 'http://b.example', true],
+    ['10.0.0.1:8080', 'http://10.0.0.1:8080', true],
+    ['[2001:DB8::1]:8080', 'http://[2001:db8:0::1]:8080', true],
+    ['*', 'http://anything', true],
+    ['trino.example', 'http://engine.ns.svc:8080', false],
+    ['', 'http://engine.ns.svc:8080', false],
+  ])('%j: %s %s', async (hosts, url, expected) => {
+    const { of, set } = credentials();
+    set(secret('one', hosts));
+    const found = await of(url);
+    if (expected) expect(found).toBe('one');
+    else
+      expect(found).toMatch(
+        /^Secret ns\/s may be sent to .*: annotate it with enginegateway.dev\/health-credentials-hosts=/,
+      );
+  });
+
+  test('a host that cannot be one is named', async () => {
+    const { of, set } = credentials();
+    set(secret('one', 'http://trino.example'));
+    expect(await of()).toContain(
+      'must be a host such as trino.example, trino.example:8443 or *.trino.svc, not "http://trino.example"',
+    );
+  });
+
+  test('a changed annotation counts at the next check where it refused before', async () => {
+    const { of, set } = credentials();
+    expect(await of('http://trino.example')).toContain('annotate it');
+    set(secret('one', 'trino.example'));
+    expect(await of('http://trino.example')).toBe('one');
+  });
 });

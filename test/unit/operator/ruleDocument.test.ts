@@ -37,35 +37,35 @@ describe('replacing a rule of a file', () => {
       { description: 'new' },
       'description: new',
     ],
-  ])('%s', (_what, b, change, contained) => {
+  ])('%s', async (_what, b, change, contained) => {
     const rule = {
       ...fields,
       ...(b.includes('|') ? { condition: 'true\n&& true\n', actions: ['1\n'] } : {}),
       ...change,
     };
-    const after = replaceRule('rules.yaml', a + b + c, rule);
+    const after = await replaceRule('rules.yaml', a + b + c, rule);
     expect(after?.startsWith(a)).toBe(true);
     expect(after?.endsWith(c)).toBe(true);
     expect(after).toContain(contained);
     // Said once, it is not written again.
-    expect(replaceRule('rules.yaml', after ?? '', rule)).toBe(after);
+    expect(await replaceRule('rules.yaml', after ?? '', rule)).toBe(after);
   });
 
-  test('line ends stay as they are', () => {
+  test('line ends stay as they are', async () => {
     const text = `${a}---\nname: b\ndescription: d\ncondition: "true"\nactions: ["1"]\n${c}`.replaceAll('\n', '\r\n');
-    const after = replaceRule('rules.yaml', text, { ...fields, priority: 3 }) ?? '';
+    const after = (await replaceRule('rules.yaml', text, { ...fields, priority: 3 })) ?? '';
     expect(after.replaceAll('\r\n', '')).not.toContain('\n');
     expect(after.endsWith(c.replaceAll('\n', '\r\n'))).toBe(true);
   });
 
-  test('unknown and doubled names', () => {
-    expect(replaceRule('rules.yaml', a, fields)).toBeNull();
-    expect(() => replaceRule('rules.yaml', a + a, { ...fields, name: 'a' })).toThrow(/2 rules named a/);
+  test('unknown and doubled names', async () => {
+    expect(await replaceRule('rules.yaml', a, fields)).toBeNull();
+    await expect(replaceRule('rules.yaml', a + a, { ...fields, name: 'a' })).rejects.toThrow(/2 rules named a/);
   });
 
-  test('other documents may be broken', () => {
+  test('other documents may be broken', async () => {
     const text = `${a}---\nname: z\ncolour: red\n`;
-    const after = replaceRule('rules.yaml', text, { ...fields, name: 'a', description: 'y' });
+    const after = await replaceRule('rules.yaml', text, { ...fields, name: 'a', description: 'y' });
     expect(after).toContain('description: "y" # kept');
     expect(after?.endsWith('---\nname: z\ncolour: red\n')).toBe(true);
   });

@@ -97,6 +97,26 @@ test('a prepared statement that grows beyond every body when decompressed is ref
   expect(errorMessage).toBe('preparedStatement is longer than 4000000 bytes when decompressed');
 });
 
+test('prepared statements that are not executed are not decompressed', () => {
+  const analyze = requestAnalysis(settings);
+  const headers = ['X-Engine-Prepared-Statement', 'p=$zstd:AAAA'];
+  const bodies = [
+    "CALL system.runtime.kill_query('20260101_000000_00000_abcde')",
+    "SELECT 'kill_query', execute",
+    'EXECUTE q',
+  ];
+  expect(bodies.map((body) => analyze(post(body, headers)).errorMessage)).toEqual([null, null, null]);
+  expect(analyze(post('EXECUTE p', headers)).errorMessage).toBe('preparedStatement cannot be decompressed as zstd');
+});
+
+test('a prepared statement that as a body would be too long to be analysed is refused', () => {
+  const text = zstdCompressSync(Buffer.alloc(1_000_000, 0x20)).toString('base64url');
+  const { errorMessage } = requestAnalysis(settings)(
+    post('EXECUTE p', ['X-Engine-Prepared-Statement', `p=$zstd:${text}`]),
+  );
+  expect(errorMessage).toBe('preparedStatement has 1000000 characters or more (requestAnalyzerConfig.maxBodySize)');
+});
+
 test.each([
   ['/v1/statement', true],
   ['/v1/statement/', true],

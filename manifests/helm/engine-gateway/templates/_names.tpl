@@ -7,6 +7,11 @@
 {{- .Values.session.existingSecret | default (printf "%s-session" (include "engine-gateway.fullname" . | trunc 55 | trimSuffix "-")) }}
 {{- end }}
 
+{{/* The Service of REST API and pages, where they have host names of their own. */}}
+{{- define "engine-gateway.adminService" -}}
+{{- printf "%s-admin" (include "engine-gateway.fullname" . | trunc 57 | trimSuffix "-") }}
+{{- end }}
+
 {{- define "engine-gateway.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -19,13 +24,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{/* Not empty where callers have to log in: config.authentication is a group of keys, not the word none. */}}
+{{- define "engine-gateway.authenticates" -}}
+{{- if and (kindIs "map" .Values.config.authentication) .Values.config.authentication }}true{{ end -}}
+{{- end }}
+
 {{/* The gateway's configuration: what the chart decides, then the user's own keys over it. */}}
 {{- define "engine-gateway.config" -}}
 {{- $resources := dict "source" "kubernetes" -}}
 {{- if .Values.allNamespaces }}{{ $_ := set $resources "namespace" "*" }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
 {{- $dataStore := dict "jdbcUrl" .Values.database.jdbcUrl "user" "${ENV:DATABASE_USER}" "password" "${ENV:DATABASE_PASSWORD}" -}}
 {{- $chart := dict "resources" $resources "dataStore" $dataStore -}}
-{{- if .Values.config.authentication }}{{ $_ := set $chart "authentication" (dict "session" (dict "secret" "${ENV:SESSION_SECRET}")) }}{{ end -}}
+{{- if .Values.adminHosts }}
+{{- $service := include "engine-gateway.adminService" . -}}
+{{- $within := list $service (printf "%s.%s" $service .Release.Namespace) (printf "%s.%s.svc" $service .Release.Namespace) (printf "%s.%s.svc.cluster.local" $service .Release.Namespace) -}}
+{{- $_ := set $chart "server" (dict "adminHosts" (concat .Values.adminHosts $within)) }}
+{{- else }}{{ $_ := set $chart "server" (dict "enginePages" "redirect") }}{{ end -}}
+{{- if include "engine-gateway.authenticates" . }}{{ $_ := set $chart "authentication" (dict "session" (dict "secret" "${ENV:SESSION_SECRET}")) }}{{ end -}}
 {{- mergeOverwrite $chart (deepCopy .Values.config) | toYaml -}}
 {{- end }}
 
@@ -51,10 +66,4 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [services]
   verbs: [list, watch]
-{{- if .Values.rbac.readSecrets }}
-# Credentials for health checks; the gateway refuses Secrets that lack enginegateway.dev/health-credentials=true.
-- apiGroups: [""]
-  resources: [secrets]
-  verbs: [get]
-{{- end }}
 {{- end }}

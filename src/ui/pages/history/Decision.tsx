@@ -43,7 +43,10 @@ function sentence({ group, decidedBy, rule, pinned, cluster, fallback = false }:
           ? `The external rules service chose the routing group ${group}.`
           : decidedBy === 'default'
             ? `Nothing named a routing group, so the default one, ${group}, was taken.`
-            : `The request's ${decidedBy === 'cookie' ? 'cookie' : 'URL'} belongs to a backend of the routing group ${group}.`;
+            : decidedBy === 'transaction'
+              ? `The statement belongs to a transaction that ${pinned ?? cluster} began.`
+              : `The request's ${decidedBy === 'cookie' ? 'cookie' : 'URL'} belongs to a backend of the routing group ${group}.`;
+  if (decidedBy === 'transaction') return `${by} ${cluster} took it.`;
   const then = fallback
     ? ` No backend of it could take the query; the default group served instead, by ${cluster}.`
     : ` ${cluster} was active and healthy, and took the query.`;

@@ -5,7 +5,7 @@ export type NamedUrl = Pick<ClusterState, 'name' | 'proxyTo'>;
 
 /**
  * The cluster that a query ran on: the name that was stored with it. A row without one (of a gateway that ran before)
- * only has the URL, which several clusters may share (spec.md: Cluster (backend)): then all of them are named.
+ * only has the URL, which several clusters may share: then all of them are named.
  */
 export function clusterText({ cluster, backendUrl }: HistoryRow, clusters: readonly NamedUrl[]): string {
   if (cluster !== undefined) return cluster;

@@ -7,6 +7,7 @@ import { type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { certificateFolder, hasOpenssl } from '../../../support/certificates.ts';
 import { type LdapTestServer, ldapAvailable, startLdapServer } from '../../../support/ldapServer.ts';
 import { sessionKeyPair } from '../../../support/sessionKeyPair.ts';
+import { startTcpProxy } from '../../../support/tcpProxy.ts';
 
 const person = (rdn: string, uid: string, password: string, privileges: readonly string[]) =>
   [
@@ -112,6 +113,24 @@ presetUsers:
     expect(await status('lise', 'fission')).toBe(403);
     expect(await status('machine', 'preset')).toBe(200);
     expect(await status('machine', 'radium')).toBe(401);
+  });
+
+  test.each([
+    ['a name that there is', 'marie'],
+    ['a name that there is not', 'nobody'],
+    ['a name of two entries', 'twin'],
+  ])('take as many connections with a wrong password: %s', async (_, name) => {
+    const proxy = await startTcpProxy(ldap.port);
+    const counted = await startApi({
+      access: settings(file('counted.yaml', bySearch, proxy.port)),
+      accessDependencies: { environment },
+    });
+    const answer = await counted.call('POST', '/login', {
+      body: JSON.stringify({ username: name, password: 'wrong' }),
+    });
+    await counted.close();
+    await proxy.close();
+    expect([answer.status, proxy.accepted]).toEqual([401, 2]);
   });
 
   test('may have names that mean something in filters and DNs', async () => {

@@ -16,9 +16,10 @@ let store: KnexStore;
 let stores: SchemaStores;
 const servers: ApiServer[] = [];
 
-const start = async (webappReadRole: string, { behindTls = false } = {}) => {
+const start = async (webappReadRole: string, { behindTls = false, publicReads = true } = {}) => {
   const access = accessSettings(`
 authentication:
+  publicReads: ${publicReads}
   form: {selfSignKeyPair: {privateKeyRsa: ${keys.privateKeyRsa}, publicKeyRsa: ${keys.publicKeyRsa}}}
 authorization: {admin: ADMIN, user: USER, api: API, webappReadRole: ${webappReadRole}}
 presetUsers:
@@ -87,6 +88,16 @@ test('webappReadRole opens the reading calls, and nothing else', async () => {
   const strict = await whoPasses(await start('ADMIN'));
   const opened = (await whoPasses(await start('USER'))).filter((line) => !strict.includes(line));
   expect(opened).toMatchSnapshot();
+});
+
+test('publicReads: false asks for a role at /api/public, and changes nothing else', async () => {
+  const open = await whoPasses(await start('ADMIN'));
+  const closed = await whoPasses(await start('ADMIN', { publicReads: false }));
+  expect(closed.filter((line) => !open.includes(line))).toEqual([
+    'GET /api/public/backends/{name}/state: ADMIN USER API',
+    'GET /api/public/backends/{name}: ADMIN USER API',
+    'GET /api/public/backends: ADMIN USER API',
+  ]);
 });
 
 test('users without ADMIN see their own queries', async () => {

@@ -78,6 +78,13 @@ describe('nonsense', () => {
       '{"routingGroup":"etl","externalHeaders":{"A\\r\\nB":"c"}}',
       'externalHeaders holds a name that cannot be a header name',
     ],
+    ['many values', `{"errors":[${'"e",'.repeat(5_000)}"e"]}`, 'its answer has more than 5000 values'],
+    ['many levels', `${'['.repeat(101)}${']'.repeat(101)}`, 'its answer is nested more than 100 levels deep'],
+    [
+      'long headers',
+      `{"routingGroup":"etl","externalHeaders":{"A":"${'b'.repeat(65_536)}"}}`,
+      'externalHeaders is longer than 65536 characters',
+    ],
     [
       'an empty name',
       '{"routingGroup":"etl","externalHeaders":{"":"c"}}',

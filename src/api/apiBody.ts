@@ -1,0 +1,54 @@
+import type { FastifyInstance } from 'fastify';
+import { memoryMessage } from '../gateway/bodies/bodyRefusal.ts';
+import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
+import { announcedLength } from '../gateway/body.ts';
+import { endWith, isUnfinished } from '../gateway/server/lastRequest.ts';
+import { GatewayError } from '../model/errors.ts';
+
+/** Memory for each byte of a call's body: pieces as they come, joined, as text, and the values of its JSON. */
+const BYTES_PER_BYTE = 6;
+
+/**
+ * Makes the instance read bodies as bytes, whatever their type, within a limit and the memory for request bodies. A call
+ * that is answered before its body is there is the last of its connection.
+ * @param limit longest body in bytes; longer ones are answered 413
+ */
+export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: number): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (request, _payload, done) => {
+    const { raw } = request;
+    if ((announcedLength(raw) ?? 0) > limit) {
+      done(tooLarge(limit));
+      return;
+    }
+    bodies.read(
+      raw,
+      { limit, bytesPerByte: BYTES_PER_BYTE },
+      ({ bytes, complete }) => (complete ? done(null, bytes) : done(tooLarge(limit))),
+      (fault) => {
+        if (fault === 'request_memory') done(noMemory(bodies));
+        else
+          done(
+            new GatewayError(
+              'EG_TOO_SLOW',
+              `The body came at less than ${bodies.minRate} bytes a second (server.minBodyRate).`,
+            ),
+          );
+      },
+    );
+  });
+  app.addHook('onSend', async (request, reply) => {
+    if (isUnfinished(request.raw)) endWith(request.raw, reply.raw);
+  });
+}
+
+function tooLarge(limit: number): GatewayError {
+  return new GatewayError(
+    'EG_TOO_LARGE',
+    `The body is too large: the limit is ${limit} bytes (server.maxApiBodySize).`,
+  );
+}
+
+function noMemory(bodies: RequestBodies): GatewayError {
+  return new GatewayError('EG_BUSY', memoryMessage(bodies.memory), { retryAfterSeconds: 1 });
+}

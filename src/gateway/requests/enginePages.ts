@@ -1,0 +1,103 @@
+import { firstHeader } from '../../model/rawHeaders.ts';
+import { parseHost } from '../../model/requestHost.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { ProxiedRequest } from '../dataPlaneContext.ts';
+import type { ClientView } from '../forwardedHeaders.ts';
+import type { RequestHeaders } from '../requestHeaders.ts';
+import type { OwnAnswers } from './ownAnswers.ts';
+
+/** `server.enginePages`: whether engines' web pages are proxied, redirected to the cluster's `externalUrl`, or refused. */
+export type EnginePagesMode = 'proxy' | 'redirect' | 'off';
+
+/** What redirecting works with. */
+export interface EnginePagesParts {
+  readonly mode: EnginePagesMode;
+  readonly answers: OwnAnswers;
+  readonly headers: Pick<RequestHeaders, 'clientOf'>;
+  readonly table: { readonly current: RoutingTable };
+}
+
+/** Answers requests for engines' web pages (paths below `/ui`) where those are not proxied. */
+export class EnginePages {
+  readonly #parts: EnginePagesParts;
+
+  constructor(parts: EnginePagesParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether a request is for a page of an engine that is not proxied. */
+  replaces({ pathKind }: Pick<ProxiedRequest, 'pathKind'>): boolean {
+    return pathKind === 'ui' && this.#parts.mode !== 'proxy';
+  }
+
+  /**
+   * Answers a request that goes to no cluster: for a page where `server.enginePages` is `off`, with a method that cannot be
+   * redirected, or for the script of a service worker. One cluster's worker would stand between a browser and the pages of
+   * all other clusters, and stay. Browsers mark such requests, and scripts cannot take that away (Service Workers, 6.3).
+   * @returns false where the request goes on
+   */
+  refuse(proxied: ProxiedRequest): boolean {
+    const { method, request } = proxied;
+    if (method === 'GET' && firstHeader(request.rawHeaders, 'service-worker') !== undefined) {
+      this.#answer(proxied, 'Scripts of service workers are not proxied.');
+      return true;
+    }
+    if (!this.replaces(proxied)) return false;
+    if (this.#parts.mode === 'off') {
+      this.#answer(proxied, 'The web pages of engines are not served here (server.enginePages: off).');
+      return true;
+    }
+    if (method === 'GET' || method === 'HEAD') return false;
+    this.#answer(
+      proxied,
+      'The web pages of engines are redirected to the address of the cluster itself (server.enginePages: redirect): only GET and HEAD are answered here.',
+    );
+    return true;
+  }
+
+  /**
+   * Redirects to the same page at the cluster's own address.
+   * @param cluster its registry name; one that is not registered any more has no address
+   */
+  redirect(proxied: ProxiedRequest, cluster: string): void {
+    const { answers, headers, table } = this.#parts;
+    const entry = table.current.clusters.get(cluster);
+    // The default of externalUrl is proxyTo, the gateway's way to the cluster, which is not for browsers.
+    const base =
+      entry === undefined || (entry.externalUrl === entry.proxyTo && entry.hasExternalUrl !== true)
+        ? null
+        : entry.externalUrl;
+    const url = base === null ? null : URL.parse(base);
+    // Rows of a gateway that ran before may hold any text.
+    if (url === null || !/^https?:$/.test(url.protocol)) {
+      this.#answer(
+        proxied,
+        `The web pages of engines are not proxied here (server.enginePages: redirect), and cluster "${cluster}" has no address for browsers. Set its externalUrl.`,
+      );
+      return;
+    }
+    const view = headers.clientOf(proxied.request);
+    if (isSameHost(url, view)) {
+      this.#answer(
+        proxied,
+        `The externalUrl of cluster "${cluster}" is the address of this gateway, where the web pages of engines are not served (server.enginePages: redirect). Set it to the address of the cluster itself.`,
+      );
+      return;
+    }
+    const target = proxied.rawTarget.replace(
+      /[^\x21-\x7e]/g,
+      (byte) => `%${byte.charCodeAt(0).toString(16).padStart(2, '0')}`,
+    );
+    const lines = ['location', `${base}${target}`, 'cache-control', 'no-store', 'referrer-policy', 'no-referrer'];
+    answers.answer(proxied, 307, lines, '');
+  }
+
+  #answer(proxied: ProxiedRequest, message: string): void {
+    this.#parts.answers.refuse(proxied, { reason: 'engine_pages', message, queryId: null });
+  }
+}
+
+function isSameHost({ hostname, port, protocol }: URL, view: Pick<ClientView, 'host' | 'port'>): boolean {
+  const host = parseHost(view.host);
+  return hostname === host?.name && Number(port || (protocol === 'https:' ? 443 : 80)) === view.port;
+}

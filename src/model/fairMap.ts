@@ -1,0 +1,96 @@
+/** Bounds of a `FairMap`, in entries. */
+export interface FairMapOptions<Key, Value> {
+  readonly max: number;
+  /** Bound of one group; `max` where it is left out. */
+  readonly maxPerGroup?: number;
+  /** Called for each entry that is dropped to make room. */
+  readonly dropped?: (key: Key, value: Value) => void;
+}
+
+/**
+ * A bounded map whose entries belong to groups. A full group drops its own oldest entries; a full map drops the oldest
+ * entries of its largest group. So whoever fills one group never displaces the entries of the others.
+ */
+export class FairMap<Key, Value> {
+  readonly #max: number;
+  readonly #maxPerGroup: number;
+  readonly #dropped: (key: Key, value: Value) => void;
+  readonly #entries = new Map<Key, { readonly group: string; readonly value: Value }>();
+  readonly #groups = new Map<string, Set<Key>>();
+
+  constructor({ max, maxPerGroup = max, dropped = () => undefined }: FairMapOptions<Key, Value>) {
+    this.#max = max;
+    this.#maxPerGroup = maxPerGroup;
+    this.#dropped = dropped;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  has(key: Key): boolean {
+    return this.#entries.has(key);
+  }
+
+  get(key: Key): Value | undefined {
+    return this.#entries.get(key)?.value;
+  }
+
+  /** Entries in the order in which they were set. */
+  *entries(): IterableIterator<readonly [Key, Value]> {
+    for (const [key, { value }] of this.#entries) yield [key, value];
+  }
+
+  *values(): IterableIterator<Value> {
+    for (const { value } of this.#entries.values()) yield value;
+  }
+
+  /** Sets an entry, which becomes the newest of its group. */
+  set(key: Key, group: string, value: Value): void {
+    this.delete(key);
+    let members = this.#groups.get(group);
+    if (members !== undefined && members.size >= this.#maxPerGroup) this.#dropOldest(group, members, this.#maxPerGroup);
+    if (this.#entries.size >= this.#max) {
+      const [largest, its] = this.#largest();
+      this.#dropOldest(largest, its, this.#max);
+    }
+    members = this.#groups.get(group);
+    if (members === undefined) {
+      members = new Set();
+      this.#groups.set(group, members);
+    }
+    members.add(key);
+    this.#entries.set(key, { group, value });
+  }
+
+  delete(key: Key): void {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return;
+    this.#entries.delete(key);
+    const members = this.#groups.get(entry.group);
+    members?.delete(key);
+    if (members?.size === 0) this.#groups.delete(entry.group);
+  }
+
+  #largest(): readonly [string, Set<Key>] {
+    let found: readonly [string, Set<Key>] = ['', new Set()];
+    for (const one of this.#groups) if (one[1].size > found[1].size) found = one;
+    return found;
+  }
+
+  /**
+   * Drops several at a time from a large group: a Set keeps the places of deleted entries until it is rebuilt, and a search
+   * for its first entry passes all of them.
+   */
+  #dropOldest(group: string, members: Set<Key>, bound: number): void {
+    let left = Math.min(members.size, 1 + (bound >> 7));
+    for (const key of members) {
+      const value = this.get(key) as Value;
+      members.delete(key);
+      this.#entries.delete(key);
+      this.#dropped(key, value);
+      if (--left === 0) break;
+    }
+    if (members.size === 0) this.#groups.delete(group);
+  }
+}

@@ -1,0 +1,48 @@
+import { isIP } from 'node:net';
+
+/** A host as `Host` (RFC 9110 §7.2) and `:authority` (RFC 9113 §8.3.1) name it. */
+export interface RequestHost {
+  /** Name or IPv4 address in lower case without a trailing dot, or an IPv6 address in its short form in brackets. */
+  readonly name: string;
+  /** Null: the default port of the scheme. */
+  readonly port: number | null;
+}
+
+const form = /^(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9_])?\.?)(?::(\d{0,5}))?$/;
+
+/**
+ * Reads a host with an optional port, strictly: anything that a browser would not send, such as user info, white space
+ * or an IPv4 address in another form than four decimal numbers, is null.
+ */
+export function parseHost(text: string): RequestHost | null {
+  const match = form.exec(text);
+  const host = match?.[1];
+  if (host === undefined) return null;
+  const name = host.startsWith('[') ? shortIpv6(host) : nameOf(host);
+  const port = match?.[2] === undefined || match[2] === '' ? null : Number(match[2]);
+  return name === null || (port !== null && (port < 1 || port > 65_535)) ? null : { name, port };
+}
+
+/**
+ * Whether a request names one of some hosts.
+ * @param hosts one without a port stands for every port
+ * @param sent where it has no port, both default ports fit: a proxy in front may end TLS without saying so
+ */
+export function namesOneOf(hosts: readonly RequestHost[], sent: RequestHost): boolean {
+  return hosts.some(({ name, port }) => {
+    if (name !== sent.name) return false;
+    return port === null || (sent.port === null ? port === 80 || port === 443 : port === sent.port);
+  });
+}
+
+function nameOf(host: string): string | null {
+  const name = (host.endsWith('.') ? host.slice(0, -1) : host).toLowerCase();
+  if (name.length > 253 || name.split('.').some((label) => label === '' || label.length > 63)) return null;
+  // A last label that is a number makes it an IPv4 address (WHATWG URL, "ends in a number").
+  const last = name.slice(name.lastIndexOf('.') + 1);
+  return /^(?:\d+|0x[0-9a-f]*)$/.test(last) && isIP(name) !== 4 ? null : name;
+}
+
+function shortIpv6(literal: string): string | null {
+  return isIP(literal.slice(1, -1)) === 6 ? (URL.parse(`http://${literal}/`)?.hostname ?? null) : null;
+}

@@ -1,0 +1,41 @@
+import { ClusterAddresses } from '../model/clusterAddresses.ts';
+import { GroupBindings } from '../model/groupBindings.ts';
+
+/** What the configuration lets authors of resources do (docs/resources.md#several-teams). */
+export interface ClusterPolicy {
+  /** Addresses that clusters may have. */
+  readonly addresses: ClusterAddresses;
+  /** Routing groups that namespaces may join and route to. */
+  readonly groups: GroupBindings;
+}
+
+/** Where whoever writes resources may use the gateway's own machine, and every routing group. */
+export const openPolicy: ClusterPolicy = {
+  addresses: new ClusterAddresses({ allowed: [], loopback: true }),
+  groups: new GroupBindings({}),
+};
+
+/** Why a cluster may not be what it says; null when it may. */
+export interface PolicyRefusal {
+  /** Reason of the condition `Accepted`. */
+  readonly reason: 'AddressNotAllowed' | 'GroupNotAllowed';
+  /** Field of the spec, without `spec.`. */
+  readonly field: string;
+  /** Sentence that goes on after the field. */
+  readonly message: string;
+}
+
+/**
+ * Why a cluster may not have an address or a group.
+ * @param namespace the resource's
+ */
+export function policyRefusal(
+  { addresses, groups }: ClusterPolicy,
+  namespace: string,
+  { proxyTo, routingGroup }: { readonly proxyTo: string; readonly routingGroup: string },
+): PolicyRefusal | null {
+  const address = addresses.urlRefusal(proxyTo);
+  if (address !== null) return { reason: 'AddressNotAllowed', field: 'proxyTo', message: `: ${address}` };
+  const group = groups.joinRefusal(namespace, routingGroup);
+  return group === null ? null : { reason: 'GroupNotAllowed', field: 'routingGroup', message: `: ${group}` };
+}

@@ -1,0 +1,67 @@
+import { type Evaluation, SHORT_TEXT } from '../evaluation.ts';
+
+/** Longer texts are mapped piece by piece, so that the budgets are checked meanwhile. */
+const PIECE = 65_536;
+/** How far before a piece's end a place to cut is looked for. */
+const REACH = 1024;
+/** Units that mapping one character costs: special ones take several times as long as others. */
+const UNITS_A_CHARACTER = 8;
+
+/** `String.toLowerCase()`. */
+export function lowerCase(text: string, e: Evaluation): string {
+  return mapped(text, (piece) => piece.toLowerCase(), e);
+}
+
+/** `String.toUpperCase()`. */
+export function upperCase(text: string, e: Evaluation): string {
+  return mapped(text, (piece) => piece.toUpperCase(), e);
+}
+
+function mapped(text: string, map: (piece: string) => string, e: Evaluation): string {
+  if (text.length <= SHORT_TEXT) return map(text);
+  const pieces: string[] = [];
+  let length = 0;
+  for (let start = 0; start < text.length; ) {
+    const end = endOfPiece(text, start);
+    e.text(UNITS_A_CHARACTER * (end - start));
+    const piece = map(text.slice(start, end));
+    length += piece.length;
+    e.reserveText(length, piece.length);
+    pieces.push(piece);
+    start = end;
+  }
+  return pieces.join('');
+}
+
+/**
+ * Where a piece may end: the lower case of a capital sigma depends on whether letters stand before and after it. Where no
+ * such place is near (as within thousands of sigmas), anywhere but within a pair of surrogates.
+ */
+function endOfPiece(text: string, start: number): number {
+  const end = start + PIECE;
+  if (end >= text.length) return text.length;
+  for (let at = end; at > end - REACH; at -= 1) {
+    if (!isPlain(text, at - 1)) continue;
+    const isSigma = text.charCodeAt(at) === SIGMA;
+    if (isSigma ? isLetter(text, at + 1) : isPlain(text, at)) return at;
+  }
+  return isLowSurrogate(text.charCodeAt(end)) ? end - 1 : end;
+}
+
+const SIGMA = 0x3a3;
+
+/** A letter with two cases. */
+function isLetter(text: string, index: number): boolean {
+  const unit = text.charAt(index);
+  return unit.toLowerCase() !== unit.toUpperCase();
+}
+
+/** A space, or a letter with two cases that is no sigma. */
+function isPlain(text: string, index: number): boolean {
+  const unit = text.charCodeAt(index);
+  return unit === 32 || (unit !== SIGMA && isLetter(text, index));
+}
+
+function isLowSurrogate(unit: number): boolean {
+  return unit >= 0xdc00 && unit <= 0xdfff;
+}

@@ -1,0 +1,40 @@
+const PERCENT = 0x25;
+const PLUS = 0x2b;
+const SPACE = 0x20;
+
+/**
+ * Decodes `application/x-www-form-urlencoded` text as Java's `URLDecoder` does; wrong UTF-8 becomes U+FFFD. Linear in the
+ * size of the text.
+ * @param text one whose escapes are right: `%` and two hexadecimal digits; the text itself where one is not
+ */
+export function urlDecoded(text: string): string {
+  if (!text.includes('%')) return text.includes('+') ? text.replaceAll('+', ' ') : text;
+  return urlDecodedBytes(Buffer.from(text, 'utf8')) ?? text;
+}
+
+/**
+ * Decodes `application/x-www-form-urlencoded` text that is given as UTF-8; overwrites the bytes.
+ * @returns null where an escape is not `%` and two hexadecimal digits
+ */
+export function urlDecodedBytes(bytes: Buffer): string | null {
+  let length = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] as number;
+    if (byte === PERCENT) {
+      const value = (digit(bytes[at + 1]) << 4) | digit(bytes[at + 2]);
+      if (value < 0) return null;
+      bytes[length] = value;
+      at += 2;
+    } else bytes[length] = byte === PLUS ? SPACE : byte;
+    length += 1;
+  }
+  return bytes.toString('utf8', 0, length);
+}
+
+/** Value of a hexadecimal digit; -1 for every other byte, and for none. */
+function digit(byte: number | undefined): number {
+  if (byte === undefined) return -1;
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const lower = byte | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
+}

@@ -1,0 +1,57 @@
+import type { Database } from './database.ts';
+import { deleteInBatches } from './deletion.ts';
+import type { Fence, TransactionRepository, TransactionRow } from './store.ts';
+
+interface Row {
+  readonly transaction_id: string;
+  readonly cluster: string;
+  readonly base_url: string;
+  readonly created: number | string;
+}
+
+const fromRow = (row: Row): TransactionRow => ({
+  transactionId: row.transaction_id,
+  cluster: row.cluster,
+  baseUrl: row.base_url,
+  created: Number(row.created),
+});
+
+/** `eg_transactions`: the clusters of transactions that clients have begun (docs/routing.md#transactions). */
+export class KnexTransactionRepository implements TransactionRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  get(transactionId: string): Promise<TransactionRow | null> {
+    return this.database.run(async (knex) => {
+      const row: Row | undefined = await knex('eg_transactions').where('transaction_id', transactionId).first();
+      return row === undefined ? null : fromRow(row);
+    });
+  }
+
+  begin(row: TransactionRow): Promise<TransactionRow> {
+    return this.database.run(async (knex) => {
+      const columns = {
+        transaction_id: row.transactionId,
+        cluster: row.cluster,
+        base_url: row.baseUrl,
+        created: row.created,
+      };
+      await knex('eg_transactions').insert(columns).onConflict('transaction_id').ignore();
+      const stored: Row | undefined = await knex('eg_transactions').where('transaction_id', row.transactionId).first();
+      return stored === undefined ? row : fromRow(stored);
+    });
+  }
+
+  end(transactionId: string, baseUrl: string): Promise<void> {
+    return this.database.run(async (knex) => {
+      await knex('eg_transactions').where({ transaction_id: transactionId, base_url: baseUrl }).delete();
+    });
+  }
+
+  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+    return deleteInBatches(this.database, 'eg_transactions', 'created', before, fence);
+  }
+}

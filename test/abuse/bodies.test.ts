@@ -1,0 +1,282 @@
+import { connect as connectHttp2 } from 'node:http2';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { certificateFolder, hasOpenssl } from '../support/certificates.ts';
+import { OtherClient, RawConnection, startTarget, type Target } from './target.ts';
+
+const MEGABYTE = 1024 ** 2;
+/** `server.requestMemory`, MB. */
+const BUDGET_MB = 128;
+/** What the connections themselves take, MB each. */
+const MB_PER_CONNECTION = 0.03;
+const SENDERS = 600;
+/** What an answer that its client does not read may take, MB: buffers of both connections and of the stream. */
+const MB_PER_ANSWER = 0.3;
+
+describe('bodies of many clients at once', () => {
+  let target: Target;
+  let other: OtherClient;
+  let before: number;
+  let peak: number;
+  let watch: NodeJS.Timeout;
+  const connections: RawConnection[] = [];
+  beforeAll(async () => {
+    target = await startTarget({ server: { requestMemory: `${BUDGET_MB}MB` } });
+  });
+  afterAll(() => target?.close());
+  beforeEach(() => {
+    before = target.memory();
+    peak = 0;
+    watch = setInterval(() => {
+      peak = Math.max(peak, target.memory() - before);
+    }, 50);
+    other = new OtherClient(target);
+  });
+  afterEach(async () => {
+    clearInterval(watch);
+    for (const { socket } of connections.splice(0)) socket.destroy();
+    const { served, slowestMs } = await other.stop();
+    console.log(`peak ${Math.round(peak)} MB more; others: ${served} served, slowest ${Math.round(slowestMs)} ms`);
+    expect(served).toBeGreaterThan(0);
+    expect(peak).toBeLessThan(BUDGET_MB * 1.2 + SENDERS * MB_PER_CONNECTION);
+  });
+  const open = async (count: number): Promise<readonly RawConnection[]> => {
+    const opened = await Promise.all(Array.from({ length: count }, () => new RawConnection(target.port).open()));
+    connections.push(...opened);
+    return opened;
+  };
+  const head = (...lines: readonly string[]) =>
+    `POST /v1/statement HTTP/1.1\r\nHost: x\r\nX-Engine-User: u\r\n${lines.join('\r\n')}\r\n\r\n`;
+  /** Waits until the gateway has read what was sent, as far as it ever will. */
+  const settled = async (senders: readonly RawConnection[]) => {
+    const unsent = () => senders.reduce((sum, { socket, closed }) => sum + (closed ? 0 : socket.writableLength), 0);
+    await expect.poll(unsent, { timeout: 60_000, interval: 100 }).toBe(0);
+  };
+
+  test('600 slow submissions of 1 MB: the newest are answered 503, those that were taken are served in the end', async () => {
+    const senders = await open(SENDERS);
+    for (const sender of senders) sender.send(head(`Content-Length: ${MEGABYTE}`));
+    const piece = Buffer.alloc(MEGABYTE / 16, ' ');
+    for (let round = 0; round < 15; round++) {
+      for (const sender of senders) if (!sender.closed && sender.statuses.length === 0) sender.send(piece);
+      await settled(senders);
+      await pause(100);
+    }
+    const refused = senders.filter((sender) => sender.statuses.length > 0);
+    expect([...new Set(refused.flatMap((sender) => sender.statuses))]).toEqual([503]);
+    expect(refused.every(({ received }) => /\r\nretry-after: 1\r\n/i.test(received))).toBe(true);
+    expect(refused.every(({ received }) => received.includes('server.requestMemory'))).toBe(true);
+    const taken = senders.filter((sender) => sender.statuses.length === 0);
+    console.log(`${taken.length} taken, ${refused.length} refused`);
+    expect(taken.length).toBeGreaterThan(BUDGET_MB / 8);
+    expect(refused.length).toBeGreaterThan(SENDERS / 2);
+    for (const sender of taken) sender.send(piece);
+    // The last pieces need memory too: of those whose body is not whole, the newest are refused.
+    await expect.poll(() => taken.every(({ statuses }) => statuses.length > 0), { timeout: 60_000 }).toBe(true);
+    expect([...new Set(taken.flatMap(({ statuses }) => statuses))].filter((status) => status !== 503)).toEqual([200]);
+    expect(taken.filter(({ statuses }) => statuses[0] === 200).length).toBeGreaterThan(BUDGET_MB / 8);
+    expect(await inUse(target)).toBeLessThan(MEGABYTE);
+  });
+
+  test('bodies in chunks of one byte cost no more than others', async () => {
+    const senders = await open(20);
+    const chunks = Buffer.from('1\r\n \r\n'.repeat(20_000));
+    for (const sender of senders) sender.send(head('Transfer-Encoding: chunked'));
+    for (let round = 0; round < 4; round++) {
+      for (const sender of senders) sender.send(chunks);
+      await settled(senders);
+    }
+    await expect
+      .poll(() => inUse(target), { timeout: 60_000, interval: 500 })
+      .toBeGreaterThanOrEqual(senders.length * 80_000 * 4);
+    for (const sender of senders) sender.send('0\r\n\r\n');
+    await expect.poll(() => senders.every(({ statuses }) => statuses[0] === 200), { timeout: 60_000 }).toBe(true);
+  });
+
+  test('a body that does not come at server.minBodyRate is answered 408, wherever it was to go', async () => {
+    const paths = ['/v1/statement', '/ui/upload', '/api/explain'];
+    const senders = await open(30);
+    for (const [index, sender] of senders.entries()) {
+      const path = paths[index % paths.length];
+      sender.send(
+        `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50000\r\n\r\n`,
+      );
+    }
+    let at = 0;
+    const trickle = setInterval(() => {
+      for (const sender of senders) if (!sender.closed) sender.send('never finished '.charAt(at++ % 15));
+    }, 250);
+    try {
+      await expect.poll(() => senders.every(({ closed }) => closed), { timeout: 30_000, interval: 200 }).toBe(true);
+    } finally {
+      clearInterval(trickle);
+    }
+    expect([...new Set(senders.flatMap(({ statuses }) => statuses))]).toEqual([408]);
+    expect(target.reached.filter(({ body }) => body.startsWith('never'))).toEqual([]);
+  });
+
+  test('uploads to a cluster that does not read them: the newest are answered 503', async () => {
+    const senders = await open(SENDERS);
+    const piece = Buffer.alloc(300_000, 'x');
+    for (const sender of senders) {
+      sender.send(`POST /ui/stuck HTTP/1.1\r\nHost: x\r\nContent-Length: ${piece.length}\r\n\r\n`);
+      sender.send(piece);
+    }
+    const refused = () => senders.filter(({ statuses }) => statuses.length > 0);
+    // Each may take 192 KiB of three quarters of the budget.
+    const room = (BUDGET_MB * MEGABYTE * 0.75) / (192 * 1024);
+    await expect.poll(() => refused().length, { timeout: 60_000 }).toBeGreaterThanOrEqual(SENDERS - room);
+    expect([...new Set(refused().flatMap(({ statuses }) => statuses))]).toEqual([503]);
+    expect(await inUse(target)).toBeLessThanOrEqual(BUDGET_MB * MEGABYTE);
+  });
+});
+
+describe('uploads in chunks of one byte to a cluster that does not read them', () => {
+  const UPLOADS = 40;
+  /** What one may add, MB: what is charged for an upload (192 KiB), what the connections take, and 20 %. */
+  const MB_PER_UPLOAD = 0.3;
+  /** What a gateway that begins to work adds whatever the requests are, MB. */
+  const WARM_UP_MB = 40;
+  let target: Target;
+  beforeAll(async () => {
+    target = await startTarget({ server: { requestMemory: `${BUDGET_MB}MB`, minBodyRate: '0B' } });
+  });
+  afterAll(() => target?.close());
+
+  test('cost no more than others, and others are served', async () => {
+    const senders = await Promise.all(Array.from({ length: UPLOADS }, () => new RawConnection(target.port).open()));
+    const before = target.memory();
+    const other = new OtherClient(target);
+    const chunks = Buffer.from('1\r\n \r\n'.repeat(80_000));
+    for (const sender of senders) {
+      sender.send('POST /ui/stuck HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
+      sender.send(chunks);
+    }
+    let peak = 0;
+    let unsent = Number.POSITIVE_INFINITY;
+    let still = 0;
+    // Until the gateway has read what it ever will.
+    await expect
+      .poll(
+        () => {
+          peak = Math.max(peak, target.memory() - before);
+          const now = senders.reduce((sum, { socket }) => sum + socket.writableLength, 0);
+          still = now === unsent && now < UPLOADS * chunks.length ? still + 1 : 0;
+          unsent = now;
+          return still;
+        },
+        { timeout: 90_000, interval: 200 },
+      )
+      .toBeGreaterThan(20);
+    console.log(`uploads in chunks of one byte: peak ${Math.round(peak)} MB more`);
+    expect(senders.filter(({ closed, statuses }) => closed || statuses.length > 0)).toEqual([]);
+    for (const { socket } of senders) socket.destroy();
+    expect((await other.stop()).served).toBeGreaterThan(0);
+    expect(peak).toBeLessThan(WARM_UP_MB + UPLOADS * MB_PER_UPLOAD);
+  });
+});
+
+describe.skipIf(!hasOpenssl)('one HTTP/2 connection', () => {
+  const STREAMS = 250;
+  let target: Target;
+  let folder: ReturnType<typeof certificateFolder>;
+  let authority: ReturnType<typeof folder.authority>;
+  beforeAll(async () => {
+    folder = certificateFolder();
+    authority = folder.authority('clients');
+    target = await startTarget({
+      server: { requestMemory: `${BUDGET_MB}MB`, minBodyRate: '0B' },
+      serverConfig: {
+        'http-server.https.enabled': true,
+        'http-server.https.port': 0,
+        'http-server.https.keystore.path': authority.issue(['DNS:localhost', 'IP:127.0.0.1']).file,
+      },
+    });
+  });
+  afterAll(async () => {
+    await target?.close();
+    folder?.dispose();
+  });
+
+  test('holds a share of the memory for bodies, and others are served', async () => {
+    const before = target.memory();
+    const other = new OtherClient(target);
+    const session = connectHttp2(target.gateway.listening.httpsUrl as string, {
+      ca: authority.cert,
+      maxSessionMemory: 1_000,
+    });
+    session.on('error', () => undefined);
+    const statuses: number[] = [];
+    const piece = Buffer.alloc(MEGABYTE - 1, ' ');
+    for (let index = 0; index < STREAMS; index++) {
+      const stream = session.request({
+        ':method': 'POST',
+        ':path': '/v1/statement',
+        'x-engine-user': 'u',
+        'content-length': MEGABYTE,
+      });
+      stream.on('error', () => undefined);
+      stream.on('response', (headers) => statuses.push(Number(headers[':status'])));
+      stream.write(piece);
+    }
+    const share = BUDGET_MB / 4;
+    let peak = 0;
+    // A submission takes four times its size.
+    await expect
+      .poll(
+        () => {
+          peak = Math.max(peak, target.memory() - before);
+          return statuses.length;
+        },
+        { timeout: 60_000, interval: 50 },
+      )
+      .toBeGreaterThanOrEqual(STREAMS - share / 4 - 1);
+    expect([...new Set(statuses)]).toEqual([503]);
+    expect(await inUse(target)).toBeLessThanOrEqual(share * MEGABYTE + STREAMS * 65_536);
+    const { served } = await other.stop();
+    session.destroy();
+    expect(served).toBeGreaterThan(0);
+    console.log(`one HTTP/2 connection: peak ${Math.round(peak)} MB more`);
+    expect(peak).toBeLessThan(BUDGET_MB);
+    await expect.poll(() => inUse(target), { timeout: 20_000 }).toBe(0);
+  });
+
+  test('that does not read 250 endless answers holds a bounded part of each, and others are served', async () => {
+    const before = target.memory();
+    const other = new OtherClient(target);
+    const session = connectHttp2(target.gateway.listening.httpsUrl as string, { ca: authority.cert });
+    session.on('error', () => undefined);
+    for (let index = 0; index < STREAMS; index++) {
+      session.request({ ':path': '/ui/endless' }).on('error', () => undefined);
+    }
+    const running = async () => {
+      const text = await (await fetch(`${target.url}/metrics`)).text();
+      return Number(/^engine_gateway_cluster_requests_in_flight\{[^}]*\} (\d+)/m.exec(text)?.[1]);
+    };
+    await expect.poll(running, { timeout: 20_000 }).toBeGreaterThanOrEqual(STREAMS);
+    let peak = 0;
+    let still = 0;
+    // As long as the gateway takes more of the answers, its memory grows.
+    await expect
+      .poll(
+        () => {
+          const now = target.memory() - before;
+          still = now > peak + 2 ? 0 : still + 1;
+          peak = Math.max(peak, now);
+          return still;
+        },
+        { timeout: 30_000, interval: 200 },
+      )
+      .toBeGreaterThan(10);
+    session.destroy();
+    expect((await other.stop()).served).toBeGreaterThan(0);
+    console.log(`250 unread answers: peak ${Math.round(peak)} MB more`);
+    expect(peak).toBeLessThan(STREAMS * MB_PER_ANSWER);
+  });
+});
+
+/** What the gateway says that bodies hold, bytes. */
+async function inUse({ url }: Target): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return Number(/^engine_gateway_request_memory_bytes (\S+)/m.exec(text)?.[1]);
+}

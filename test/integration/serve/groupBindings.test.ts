@@ -1,0 +1,110 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { closeAll, closing } from '../../support/gateway.ts';
+import { type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+
+let folder: string;
+let gateway: GatewayProcess | undefined;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'groups-'));
+});
+afterEach(async () => {
+  await gateway?.stop();
+  await closeAll();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const document = (kind: string, namespace: string, name: string, spec: object) =>
+  stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { namespace, name }, spec });
+const read = async (path: string) => await (await fetch(`${gateway?.url}${path}`)).json();
+
+/** Why a cluster is accepted, or not. */
+async function acceptance(name: string): Promise<string | undefined> {
+  const clusters = (await read('/api/clusters')) as readonly {
+    readonly name: string;
+    readonly resource: { readonly conditions: readonly { readonly type: string; readonly reason: string }[] };
+  }[];
+  const cluster = clusters.find((each) => each.name === name);
+  return cluster?.resource.conditions.find(({ type }) => type === 'Accepted')?.reason;
+}
+
+/** What became of a rule. */
+async function ruleState(name: string): Promise<string> {
+  const { rules } = (await read('/api/rules')) as { rules: { name: string; status: string; message: string }[] };
+  const rule = rules.find((each) => each.name === name);
+  return `${rule?.status}: ${rule?.message}`;
+}
+
+/** The group that a query of a source goes to, and the trace of its rules. */
+async function explain(source: string) {
+  const answer = await fetch(`${gateway?.url}/api/explain`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ user: 'u', headers: { 'X-Engine-Source': source }, body: 'SELECT 1' }),
+  });
+  return JSON.stringify(await answer.json());
+}
+
+test('a group that is bound to namespaces takes no clusters and no queries of others, at once when the file changes', async () => {
+  const engines = await Promise.all(['etl-1', 'stray', 'adhoc-1'].map((name) => startSimulatedEngine({ name })));
+  for (const engine of engines) closing(engine);
+  const [etl, stray, adhoc] = engines.map(({ url }) => url);
+  const bySource = (source: string) => ({
+    condition: `request.getHeader("X-Engine-Source") == "${source}"`,
+    actions: ['result.put("routingGroup", "etl")'],
+  });
+  const manifests = join(folder, 'manifests.yaml');
+  await writeFile(
+    manifests,
+    [
+      document('EngineCluster', 'team-etl', 'etl-1', { proxyTo: etl, routingGroup: 'etl' }),
+      document('EngineCluster', 'team-b', 'stray', { proxyTo: stray, routingGroup: 'etl' }),
+      document('EngineCluster', 'team-b', 'adhoc-1', { proxyTo: adhoc, routingGroup: 'adhoc' }),
+      document('RoutingRule', 'platform', 'ours', bySource('airflow')),
+      document('RoutingRule', 'team-b', 'theirs', bySource('sneaky')),
+      document('RoutingRule', 'team-b', 'static', { condition: 'false', routeTo: { routingGroup: 'etl' } }),
+    ].join('---\n'),
+  );
+  const file = join(folder, 'gateway.yaml');
+  const configure = (groups: object) =>
+    writeFile(
+      file,
+      stringify({
+        dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+        resources: { source: 'directory', directory: folder, ...groups },
+        server: { address: '127.0.0.1' },
+        serverConfig: { 'http-server.http.port': 0 },
+      }),
+    );
+  await configure({ groups: { etl: { join: ['team-etl'], route: ['team-etl', 'platform'] } } });
+  gateway = await startGatewayWithFile(file);
+  await expect.poll(() => acceptance('stray')).toBe('GroupNotAllowed');
+  await expect.poll(() => acceptance('etl-1')).toBe('Accepted');
+  await expect.poll(() => ruleState('static')).toMatch(/^NotAccepted: .*namespace team-b may not route/);
+  const names = async () => ((await read('/gateway/backend/all')) as { name: string }[]).map(({ name }) => name);
+  expect(await names()).toEqual(['adhoc-1', 'etl-1']);
+  await expect.poll(() => explain('airflow')).toContain('"routingGroup":"etl"');
+  const refused = await explain('sneaky');
+  expect(refused).toContain('"routingGroup":"adhoc"');
+  expect(refused).toContain('namespace team-b may not route to the routing group etl');
+  // A query that is really sent counts, and is logged.
+  await fetch(`${gateway.url}/v1/statement`, {
+    method: 'POST',
+    headers: { 'X-Engine-User': 'u', 'X-Engine-Source': 'sneaky' },
+    body: 'SELECT 1',
+  });
+  await gateway.logged(({ msg, rule }) => msg === 'a rule failed' && rule === 'theirs');
+  expect(await (await fetch(`${gateway.url}/metrics`)).text()).toMatch(
+    /rule_failures_total\{[^}]*"theirs"[^}]*\} [1-9]/,
+  );
+
+  await configure({});
+  await expect.poll(() => explain('sneaky')).toContain('"routingGroup":"etl"');
+  await expect.poll(names).toEqual(['adhoc-1', 'etl-1', 'stray']);
+  await expect.poll(() => ruleState('static')).toContain('Programmed');
+});

@@ -1,0 +1,68 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const script = join(import.meta.dirname, '../../../scripts/references.ts');
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'references-'));
+  execFileSync('git', ['init', '--quiet'], { cwd: folder });
+  write('docs/page.md', '# The page\n\n## Two `words`, here\n\n```sh\n# no heading\n```\n\n## Twice\n\n## Twice\n');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function write(path: string, text: string): void {
+  mkdirSync(join(folder, dirname(path)), { recursive: true });
+  writeFileSync(join(folder, path), text);
+}
+
+/** Exit code of the check, and the problems that it prints. */
+function check(): { status: number | null; problems: readonly string[] } {
+  const { status, stderr } = spawnSync(process.execPath, [script], { cwd: folder, encoding: 'utf8' });
+  return { status, problems: stderr.split('\n').filter((line) => line.includes(': ')) };
+}
+
+test.each<[string, string, string]>([
+  ['a comment that names a page', 'src/a.ts', '// see docs/page.md'],
+  ['a comment that names a heading', 'src/a.ts', '// see (docs/page.md#two-words-here).'],
+  ['the second heading of a name', 'src/a.ts', '// docs/page.md#twice-1'],
+  ['a page beside the file', 'docs/a.sh', '# page.md#the-page'],
+  ['a link of a page', 'README.md', '[page](docs/page.md#twice)'],
+  ['a link within a page', 'docs/b.md', '## Here\n[up](#here) and [page](page.md)'],
+  ['an address elsewhere', 'README.md', '[there](https://example.com/none.md#x)'],
+  ['a code block of a page', 'README.md', '```\n[none](none.md)\n```'],
+  ['a link of a page that code generates', 'scripts/a.ts', 'const text = `[page](page.md)`;'],
+  ['recorded text', 'test/fixtures/a.ts', '// docs/none.md'],
+])('accepts %s', (_, path, text) => {
+  write(path, text);
+  expect(check()).toEqual({ status: 0, problems: [] });
+});
+
+test.each<[string, string, string, string]>([
+  ['a missing page in a comment', 'src/a.ts', '\n// docs/none.md', 'src/a.ts:2: docs/none.md does not exist'],
+  ['a missing page at the root', 'src/a.ts', '// none.md §1', 'src/a.ts:1: none.md does not exist'],
+  [
+    'a missing heading in a comment',
+    'src/a.ts',
+    '// docs/page.md#none',
+    'src/a.ts:1: docs/page.md has no heading #none',
+  ],
+  [
+    'a comment of a code block as heading',
+    'src/a.ts',
+    '// docs/page.md#no-heading',
+    'src/a.ts:1: docs/page.md has no heading #no-heading',
+  ],
+  ['a missing page in YAML', 'manifests/a.yaml', '# docs/none.md', 'manifests/a.yaml:1: docs/none.md does not exist'],
+  ['a missing page in a link', 'docs/b.md', '[b](none.md)', 'docs/b.md:1: docs/none.md does not exist'],
+  ['a missing file in a link', 'docs/b.md', '[b](../src/none.ts)', 'docs/b.md:1: src/none.ts does not exist'],
+  ['a missing heading in a link', 'docs/b.md', '[b](page.md#none)', 'docs/b.md:1: docs/page.md has no heading #none'],
+  ['a missing heading of the same page', 'docs/b.md', '[b](#none)', 'docs/b.md:1: docs/b.md has no heading #none'],
+])('reports %s', (_, path, text, problem) => {
+  write(path, text);
+  expect(check()).toEqual({ status: 1, problems: [problem] });
+});
