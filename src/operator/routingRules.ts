@@ -63,8 +63,6 @@ export interface RuleChange
 
 /** Answer of a change of a rule. */
 export interface RuleWrite {
-  /** All rules after it. */
-  readonly rules: readonly ListedRule[];
   /** True when the database is away and catches up later. */
   readonly pending: boolean;
   /** The resource that was written; null when it was a file. */
@@ -135,7 +133,7 @@ export class RoutingRules {
   }
 
   /**
-   * Replaces the rule of that name where it lives; the answer is the whole list, in force already.
+   * Replaces the rule of that name where it lives; it is in force when this resolves.
    * @throws GatewayError EG_NOT_FOUND (no such rule), EG_MALFORMED (it does not compile), EG_CONFLICT (an external
    * service decides, or two rules have the name), EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_FIELD_OWNED, EG_IMPOSSIBLE
    */
@@ -171,7 +169,7 @@ export class RoutingRules {
     }
     mustFitFile(rule);
     await this.#updateFile(file, rule);
-    return { rules: this.list() ?? [], pending: false, resource: null };
+    return { pending: false, resource: null };
   }
 
   #mustCompile(rule: RuleChange): void {
@@ -242,9 +240,10 @@ export class RoutingRules {
       controller.refreshNow();
       await nextTurn();
       const pending = (await controller.projectNow(keyOf(resource), projectionTimeoutMs ?? 5_000)) === 'pending';
-      await nextTurn();
       const written = source.get(keyOf(resource));
-      return { rules: this.list() ?? [], pending, resource: written === null ? null : referenceTo(written) };
+      // What follows looks through all rules again.
+      await nextTurn();
+      return { pending, resource: written === null ? null : referenceTo(written) };
     }
     throw new GatewayError('EG_CONFLICT', `the rule ${rule.name} is being changed by something else; try again`);
   }

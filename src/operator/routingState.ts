@@ -155,7 +155,7 @@ export class RoutingState {
     const last = this.#lastCompile;
     const version = rights?.version ?? null;
     const same =
-      last !== null && last.rights === version && sameElements(last.rules, rules) && isDeepStrictEqual(last.file, file);
+      last !== null && last.rights === version && sameRules(last.rules, rules) && isDeepStrictEqual(last.file, file);
     if (same && this.#compiled !== null) return this.#compiled;
     this.#lastCompile = { rules, file, rights: version };
     return compiler.compile(rules as readonly RoutingRule[], file, rights);
@@ -196,6 +196,13 @@ export class RoutingState {
 
 function sameElements(a: readonly Resource[], b: readonly Resource[]): boolean {
   return a.length === b.length && a.every((element, index) => element === b[index]);
+}
+
+/** Whether rules say the same: a resource whose status was written is another object with the same spec and metadata. */
+function sameRules(a: readonly Resource[], b: readonly Resource[]): boolean {
+  const same = (one: Resource, other: Resource | undefined) =>
+    one === other || (one.spec === other?.spec && one.metadata === other.metadata);
+  return a.length === b.length && a.every((rule, index) => same(rule, b[index]));
 }
 
 function sameClusters(a: readonly RoutableCluster[], b: readonly RoutableCluster[]): boolean {

@@ -17,13 +17,11 @@ export interface AttackFigures<Answer> {
  * Runs an attack, and expects that it blocks the event loop for `MAX_BLOCKED_MS` at most and that another client is
  * served meanwhile. The target sees to the memory limit.
  * @param name of the attack, for the figures that are printed and the message of a failure
- * @param maxBlockedMs another bound than 100 ms, for a known difference
  */
 export async function attack<Answer>(
   target: Target,
   name: string,
   work: () => Promise<Answer>,
-  maxBlockedMs = MAX_BLOCKED_MS,
 ): Promise<AttackFigures<Answer>> {
   const memory = target.memory();
   const other = new OtherClient(target);
@@ -36,7 +34,7 @@ export async function attack<Answer>(
     `${name}: blocked ${Math.round(cpuMs)} ms, ${Math.round(grownMb)} MB more (${Math.round(memory + grownMb)}); others: ${served} served, slowest ${Math.round(slowestMs)} ms`,
   );
   expect(served, `${name}: another client is served`).toBeGreaterThan(0);
-  expect(cpuMs, `${name}: milliseconds for which the event loop was blocked`).toBeLessThan(maxBlockedMs);
+  expect(cpuMs, `${name}: milliseconds for which the event loop was blocked`).toBeLessThan(MAX_BLOCKED_MS);
   return { answer, blockedMs: cpuMs, grownMb };
 }
 

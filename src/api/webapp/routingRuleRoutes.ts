@@ -96,7 +96,8 @@ export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRu
       const rule = { name, condition, actions, description: description ?? '', priority: priority ?? null };
       const before = rules.list()?.find((listed) => listed.name === name) ?? null;
       const written = await rules.update(rule, { by: writerOf(request, 'webapp'), force: isForced(request) });
-      const after = written.rules.find((listed) => listed.name === name) ?? rule;
+      const all = rules.list() ?? [];
+      const after = all.find((listed) => listed.name === name) ?? rule;
       recordChange(request, {
         object: `routing rule ${name}`,
         regarding: written.resource ?? 'gateway',
@@ -104,7 +105,7 @@ export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRu
         after,
       });
       if (written.pending) reply.header(pendingHeader, 'database');
-      return succeed(reply, written.rules);
+      return succeed(reply, all);
     },
   );
 }

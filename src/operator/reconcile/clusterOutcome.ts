@@ -75,9 +75,10 @@ function clusterOutcome(resource: Resource, holder: Resource, surroundings: Clus
   const before = known.get(resource);
   // A Service may have changed meanwhile.
   const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec);
-  if (mayBeKnown && before.holder === holder && before.lastGood === lastGood && before.policy === policy) {
-    return before.outcome;
-  }
+  // What an accepted cluster routes is made of its present version alone, and becomes the last good one itself.
+  const isOwn = before?.outcome.acceptance.status === 'True' && !before.outcome.paused;
+  const sameLastGood = isOwn || before?.lastGood === lastGood;
+  if (mayBeKnown && before.holder === holder && sameLastGood && before.policy === policy) return before.outcome;
   const outcome = newClusterOutcome(resource, holder, surroundings);
   known.set(resource, { holder, lastGood, policy, outcome });
   return outcome;

@@ -49,6 +49,25 @@ const outcomes = (
 const only = (one: Resource, more = {}) => outcomes([one], more).get('EngineCluster/ns/a')!;
 const serviceRef = { serviceRef: { name: 'svc', port: 8080 }, proxyTo: undefined };
 
+describe('an outcome that was worked out before', () => {
+  const other = { name: 'a', proxyTo: 'http://old:1' } as RoutableCluster;
+  test('stays the same object while the resource is accepted, whatever was routed last', () => {
+    const accepted = resource('a');
+    const first = only(accepted);
+    for (const last of [first.routable!, { ...first.routable! }, other]) {
+      expect(only(accepted, { lastGood: new Map([['uid-a', last]]) })).toBe(first);
+    }
+  });
+
+  test.each([
+    ['not accepted', resource('a', { proxyTo: 'ftp://a' })],
+    ['paused', resource('a', {}, { annotations: { [PAUSED_ANNOTATION]: 'true' } })],
+  ])('follows what was routed last while the resource is %s', (_why, held) => {
+    expect(only(held).routable).toBeNull();
+    expect(only(held, { lastGood: new Map([['uid-a', other]]) }).routable).toBe(other);
+  });
+});
+
 describe('acceptance', () => {
   test.each<[string, Resource, object, string, RegExp]>([
     ['valid', resource('a'), {}, 'Accepted', /valid/],
