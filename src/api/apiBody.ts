@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { memoryMessage } from '../gateway/bodies/bodyRefusal.ts';
 import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
-import { announcedLength } from '../gateway/body.ts';
+import { announcedLength, emptyBody, hasBody } from '../gateway/body.ts';
 import { endWith, isUnfinished } from '../gateway/server/lastRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 
@@ -17,6 +17,11 @@ export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: n
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (request, _payload, done) => {
     const { raw } = request;
+    // Node.js emits no `end` for these (optimizeEmptyRequests).
+    if (!hasBody(raw)) {
+      done(null, emptyBody.bytes);
+      return;
+    }
     if ((announcedLength(raw) ?? 0) > limit) {
       done(tooLarge(limit));
       return;

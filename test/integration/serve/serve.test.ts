@@ -8,6 +8,7 @@ import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simula
 import { openStore } from '../../../src/store/openStore.ts';
 import { GatewayExit, type GatewayProcess, startGateway, startGatewayWithFile } from '../../support/gatewayProcess.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
+import { sendBytes } from '../../support/rawHttp.ts';
 import { follow, type QueryResults, submit } from '../../support/statementClient.ts';
 
 const manifest = (name: string, url: string, routingGroup = 'adhoc') =>
@@ -73,6 +74,26 @@ describe('the gateway as a process', () => {
     await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(200);
     return gateway;
   };
+
+  test('calls with a content type and without a body are answered (RFC 9112 §6.3)', async () => {
+    const gateway = await start();
+    const { hostname, port } = new URL(gateway.url);
+    const statusOf = async (path: string, type: string): Promise<string> => {
+      const head = `POST ${path} HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: ${type}\r\nConnection: close\r\n\r\n`;
+      return `${path} ${(await sendBytes(Number(port), head)).slice(9, 12)}`;
+    };
+    for (const [path, type, status] of [
+      ['/gateway/backend/deactivate/a', 'application/json', 200],
+      ['/gateway/backend/deactivate/a', 'text/plain', 200],
+      ['/webapp/getAllBackends', 'application/x-www-form-urlencoded', 200],
+      ['/gateway/backend/modify/add', 'application/json', 400],
+      ['/gateway/backend/modify/add', 'text/plain', 415],
+      ['/login', 'application/json', 400],
+    ] as const) {
+      expect(await statusOf(path, type)).toBe(`${path} ${status}`);
+    }
+    expect(await clusters(gateway)).toEqual(['a false', 'b true']);
+  });
 
   test('two replicas on one database serve alternate requests of each query, also after a restart', async () => {
     const first = await start();
