@@ -25,8 +25,8 @@ export function cancelQuery(
     await body.dump();
     logger.info({ queryId, baseUrl, status: statusCode }, 'query cancelled, as its client went away');
   };
-  upstream.inFlight++;
+  upstream.requestStarted();
   cancelling()
     .catch((error: unknown) => logger.warn({ queryId, baseUrl, err: error }, 'a query could not be cancelled'))
-    .finally(() => upstream.inFlight--);
+    .finally(() => upstream.requestEnded());
 }

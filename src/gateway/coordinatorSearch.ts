@@ -99,7 +99,7 @@ export class CoordinatorSearch {
 /** The coordinator's id; null where the cluster answers without one. @throws what the connection throws */
 async function coordinatorAt(upstream: Upstream): Promise<string | null> {
   const late = () => new Error('no answer in time');
-  upstream.inFlight++;
+  upstream.requestStarted();
   try {
     return await withTimeLimit(TIME_LIMIT, late, async (signal) => {
       const { statusCode, body } = await upstream.pool.request({
@@ -121,7 +121,7 @@ async function coordinatorAt(upstream: Upstream): Promise<string | null> {
       return statusCode === 200 ? reportedId(Buffer.concat(chunks).toString('utf8')) : null;
     });
   } finally {
-    upstream.inFlight--;
+    upstream.requestEnded();
   }
 }
 

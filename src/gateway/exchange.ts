@@ -88,7 +88,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.answered = false;
     this.#controller = null;
     this.#inFlight = true;
-    upstream.inFlight++;
+    upstream.requestStarted();
     upstream.pool.dispatch(
       {
         path: upstream.basePath === '' ? outgoing.target : upstream.basePath + outgoing.target,
@@ -319,7 +319,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   #leave(): void {
     if (!this.#inFlight || this.upstream === null) return;
     this.#inFlight = false;
-    this.upstream.inFlight--;
+    this.upstream.requestEnded();
   }
 
   #closed(): void {

@@ -19,7 +19,10 @@ export interface UpstreamOptions {
   readonly tls?: ClusterTls;
 }
 
-/** Pools that served nothing for this long are closed; a deleted cluster's running queries are polled far more often. */
+/**
+ * Milliseconds without a request after which the pool of an address that no registered cluster has is closed. Clients poll
+ * the running queries of a deleted cluster far more often.
+ */
 const UNUSED_AFTER_MS = 600_000;
 
 /** One cluster address with its pool of connections. */
@@ -32,13 +35,12 @@ export class Upstream {
   readonly pool: Pool;
   readonly #limit: number;
   readonly #clock: Clock;
-  /** Requests given to the pool and not yet answered in full. */
-  inFlight = 0;
   /** Monotonic time since when every connection attempt failed; null while it is reachable. */
   unreachableSince: number | null = null;
   /** Statement requests in a row that failed or were answered 5xx. */
   failuresInARow = 0;
-  lastUsed: number;
+  #inFlight = 0;
+  #lastUsed: number;
   /** Monotonic time of the last answer; 0 for none. */
   lastAnswered = 0;
 
@@ -48,7 +50,7 @@ export class Upstream {
     this.hostname = url.hostname;
     this.#limit = options.connections + options.maxQueued;
     this.#clock = clock;
-    this.lastUsed = clock.monotonic();
+    this.#lastUsed = clock.monotonic();
     this.pool = new Pool(url.origin, {
       connections: options.connections,
       pipelining: 1,
@@ -60,9 +62,31 @@ export class Upstream {
     });
   }
 
+  /** Requests given to the pool and not yet answered in full. */
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
   /** Whether no further request may wait here. */
   get overloaded(): boolean {
-    return this.inFlight >= this.#limit;
+    return this.#inFlight >= this.#limit;
+  }
+
+  /** Notes that a request is given to the pool; `requestEnded` is called once for each. */
+  requestStarted(): void {
+    this.#inFlight++;
+    this.#lastUsed = this.#clock.monotonic();
+  }
+
+  /** Notes that a request was answered in full or failed. */
+  requestEnded(): void {
+    this.#inFlight--;
+    this.#lastUsed = this.#clock.monotonic();
+  }
+
+  /** Whether no request is in flight and none was since a monotonic time. */
+  isUnusedSince(time: number): boolean {
+    return this.#inFlight === 0 && this.#lastUsed <= time;
   }
 
   /** Notes that a connection could be made, or not. */
@@ -90,7 +114,7 @@ export class Upstreams {
     this.#clock = clock;
   }
 
-  /** The upstream of a base URL; null when that is no HTTP URL (a row written by others). */
+  /** The upstream of a base URL; null when that is not an HTTP URL (a row written by others). */
   get(baseUrl: string): Upstream | null {
     let upstream = this.#known.get(baseUrl);
     if (upstream === undefined) {
@@ -115,16 +139,14 @@ export class Upstreams {
     return sum;
   }
 
-  /** Closes pools that no registered cluster needs and that served nothing for a while. */
+  /**
+   * Closes the pools that had no request for ten minutes and that no registered cluster needs.
+   * @param registered base URLs of the registered clusters
+   */
   sweep(registered: ReadonlySet<string>): void {
     const before = this.#clock.monotonic() - UNUSED_AFTER_MS;
     for (const [baseUrl, upstream] of this.#known) {
-      if (
-        registered.has(baseUrl) ||
-        upstream.inFlight > 0 ||
-        Math.max(upstream.lastUsed, upstream.lastAnswered) > before
-      )
-        continue;
+      if (registered.has(baseUrl) || !upstream.isUnusedSince(before)) continue;
       this.#known.delete(baseUrl);
       void upstream.pool.close().catch(() => undefined);
     }
