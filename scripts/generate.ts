@@ -1,9 +1,10 @@
-/** Writes the files that are derived from `src/model`, `src/config`, `src/rules` and package-lock.json; with `--check` it only says which of them are out of date. */
+/** Writes the files that are derived from `src/model`, `src/config`, `src/rules`, a gateway's metrics and package-lock.json; with `--check` it only says which of them are out of date. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { crdPath, customResourceDefinition, kindDefinitions } from '../src/model/crd.ts';
 import { configurationPage } from './configurationPage.ts';
+import { metricsPage } from './metricsPage.ts';
 import { nativeDependenciesPage } from './nativeDependenciesPage.ts';
 import { rulesLibraryPage } from './rulesLibraryPage.ts';
 
@@ -28,6 +29,7 @@ const crds = kindDefinitions.flatMap((definition) => {
 const files: readonly GeneratedFile[] = [
   ...crds,
   { path: 'docs/configuration.md', content: configurationPage },
+  { path: 'docs/metrics.md', content: metricsPage },
   { path: 'docs/rules-library.md', content: rulesLibraryPage },
   { path: 'docs/native-dependencies.md', content: nativeDependenciesPage },
 ];

@@ -1,6 +1,7 @@
 /**
  * Fails on references to documentation that does not exist: links in Markdown pages, and the names of pages in code and
- * comments. A reference to a heading needs that heading.
+ * comments. A reference to a heading needs that heading. Metrics that any page or manifest names are listed in docs/metrics.md,
+ * which is generated from those that are registered.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -26,11 +27,14 @@ const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
   .filter((file) => file !== '' && !excluded.test(file) && existsSync(file));
 
 const anchors = new Map<string, ReadonlySet<string>>();
+const metricsPage = 'docs/metrics.md';
+let knownMetrics: ReadonlySet<string> | null = null;
 
 const broken = tracked.flatMap(referencesOf).flatMap((reference) => {
   const problem = problemOf(reference);
   return problem === null ? [] : [`${reference.file}:${reference.line}: ${problem}`];
 });
+broken.push(...tracked.filter((file) => /\.(?:md|ya?ml|tpl)$/.test(file)).flatMap(unknownMetricsOf));
 for (const line of broken) console.error(line);
 if (broken.length > 0) console.error(`${broken.length} references to documentation that does not exist`);
 process.exitCode = broken.length === 0 ? 0 : 1;
@@ -75,6 +79,28 @@ function mentionsOf(file: string): readonly Reference[] {
       }
     });
   return found;
+}
+
+/** Metrics that a file names and docs/metrics.md does not list; a histogram is also named by its series. */
+function unknownMetricsOf(file: string): readonly string[] {
+  return readFileSync(file, 'utf8')
+    .split('\n')
+    .flatMap((text, index) =>
+      [...text.matchAll(/\bengine_gateway_[a-z_]+/g)]
+        .map(([name]) => name)
+        .filter(
+          (name) => !listedMetrics().has(name) && !listedMetrics().has(name.replace(/_(?:bucket|sum|count)$/, '')),
+        )
+        .map((name) => `${file}:${index + 1}: ${metricsPage} has no metric ${name}`),
+    );
+}
+
+function listedMetrics(): ReadonlySet<string> {
+  if (knownMetrics === null) {
+    const page = existsSync(metricsPage) ? readFileSync(metricsPage, 'utf8') : '';
+    knownMetrics = new Set([...page.matchAll(/^\| `(engine_gateway_[a-z_]+)`/gm)].map(([, name = '']) => name));
+  }
+  return knownMetrics;
 }
 
 function problemOf({ page, anchor }: Reference): string | null {

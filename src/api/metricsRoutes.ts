@@ -31,7 +31,7 @@ const Filter = Type.Object({
   ),
 });
 
-/** `/metrics`: Prometheus text, or OpenMetrics 1.0.0 where `Accept` asks for it (docs/rest-api.md#metrics). */
+/** `/metrics`: Prometheus text, or OpenMetrics 1.0.0 where `Accept` asks for it (docs/metrics.md). */
 export async function metricsRoutes(app: FastifyInstance, { metrics }: MetricsRoutes): Promise<void> {
   const text = { schema: Type.String() };
   app.get<{ Querystring: { 'name[]'?: string | string[] } }>(
@@ -146,7 +146,7 @@ export function registerMetrics({ metrics, table, version }: MetricsRoutes): voi
   }).set({ version }, 1);
   new Gauge({
     name: 'engine_gateway_cluster_status',
-    help: '1 for the status of the last health check, 0 for the others.',
+    help: '1 for the status of the last health check (PENDING, HEALTHY, UNHEALTHY), 0 for the others.',
     labelNames: ['cluster', 'routing_group', 'status'],
     registers: [metrics],
     collect() {
@@ -172,7 +172,7 @@ export function registerMetrics({ metrics, table, version }: MetricsRoutes): voi
   });
   new Gauge({
     name: 'engine_gateway_cluster_queries',
-    help: 'Queries of the cluster as the last health check counted them; absent where the check counts none.',
+    help: 'Queries of the cluster by state (queued, running) as the last health check counted them; absent where the check counts none.',
     labelNames: ['cluster', 'state'],
     registers: [metrics],
     collect() {

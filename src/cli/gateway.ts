@@ -49,8 +49,11 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   }
 }
 
-/** Later parts know earlier ones, and are undone before them. */
-async function startParts({ frame, configure, beginStop, close }: OpenFrame): Promise<RunningGateway> {
+/**
+ * Makes, joins and starts the parts in a frame, which its owner closes when this fails. Later parts know earlier ones, and are
+ * undone before them.
+ */
+export async function startParts({ frame, configure, beginStop, close }: OpenFrame): Promise<RunningGateway> {
   const { config, current, version, names, logger, clock, undo } = frame;
   const storage = await openStorage(frame);
   const control = await openControl(frame, storage.store);

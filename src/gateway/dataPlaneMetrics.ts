@@ -43,7 +43,7 @@ export class DataPlaneMetrics {
     });
     this.#duration = new LocalHistogram({
       name: 'engine_gateway_request_duration_seconds',
-      help: 'Time from the head of a proxied request to the end of its answer.',
+      help: 'Time from the head of a proxied request to the end of its answer, in seconds.',
       labelName: 'kind',
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registry,
@@ -55,25 +55,25 @@ export class DataPlaneMetrics {
     }).tally({});
     this.#refusals = new Counter({
       name: 'engine_gateway_refusals_total',
-      help: 'Requests that the gateway refused itself, by reason.',
+      help: 'Requests that the gateway refused itself, by reason (docs/routing.md#refusals).',
       labelNames: ['reason'],
       registers,
     });
     this.#retries = new Counter({
       name: 'engine_gateway_submission_retries_total',
-      help: 'Submissions repeated elsewhere after this cluster failed them.',
+      help: 'Submissions sent to another cluster after this one failed them.',
       labelNames: ['cluster'],
       registers,
     });
     this.#errors = new Counter({
       name: 'engine_gateway_cluster_errors_total',
-      help: 'Proxied requests that a cluster did not answer properly.',
+      help: 'Proxied requests that a cluster did not answer properly, by type: connect, reset, timeout or protocol.',
       labelNames: ['cluster', 'type'],
       registers,
     });
     this.#lookups = new LocalCounter({
       name: 'engine_gateway_query_lookups_total',
-      help: 'Lookups of the cluster that owns a query, by where it was found.',
+      help: 'Lookups of the cluster that owns a query, by where it was found: prefix, memory, coordinator, query, history or asked; else missed, unknown or undecided.',
       labelNames: ['source'],
       registers,
     });
@@ -81,7 +81,7 @@ export class DataPlaneMetrics {
     this.#sources.set('memory', this.#lookups.tally({ source: 'memory' }));
     const inFlight = new Gauge({
       name: 'engine_gateway_cluster_requests_in_flight',
-      help: 'Requests on their way to a cluster.',
+      help: 'Requests sent to a cluster and not yet answered in full.',
       labelNames: ['cluster'],
       registers,
       collect: () => {

@@ -29,6 +29,8 @@ export class LocalHistogram implements Told {
   readonly name: string;
   private readonly help: string;
   private readonly labelName: string;
+  /** As prom-client's metrics have it: names of labels, which docs/metrics.md is generated from. */
+  readonly labelNames: readonly string[];
   private readonly bounds: readonly number[];
   private readonly known = new Map<string, LabelledObservations>();
 
@@ -36,6 +38,7 @@ export class LocalHistogram implements Told {
     this.name = name;
     this.help = help;
     this.labelName = labelName;
+    this.labelNames = [labelName];
     this.bounds = buckets;
     registry.registerMetric(this as unknown as Histogram);
   }

@@ -37,8 +37,8 @@ export function operatorMetrics(registry: Registry): OperatorMetrics {
   };
   return {
     reconciles: counter('reconciles_total', 'Reconciles of resources by this process as leader.'),
-    reconcileErrors: counter('reconcile_errors_total', 'Reconciles that failed and are tried again.'),
-    refreshes: counter('routing_table_refreshes_total', 'How often the routing table was worked out anew.'),
+    reconcileErrors: counter('reconcile_errors_total', 'Reconciles that failed and are repeated.'),
+    refreshes: counter('routing_table_refreshes_total', 'Recomputations of the routing table.'),
     statusTransitions: counter('status_transitions_total', 'Conditions that changed in written statuses.'),
     observe({ source, queue, leadership, clock }) {
       gauge('resource_source_available', '1 while the resource source can be read.', () =>
@@ -46,7 +46,7 @@ export function operatorMetrics(registry: Registry): OperatorMetrics {
       );
       gauge(
         'resource_source_last_event_age_seconds',
-        'Time since the last sign of life of the resource source.',
+        'Seconds since the last event of the resource source; -1 before the first.',
         () => {
           const { lastEventAt } = source.state();
           return lastEventAt === null ? -1 : (clock.monotonic() - lastEventAt) / 1_000;

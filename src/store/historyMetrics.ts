@@ -16,7 +16,7 @@ export function historyMetrics(
   const registers = [registry];
   new Gauge({
     name: 'engine_gateway_history_depth',
-    help: 'Queries not yet in the database, by place.',
+    help: 'Queries not yet in the database, by place: memory or disk.',
     labelNames: ['place'],
     registers,
     collect() {
@@ -26,7 +26,11 @@ export function historyMetrics(
     },
   });
   return {
-    written: new Counter({ name: 'engine_gateway_history_written_total', help: 'Queries written.', registers }),
+    written: new Counter({
+      name: 'engine_gateway_history_written_total',
+      help: 'Queries written to the database.',
+      registers,
+    }),
     spilled: new Counter({
       name: 'engine_gateway_history_spilled_total',
       help: 'Queries put on disk, to be written later.',
@@ -34,13 +38,13 @@ export function historyMetrics(
     }),
     lost: new Counter({
       name: 'engine_gateway_history_lost_total',
-      help: 'Queries that are in no history: no room, refused by the database, or torn on disk.',
+      help: 'Queries missing in the history, by reason: memory (no room there), disk (no room there), refused (by the database) or torn (on disk).',
       labelNames: ['reason'],
       registers,
     }),
     batch: new Histogram({
       name: 'engine_gateway_history_batch_seconds',
-      help: 'Time of a batch in the database.',
+      help: 'Time to write a batch to the database, in seconds.',
       buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
       registers,
     }),

@@ -29,14 +29,14 @@ export class LoginOrigins {
     this.#logger = logger;
     this.#logins = new Counter({
       name: 'engine_gateway_logins_total',
-      help: 'Logins with a password or a new token, by result: succeeded, failed, or limited as too many have failed',
+      help: 'Logins with a password or a new token, by result: succeeded, failed, or limited as too many have failed.',
       labelNames: ['result'],
       registers: [metrics],
     });
     const isOne = () => (this.#looksLikeProxy() ? 1 : 0);
     new Gauge({
       name: 'engine_gateway_logins_from_one_address',
-      help: '1 while all logins of the hour, of five users or more, come from one address: a proxy that is not trusted?',
+      help: '1 while all logins of the hour, of five users or more, come from one address, perhaps a proxy that server.trustedProxies lacks.',
       registers: [metrics],
       collect() {
         this.set(isOne());

@@ -180,13 +180,13 @@ function bodyMetrics(registry: Registry, memory: RequestMemory): Counter<'reason
   const registers = [registry];
   const used: Gauge = new Gauge({
     name: 'engine_gateway_request_memory_bytes',
-    help: 'Memory that bodies of requests hold.',
+    help: 'Memory that bodies of requests hold, in bytes.',
     registers,
     collect: () => used.set(memory.used),
   });
   const limit: Gauge = new Gauge({
     name: 'engine_gateway_request_memory_limit_bytes',
-    help: 'Memory that bodies of requests may hold (server.requestMemory).',
+    help: 'Memory that bodies of requests may hold (server.requestMemory), in bytes.',
     registers,
     collect: () => limit.set(memory.limit),
   });

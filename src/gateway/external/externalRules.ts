@@ -104,13 +104,13 @@ export class ExternalRulesClient implements ExternalRules {
     this.#breaker = new CircuitBreaker(options.settings, clock);
     this.#calls = new Counter({
       name: 'engine_gateway_external_rules_requests_total',
-      help: 'Requests for which the external rules service was to be asked, by what came of it (skipped: it is left alone after failures).',
+      help: 'Requests for which the external rules service was to be asked, by outcome: answered, errors, failed, or skipped while it is left alone after failures.',
       labelNames: ['outcome'],
       registers: [registry],
     });
     this.#duration = new Histogram({
       name: 'engine_gateway_external_rules_duration_seconds',
-      help: 'Time until the external rules service had answered or failed.',
+      help: 'Time until the external rules service had answered or failed, in seconds.',
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
       registers: [registry],
     });

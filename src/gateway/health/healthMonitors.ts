@@ -27,19 +27,19 @@ export class HealthMonitors {
     const registers = [dependencies.registry];
     this.#checks = new Counter({
       name: 'engine_gateway_health_checks_total',
-      help: 'Health checks of a cluster by what they found.',
+      help: 'Health checks of a cluster by what they found: healthy, pending or unhealthy.',
       labelNames: ['cluster', 'found'],
       registers,
     });
     this.#duration = new Histogram({
       name: 'engine_gateway_health_check_duration_seconds',
-      help: 'Time of health checks, of all clusters together.',
+      help: 'Time of health checks in seconds, of all clusters together.',
       buckets: [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     });
     this.#takenOut = new Counter({
       name: 'engine_gateway_cluster_taken_out_total',
-      help: 'How often real requests took a cluster out: connections that failed, or answers 5xx in a row.',
+      help: 'How often real requests took a cluster out, by cause: connection (connections that failed) or server_errors (answers 5xx in a row).',
       labelNames: ['cluster', 'cause'],
       registers,
     });

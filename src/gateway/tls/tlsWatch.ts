@@ -22,13 +22,13 @@ export class TlsMetrics {
   constructor(registry: Registry) {
     this.#expiry = new PromGauge({
       name: 'engine_gateway_tls_certificate_expiry_timestamp_seconds',
-      help: 'End of validity of the certificate in use (PEM files only).',
+      help: 'End of validity of the certificate in use, seconds since 1970 (PEM files only).',
       labelNames: ['use'],
       registers: [registry],
     });
     this.#reloads = new PromCounter({
       name: 'engine_gateway_tls_reloads_total',
-      help: 'Changed certificate files, taken or refused.',
+      help: 'Changed certificate files, by result: taken or refused.',
       labelNames: ['use', 'result'],
       registers: [registry],
     });

@@ -10,7 +10,7 @@ export class UserMetrics {
   constructor(registry: Registry) {
     this.#tokens = new Counter({
       name: 'engine_gateway_user_tokens_total',
-      help: 'Tokens asked about by kind (exchange, verification) and result; answers from memory are not counted.',
+      help: 'Tokens asked about, by kind (exchange, verification) and result (accepted, refused, failed); answers from memory are not counted.',
       labelNames: ['kind', 'result'],
       registers: [registry],
     });

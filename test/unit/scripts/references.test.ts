@@ -12,6 +12,10 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'references-'));
   execFileSync('git', ['init', '--quiet'], { cwd: folder });
   write('docs/page.md', '# The page\n\n## Two `words`, here\n\n```sh\n# no heading\n```\n\n## Twice\n\n## Twice\n');
+  write(
+    'docs/metrics.md',
+    '# Metrics\n\n| `engine_gateway_calls_total` | counter | | |\n| `engine_gateway_call_seconds` | histogram | | |\n',
+  );
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
@@ -36,6 +40,11 @@ test.each<[string, string, string]>([
   ['an address elsewhere', 'README.md', '[there](https://example.com/none.md#x)'],
   ['a code block of a page', 'README.md', '```\n[none](none.md)\n```'],
   ['a link of a page that code generates', 'scripts/a.ts', 'const text = `[page](page.md)`;'],
+  [
+    'metrics that are registered',
+    'docs/b.md',
+    '`engine_gateway_calls_total{kind}` and engine_gateway_call_seconds_bucket',
+  ],
   ['recorded text', 'test/fixtures/a.ts', '// docs/none.md'],
 ])('accepts %s', (_, path, text) => {
   write(path, text);
@@ -61,6 +70,18 @@ test.each<[string, string, string, string]>([
   ['a missing page in a link', 'docs/b.md', '[b](none.md)', 'docs/b.md:1: docs/none.md does not exist'],
   ['a missing file in a link', 'docs/b.md', '[b](../src/none.ts)', 'docs/b.md:1: src/none.ts does not exist'],
   ['a missing heading in a link', 'docs/b.md', '[b](page.md#none)', 'docs/b.md:1: docs/page.md has no heading #none'],
+  [
+    'a metric that no part registers',
+    'docs/b.md',
+    '`engine_gateway_calls`',
+    'docs/b.md:1: docs/metrics.md has no metric engine_gateway_calls',
+  ],
+  [
+    'such a metric in a manifest',
+    'manifests/a.yaml',
+    'expr: rate(engine_gateway_lost_total[5m])',
+    'manifests/a.yaml:1: docs/metrics.md has no metric engine_gateway_lost_total',
+  ],
   ['a missing heading of the same page', 'docs/b.md', '[b](#none)', 'docs/b.md:1: docs/b.md has no heading #none'],
 ])('reports %s', (_, path, text, problem) => {
   write(path, text);
