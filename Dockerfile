@@ -10,6 +10,9 @@ FROM ${BASE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+# The program is a bundle; what it holds is not needed a second time.
+COPY scripts/pruneModules.ts scripts/serverExternals.ts scripts/
+RUN node scripts/pruneModules.ts
 
 FROM ${BASE} AS build
 WORKDIR /app

@@ -6,13 +6,12 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { root, runBuild } from './build.ts';
+import { serverExternals } from './serverExternals.ts';
 
 const sources = join(root, 'src');
 
-/**
- * Libraries that stay in node_modules: native code, and drivers that find their own files, and each other, at run time.
- */
-const external = [/^bcrypt$/, /^knex(\/|$)/, /^mysql2(\/|$)/, /^pg$/];
+/** The libraries that stay in node_modules, and their files. */
+const external = serverExternals.map((name) => new RegExp(`^${name}(/|$)`));
 
 const output = 'dist/server';
 const folders = (await readdir(sources, { withFileTypes: true }))
@@ -24,7 +23,7 @@ await runBuild({
   name: 'gateway',
   output,
   folders,
-  files: [...files, import.meta.filename],
+  files: [...files, import.meta.filename, join(import.meta.dirname, 'serverExternals.ts')],
   bundler: () => import('rolldown'),
   build,
 });
