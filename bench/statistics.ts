@@ -17,3 +17,9 @@ export function standardError(values: readonly number[]): number {
   const squares = values.reduce((sum, each) => sum + (each - middle) ** 2, 0);
   return Math.sqrt(squares / (values.length - 1) / values.length);
 }
+
+/** The value that a share (0 to 1) of the values does not exceed; NaN of none. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
