@@ -9,8 +9,8 @@ import type { UpstreamOptions } from '../gateway/upstreams.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import { GroupBindings } from '../model/groupBindings.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { StrategyName } from '../model/strategies.ts';
 import type { ClusterPolicy } from '../operator/clusterPolicy.ts';
-import type { Strategy } from '../routing/pickCluster.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import { LONGEST_ANALYZED } from '../sql/analyzeRequest.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
@@ -59,7 +59,7 @@ export function handshakeCookieOptions(
 }
 
 /** Strategies of the groups that have one of their own. */
-function groupStrategies(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, Strategy> {
+function groupStrategies(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, StrategyName> {
   return new Map(
     Object.entries(groups).flatMap(([name, { strategy }]) => (strategy === null ? [] : [[name, strategy]])),
   );

@@ -1,4 +1,5 @@
 import { productNames } from '../model/names.ts';
+import type { StrategyName } from '../model/strategies.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
 import { THIS_MACHINE } from './openAccess.ts';
 import type { ConfigNote } from './problem.ts';
@@ -15,6 +16,8 @@ const unguarded =
 
 /** Class of the reference that routes by query counts (docs/compatibility.md#the-query-count-router). */
 const queryCountRouter = /(^|\.)QueryCountBasedRouterProvider$/;
+/** The strategy that it stands for. */
+const QUERY_COUNT_STRATEGY: StrategyName = 'leastLoaded';
 
 /**
  * Fills in what follows from other keys: metric names under the product's name, the strategy that `modules` of the
@@ -37,7 +40,7 @@ export function derive(
     notes.push({ field: `modules[${index}]`, line: lineOf('modules'), message });
   });
   const routing =
-    byQueryCount && !strategyGiven ? { ...config.routing, strategy: 'leastLoaded' as const } : config.routing;
+    byQueryCount && !strategyGiven ? { ...config.routing, strategy: QUERY_COUNT_STRATEGY } : config.routing;
   const isUnguarded = config.authentication === null && lineOf('server.address') === null;
   if (isUnguarded) notes.push({ field: 'authentication', line: lineOf('authentication'), message: unguarded });
   const server = {

@@ -178,7 +178,7 @@ class QueryDataPlane implements DataPlane {
       forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation ?? (() => undefined)),
       logger,
       clock,
-      chooser: new ClusterChooser(settings, dependencies.random, () => clock.monotonic()),
+      chooser: new ClusterChooser(settings, { random: dependencies.random, monotonic: () => clock.monotonic() }),
       settings,
       connectionFailed: dependencies.connectionFailed ?? (() => undefined),
       serverFailed: dependencies.serverFailed ?? (() => undefined),

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
+import { DEFAULT_STRATEGY } from '../model/strategies.ts';
 import type { ChoiceSettings, ClusterChooser } from '../routing/clusterChooser.ts';
 import type { PathKind, ProxiedPaths, RequestTarget } from '../routing/proxiedPaths.ts';
 import type { Refusal } from '../routing/refusal.ts';
@@ -57,7 +58,7 @@ export interface DataPlaneSettings extends ChoiceSettings {
 /** The defaults of the configuration. */
 export const defaultDataPlaneSettings: DataPlaneSettings = {
   defaultRoutingGroup: 'adhoc',
-  strategy: 'weightedRandom',
+  strategy: DEFAULT_STRATEGY,
   groupStrategies: new Map(),
   asyncTimeout: 120_000,
   forwardedHeadersEnabled: true,

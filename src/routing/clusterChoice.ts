@@ -1,5 +1,4 @@
 import type { GroupDecision } from './groupDecision.ts';
-import type { PickCluster } from './pickCluster.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 
 /** Why a cluster was not taken. */
@@ -9,6 +8,9 @@ export interface NotTaken {
   /** Sentence part, e.g. `is inactive` or `is UNHEALTHY (connection refused)`. */
   readonly reason: string;
 }
+
+/** Picks one of the clusters that may take a request; there is at least one. */
+export type PickCluster = (candidates: readonly ClusterEntry[], group: string) => ClusterEntry;
 
 /** The cluster chosen for a request, or why there is none. */
 export type ClusterChoice =

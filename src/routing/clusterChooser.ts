@@ -1,31 +1,30 @@
-import type { Random } from '../model/clock.ts';
+import type { StrategyName } from '../model/strategies.ts';
 import { type ClusterChoice, chooseCluster } from './clusterChoice.ts';
 import type { GroupDecision } from './groupDecision.ts';
-import { type CountedSubmission, LocalLoad } from './localLoad.ts';
-import { pickByHash, pickByWeight, pickLeastLoaded, type Strategy } from './pickCluster.ts';
+import type { CountedSubmission } from './localLoad.ts';
+import { pickByHash } from './rendezvous.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+import { makeStrategies } from './strategies/strategies.ts';
+import type { Strategy, StrategyParts } from './strategies/strategy.ts';
 
 /** Settings of the choice, as they are now. */
 export interface ChoiceSettings {
   /** `routing.defaultRoutingGroup` */
   readonly defaultRoutingGroup: string;
   /** `routing.strategy` */
-  readonly strategy: Strategy;
+  readonly strategy: StrategyName;
   /** `routing.groups.{name}.strategy`, of the groups that have one of their own. */
-  readonly groupStrategies: ReadonlyMap<string, Strategy>;
+  readonly groupStrategies: ReadonlyMap<string, StrategyName>;
 }
 
 /** Chooses clusters by the strategy of their group, and counts what was sent where that needs it. */
 export class ClusterChooser {
   readonly #settings: () => ChoiceSettings;
-  readonly #random: Random;
-  readonly #local: LocalLoad;
+  readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
 
-  /** @param monotonic milliseconds that never go back */
-  constructor(settings: () => ChoiceSettings, random: Random, monotonic: () => number) {
+  constructor(settings: () => ChoiceSettings, parts: StrategyParts) {
     this.#settings = settings;
-    this.#random = random;
-    this.#local = new LocalLoad(monotonic);
+    this.#strategies = makeStrategies(parts);
   }
 
   /**
@@ -41,26 +40,23 @@ export class ClusterChooser {
     excluded: ReadonlyMap<string, string> | null,
     login: string | null = null,
   ): ClusterChoice {
-    return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, (candidates, group) => {
-      if (login !== null) return pickByHash(candidates, login);
-      return this.#strategyOf(group) === 'leastLoaded'
-        ? pickLeastLoaded(candidates, user, this.#local, this.#random)
-        : pickByWeight(candidates, this.#random);
-    });
+    return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, (candidates, group) =>
+      login !== null ? pickByHash(candidates, login) : this.#strategyOf(group).pick(candidates, { user }),
+    );
   }
 
   /** Counts a query that is sent to a cluster; null where its group's strategy does not look at load. */
   submitted(cluster: ClusterEntry, user: string | null): CountedSubmission | null {
-    return this.#strategyOf(cluster.routingGroup) === 'leastLoaded' ? this.#local.submitted(cluster.name, user) : null;
+    return this.#strategyOf(cluster.routingGroup).submitted?.(cluster, { user }) ?? null;
   }
 
   /** Forgets clusters that are gone. */
   sweep(table: RoutingTable): void {
-    this.#local.retain(table.clusters);
+    for (const strategy of Object.values(this.#strategies)) strategy.retain?.(table.clusters);
   }
 
   #strategyOf(group: string): Strategy {
     const { strategy, groupStrategies } = this.#settings();
-    return groupStrategies.get(group) ?? strategy;
+    return this.#strategies[groupStrategies.get(group) ?? strategy];
   }
 }

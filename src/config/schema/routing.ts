@@ -1,6 +1,9 @@
+import { DEFAULT_STRATEGY, strategies, strategyNames } from '../../model/strategies.ts';
 import { choice, duration, flag, integer, listOf, mapOf, section, size, text } from '../fields.ts';
 
-const strategies = ['weightedRandom', 'leastLoaded'] as const;
+const strategyList = Object.entries(strategies)
+  .map(([name, description]) => `\`${name}\` ${description}`)
+  .join('; ');
 
 /** `routing` (docs/routing.md). */
 export const routing = section(
@@ -65,16 +68,15 @@ export const routing = section(
       default: false,
       live: true,
     }),
-    strategy: choice(strategies, {
-      description:
-        "How a cluster of the group is chosen: at random by weight, or the one with the fewest queued and running queries, the user's own queue first.",
-      default: 'weightedRandom',
+    strategy: choice(strategyNames, {
+      description: `How a cluster of the group is chosen: ${strategyList}.`,
+      default: DEFAULT_STRATEGY,
       live: true,
     }),
     groups: mapOf(
       section(
         {
-          strategy: choice(strategies, {
+          strategy: choice(strategyNames, {
             description: 'Strategy of this group; routing.strategy by default.',
             default: null,
             live: true,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { chooseCluster, explainNoCluster } from '../../../src/routing/clusterChoice.ts';
+import { chooseCluster, explainNoCluster, type PickCluster } from '../../../src/routing/clusterChoice.ts';
 import { decideGroup, type GroupDecision } from '../../../src/routing/groupDecision.ts';
-import { type PickCluster, pickByWeight } from '../../../src/routing/pickCluster.ts';
 import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
+import { weightedRandom } from '../../../src/routing/strategies/weightedRandom.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace, type RuleDecision } from '../../../src/rules/decision.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
@@ -11,7 +11,7 @@ import { decided } from '../../support/ruleDecision.ts';
 const at =
   (random: number): PickCluster =>
   (candidates) =>
-    pickByWeight(candidates, () => random);
+    weightedRandom({ random: () => random, monotonic: () => 0 }).pick(candidates, { user: null });
 
 describe('the group', () => {
   test.each<[string, RuleDecision | null, string | undefined, string, GroupDecision['decidedBy']]>([

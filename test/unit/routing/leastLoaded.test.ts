@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { StrategyName } from '../../../src/model/strategies.ts';
 import { ClusterChooser } from '../../../src/routing/clusterChooser.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
-import type { Strategy } from '../../../src/routing/pickCluster.ts';
 import { type HealthVerdict, neverChecked } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
@@ -15,14 +15,10 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
   let now = 1_000;
   const settings = {
     defaultRoutingGroup: 'adhoc',
-    strategy: 'weightedRandom' as Strategy,
-    groupStrategies: new Map<string, Strategy>([['adhoc', 'leastLoaded']]),
+    strategy: 'weightedRandom' as StrategyName,
+    groupStrategies: new Map<string, StrategyName>([['adhoc', 'leastLoaded']]),
   };
-  const chooser = new ClusterChooser(
-    () => settings,
-    random,
-    () => now,
-  );
+  const chooser = new ClusterChooser(() => settings, { random, monotonic: () => now });
   const publish = (name: string, { queued = null, running = null, byUser }: Counts) =>
     table.setHealth(name, `http://${name}:1`, {
       ...neverChecked,
@@ -155,8 +151,7 @@ describe('least loaded', () => {
   test('a group with the other strategy is not counted', () => {
     const chooser = new ClusterChooser(
       () => ({ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom', groupStrategies: new Map() }),
-      () => 0,
-      () => 0,
+      { random: () => 0, monotonic: () => 0 },
     );
     const entry = { routingGroup: 'adhoc', name: 'a' } as Parameters<typeof chooser.submitted>[0];
     expect(chooser.submitted(entry, null)).toBeNull();

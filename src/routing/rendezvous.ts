@@ -1,0 +1,14 @@
+import { createHash } from 'node:crypto';
+import type { ClusterEntry } from './routingTable.ts';
+
+/**
+ * The same one for the same text, whoever asks and in whatever order they come; only what went to a cluster that is gone
+ * goes elsewhere (rendezvous hashing).
+ */
+export function pickByHash(candidates: readonly ClusterEntry[], text: string): ClusterEntry {
+  const scored = candidates.map((cluster) => ({
+    cluster,
+    score: createHash('sha256').update(`${text} ${cluster.name}`).digest('hex'),
+  }));
+  return scored.reduce((best, one) => (one.score > best.score ? one : best)).cluster;
+}

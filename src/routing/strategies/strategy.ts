@@ -1,0 +1,29 @@
+import type { Random } from '../../model/clock.ts';
+import type { CountedSubmission } from '../localLoad.ts';
+import type { ClusterEntry } from '../routingTable.ts';
+
+/** What a strategy knows of the request that a cluster is picked for. */
+export interface PickRequest {
+  /** Who asks; null where that is not known. */
+  readonly user: string | null;
+}
+
+/** How a cluster of a group is chosen; one instance serves all groups that are configured with it. */
+export interface Strategy {
+  /**
+   * Picks the cluster of a request. Neither waits nor throws.
+   * @param candidates clusters of the group that may take the request, in order of names; at least one
+   */
+  pick(candidates: readonly ClusterEntry[], request: PickRequest): ClusterEntry;
+  /** Counts a query that is sent to a cluster; left out by strategies that do not look at load. */
+  submitted?(cluster: ClusterEntry, request: PickRequest): CountedSubmission;
+  /** Forgets clusters that are not registered any more; left out by strategies that remember none. */
+  retain?(registered: { has(cluster: string): boolean }): void;
+}
+
+/** What strategies are made with. */
+export interface StrategyParts {
+  readonly random: Random;
+  /** Milliseconds that never go back. */
+  readonly monotonic: () => number;
+}
