@@ -6,9 +6,11 @@ import { describedRuleRequest, parseDescribedRequest } from '../gateway/describe
 import { localUsers } from '../gateway/localUsers.ts';
 import { systemClock } from '../model/clock.ts';
 import { productNames } from '../model/names.ts';
+import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
+import { routers } from '../routing/routers/routers.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';
-import type { RuleDecision, RuleRequest } from '../rules/decision.ts';
+import type { RuleRequest } from '../rules/decision.ts';
 import { requestAnalysis } from '../sql/analyzeRequest.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
@@ -86,12 +88,13 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
     analyze: requestAnalysis({ names, maxBodySize: () => 1_000_000, clientsUseV2Format: false, cacheBytes: 0 }),
     userOf: localUsers(userSettings, { names, clock: systemClock, logger: pino({ level: 'silent' }) }),
   });
-  const decision = ruleSet.decide(request);
-  io.stdout.write(
-    options.json === true
-      ? `${JSON.stringify(decision, null, 2)}\n`
-      : readable(decision, request, options.defaultGroup),
-  );
+  if (options.json === true) {
+    io.stdout.write(`${JSON.stringify(ruleSet.decide(request), null, 2)}\n`);
+    return exitCodes.success;
+  }
+  const chain = routers({ names, defaultGroup: () => options.defaultGroup, external: null });
+  const table = { version: 0, clusters: new Map(), groups: new Map(), rules: ruleSet };
+  io.stdout.write(readable(await routingOf(chain, request, table), request));
   return exitCodes.success;
 }
 
@@ -112,13 +115,13 @@ async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
 }
 
 /** The decision as lines for people. */
-function readable(decision: RuleDecision, request: RuleRequest, defaultGroup: string): string {
+function readable({ decision, refused }: ExplainedRouting, request: RuleRequest): string {
   const lines: string[] = [];
-  const { denied, cluster, routingGroup, rule } = decision;
-  if (denied !== null) lines.push(`denied by ${denied.rule}: ${denied.message}`);
+  const { group, cluster, rule, decidedBy } = decision;
+  if (refused !== null) lines.push(`denied by ${refused.rule}: ${refused.refusal.message}`);
   else if (cluster !== null) lines.push(`cluster ${cluster} (rule ${rule})`);
-  else if (routingGroup !== null) lines.push(`routing group ${routingGroup} (rule ${rule})`);
-  else lines.push(`routing group ${defaultGroup} (default: no rule set one)`);
+  else if (decidedBy === 'default') lines.push(`routing group ${group} (default: no rule set one)`);
+  else lines.push(`routing group ${group} (rule ${rule})`);
   const properties = request.queryProperties;
   if (request.user !== null) lines.push(`user: ${request.user.user ?? 'none'}`);
   if (properties !== null && properties.errorMessage !== null) lines.push(`statement: ${properties.errorMessage}`);

@@ -14,6 +14,7 @@ import {
 } from '../routing/proxiedPaths.ts';
 import { recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS } from '../routing/refusal.ts';
+import { routers } from '../routing/routers/routers.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import { bodyRefusal } from './bodies/bodyRefusal.ts';
@@ -22,6 +23,7 @@ import { announcedLength } from './body.ts';
 import { ClusterKeys } from './clusterKeys.ts';
 import type { DataPlaneContext, DataPlaneSettings, ProxiedRequest } from './dataPlaneContext.ts';
 import { DataPlaneMetrics, type RequestKind } from './dataPlaneMetrics.ts';
+import { ExternalRouter } from './external/externalRouter.ts';
 import type { ExternalRules } from './external/externalRules.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './forwardedCheck.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './handshakeCookies.ts';
@@ -36,7 +38,6 @@ import { OtherRequests } from './requests/otherRequests.ts';
 import { answer, OwnAnswers } from './requests/ownAnswers.ts';
 import { PrefixedRequests } from './requests/prefixedRequests.ts';
 import { RequestSteps } from './requests/requestSteps.ts';
-import { RoutingGroups } from './requests/routingGroups.ts';
 import { Submissions } from './requests/submissions.ts';
 import { ResponseHeaders } from './responseHeaders.ts';
 import type { RunningQueries } from './runningQueries.ts';
@@ -188,10 +189,16 @@ class QueryDataPlane implements DataPlane {
     };
     this.#context = context;
     this.#steps = new RequestSteps(logger);
-    const groups = new RoutingGroups(context, this.#steps, dependencies.externalRules ?? null);
-    this.#submissions = new Submissions(context, this.#steps, groups);
+    const service = dependencies.externalRules ?? null;
+    const chain = routers({
+      names,
+      defaultGroup: () => this.#settings.defaultRoutingGroup,
+      external: service === null ? null : new ExternalRouter(service, () => this.#settings.propagateErrors),
+    });
+    const routing = { routers: chain, tellsText: service?.needsAnalysis === true };
+    this.#submissions = new Submissions(context, this.#steps, routing);
     this.#followUps = new FollowUps(context, this.#steps);
-    this.#others = new OtherRequests(context, this.#steps, groups);
+    this.#others = new OtherRequests(context, this.#steps, chain);
     this.#prefixed = new PrefixedRequests(context, this.#steps, answers, this.#followUps, this.#others);
   }
 

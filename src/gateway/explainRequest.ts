@@ -1,6 +1,7 @@
 import { GatewayError } from '../model/errors.ts';
 import { headerValues } from '../model/rawHeaders.ts';
-import { explainRouting, type RoutingExplanation, type TransactionOwner } from '../routing/explanation.ts';
+import { explainRouting, type RoutingExplanation, routingOf, type TransactionOwner } from '../routing/explanation.ts';
+import { routers } from '../routing/routers/routers.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { transactionIdOf } from '../routing/transactionId.ts';
@@ -61,24 +62,18 @@ export function requestExplanation(
   defaultGroup: () => string,
   tryRule: RuleCompiler['tryRule'],
 ): ExplainRequest {
-  const groupKey = reader.names.headerKey('Routing-Group');
+  const chain = routers({ names: reader.names, defaultGroup, external: null });
   const transactionKey = reader.names.headerKey('Transaction-Id');
-  const explained = async (
-    description: DescribedRequest,
-    current: RoutingTable,
-    rules: RuleSet | null,
-    began: TransactionOwner | null,
-  ) => {
+  const explained = async (description: DescribedRequest, current: RoutingTable, began: TransactionOwner | null) => {
     const request = await awaitedRuleRequest(description, reader);
-    const ruled = rules === null ? null : rules.decide(request);
-    const header = headerValues(request.headers, groupKey)[0];
-    return { ...explainRouting(current, ruled, header, defaultGroup(), began), request: seen(request) };
+    const routing = await routingOf(chain, request, current);
+    return { ...explainRouting(current, routing, defaultGroup(), began), request: seen(request) };
   };
   const now = (description: DescribedRequest, began: TransactionOwner | null) =>
-    explained(description, table.current, table.current.rules, began);
+    explained(description, table.current, began);
   return Object.assign(now, {
     withRule: async (description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null) =>
-      await explained(description, table.current, triedRules(tryRule(draft)), began),
+      await explained(description, { ...table.current, rules: triedRules(tryRule(draft)) }, began),
     transactionOf(description: DescribedRequest) {
       if (!isDescribedSubmission(description, reader)) return null;
       return transactionIdOf(headerValues(describedHeaders(description), transactionKey)[0]);

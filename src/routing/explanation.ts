@@ -1,6 +1,8 @@
-import type { RuleDecision, RuleTrace } from '../rules/decision.ts';
+import type { RuleRequest, RuleTrace } from '../rules/decision.ts';
 import { reasonOf } from './clusterChoice.ts';
-import { type DecidedBy, decideGroup } from './groupDecision.ts';
+import type { Refusal } from './refusal.ts';
+import type { RoutedDecision, RouterChain } from './routers/routerChain.ts';
+import type { RouterName } from './routers/routerNames.ts';
 import type { RoutingTable } from './routingTable.ts';
 
 /** A cluster that was considered. */
@@ -19,7 +21,7 @@ export interface RoutingExplanation {
   /** Sentence for people. */
   readonly message: string;
   readonly routingGroup: string;
-  readonly decidedBy: DecidedBy | 'transaction';
+  readonly decidedBy: RouterName | 'transaction';
   /** Rule that decided, denied or failed; null when none did. */
   readonly rule: string | null;
   /** Cluster that a rule pinned the request to. */
@@ -31,6 +33,29 @@ export interface RoutingExplanation {
   readonly rules: readonly RuleTrace[];
 }
 
+/** What the routers made of a request that is explained. */
+export interface ExplainedRouting {
+  /** The decision; of a refused request, what it would be otherwise. */
+  readonly decision: RoutedDecision;
+  /** Null: the request is not refused. */
+  readonly refused: { readonly refusal: Refusal; readonly rule: string | null } | null;
+}
+
+/** Asks the routers of a chain as for a request. */
+export async function routingOf(
+  chain: RouterChain,
+  request: RuleRequest,
+  table: RoutingTable,
+): Promise<ExplainedRouting> {
+  let routed = await chain.decide(request, table);
+  let refused: ExplainedRouting['refused'] = null;
+  while (routed.refusal !== null) {
+    refused ??= routed;
+    routed = await routed.otherwise();
+  }
+  return { decision: routed.decision, refused };
+}
+
 /** A cluster that began the transaction of a statement. */
 export interface TransactionOwner {
   readonly transactionId: string;
@@ -40,28 +65,23 @@ export interface TransactionOwner {
 /**
  * Explains a decision against the routing table: the same steps as for a request, but every cluster is told of, and
  * nothing is chosen by chance or sent.
- * @param ruled what the rules said; null when there are none
- * @param headerGroup value of the routing group header; undefined when absent
  * @param began the cluster of the statement's transaction; null outside of transactions that are known
  */
 export function explainRouting(
   table: RoutingTable,
-  ruled: RuleDecision | null,
-  headerGroup: string | undefined,
+  { decision, refused }: ExplainedRouting,
   defaultGroup: string,
-  began: TransactionOwner | null = null,
+  began: TransactionOwner | null,
 ): RoutingExplanation {
-  const decision = decideGroup(ruled, headerGroup, defaultGroup);
   const { group, cluster, onUnavailable, decidedBy, trace } = decision;
   const base = { routingGroup: group, decidedBy, pinnedCluster: cluster, onUnavailable, rules: trace.rules };
-  const stopped = ruled?.denied ?? ruled?.rejected ?? null;
-  if (stopped !== null) {
-    const outcome = ruled?.denied === null ? 'rejected' : 'denied';
+  if (refused !== null) {
+    const { refusal, rule } = refused;
     return {
       ...base,
-      outcome,
-      message: `${stopped.rule}: ${stopped.message}`,
-      rule: stopped.rule,
+      outcome: refusal.reason === 'denied' ? 'denied' : 'rejected',
+      message: rule === null ? refusal.message : `${rule}: ${refusal.message}`,
+      rule,
       fallback: false,
       clusters: [],
     };

@@ -1,7 +1,5 @@
-import { type DecisionTrace, noTrace, type RuleDecision } from '../rules/decision.ts';
-
-/** What a request's group came from. */
-export type DecidedBy = 'rule' | 'external' | 'header' | 'default';
+import { type DecisionTrace, noTrace } from '../rules/decision.ts';
+import type { RouterName } from './routers/routerNames.ts';
 
 /** Where a request is to go, before a cluster is looked for. */
 export interface GroupDecision {
@@ -11,10 +9,10 @@ export interface GroupDecision {
   /** Rule that set group or cluster; null when none did. */
   readonly rule: string | null;
   /**
-   * `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake leads back to it, `transaction`
-   * where the statement belongs to a transaction of a cluster.
+   * The router that chose the group. `prefix` and `cookie` only where a cluster's own URL or a cookie of the handshake
+   * leads back to it, `transaction` where the statement belongs to a transaction of a cluster.
    */
-  readonly decidedBy: DecidedBy | 'prefix' | 'cookie' | 'transaction';
+  readonly decidedBy: RouterName | 'prefix' | 'cookie' | 'transaction';
   readonly onUnavailable: 'fallback' | 'reject';
   readonly trace: DecisionTrace;
   /** What the external rules service said; absent where none is asked. */
@@ -66,71 +64,6 @@ export function ofTransaction(
 ): GroupDecision {
   const group = routingGroup === '' ? decided.group : routingGroup;
   return { ...decided, group, cluster: name, rule: null, decidedBy: 'transaction', onUnavailable: 'reject' };
-}
-
-/**
- * Decides the routing group (docs/compatibility.md#routing-groups): what the rules set, else
- * the header where there are no rules (or none could be loaded), else the default group.
- * @param decision what the rules said; null when there are none
- * @param headerGroup value of the routing group header; undefined when absent
- */
-export function decideGroup(
-  decision: RuleDecision | null,
-  headerGroup: string | undefined,
-  defaultGroup: string,
-): GroupDecision & { readonly decidedBy: DecidedBy } {
-  if (decision === null) {
-    return headerGroup === undefined || headerGroup === ''
-      ? {
-          group: defaultGroup,
-          cluster: null,
-          rule: null,
-          decidedBy: 'default',
-          onUnavailable: 'fallback',
-          trace: noTrace,
-        }
-      : {
-          group: headerGroup,
-          cluster: null,
-          rule: null,
-          decidedBy: 'header',
-          onUnavailable: 'fallback',
-          trace: noTrace,
-        };
-  }
-  const { cluster, rule, onUnavailable, trace } = decision;
-  const fromRules = decision.routingGroup === '' ? null : decision.routingGroup;
-  if (fromRules !== null || cluster !== null) {
-    return { group: fromRules ?? defaultGroup, cluster, rule, decidedBy: 'rule', onUnavailable, trace };
-  }
-  const fromHeader = decision.useHeader && headerGroup !== '' ? headerGroup : undefined;
-  return fromHeader === undefined
-    ? { group: defaultGroup, cluster: null, rule: null, decidedBy: 'default', onUnavailable, trace }
-    : { group: fromHeader, cluster: null, rule: null, decidedBy: 'header', onUnavailable, trace };
-}
-
-/**
- * Decides the routing group by the external rules service's answer (docs/compatibility.md#external-rules-service): its
- * group; the default group where it reports errors; header, then default group where it failed.
- * @param trace of the deny rules that were asked before
- */
-export function decideExternally(
-  external: ExternalAnswer,
-  trace: DecisionTrace,
-  headerGroup: string | undefined,
-  defaultGroup: string,
-): GroupDecision {
-  const base = { cluster: null, rule: null, onUnavailable: 'fallback', trace, external } as const;
-  switch (external.outcome) {
-    case 'answered':
-      return { ...base, group: external.routingGroup, decidedBy: 'external' };
-    case 'errors':
-      return { ...base, group: defaultGroup, decidedBy: 'default' };
-    default:
-      return headerGroup === undefined || headerGroup === ''
-        ? { ...base, group: defaultGroup, decidedBy: 'default' }
-        : { ...base, group: headerGroup, decidedBy: 'header' };
-  }
 }
 
 /** Lines that the external rules service sets on the request to the cluster; null for none. */

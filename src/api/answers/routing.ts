@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { routerNames } from '../../routing/routers/routerNames.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
 import { type Answer, nullable } from './answer.ts';
 
@@ -23,7 +24,7 @@ export const Explanation = Type.Object({
   outcome: oneOf('routed', 'denied', 'rejected', 'noCluster'),
   message: Type.String({ description: 'The decision in a sentence.' }),
   routingGroup: Type.String(),
-  decidedBy: oneOf('rule', 'external', 'header', 'default', 'transaction'),
+  decidedBy: oneOf(...routerNames, 'transaction'),
   rule: Type.Union([Type.String(), Type.Null()], { description: 'Rule that decided, denied or failed.' }),
   pinnedCluster: Type.Union([Type.String(), Type.Null()], { description: 'Cluster that a rule chose.' }),
   onUnavailable: oneOf('fallback', 'reject'),

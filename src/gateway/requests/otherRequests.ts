@@ -1,22 +1,24 @@
 import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import { backTo, type GroupDecision } from '../../routing/groupDecision.ts';
+import type { RouterChain } from '../../routing/routers/routerChain.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import { ForwardExchange, type OtherReason } from '../forwardExchange.ts';
 import type { Handshake } from '../handshakeCookies.ts';
+import type { Analysis } from '../requestAnalyzer.ts';
+import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
-import type { RoutingGroups } from './routingGroups.ts';
 
 /** Proxied requests that are neither a submission nor about a known query: routed like new ones. */
 export class OtherRequests {
   readonly #context: DataPlaneContext;
   readonly #steps: RequestSteps;
-  readonly #groups: RoutingGroups;
+  readonly #routers: RouterChain;
 
-  constructor(context: DataPlaneContext, steps: RequestSteps, groups: RoutingGroups) {
+  constructor(context: DataPlaneContext, steps: RequestSteps, routers: RouterChain) {
     this.#context = context;
     this.#steps = steps;
-    this.#groups = groups;
+    this.#routers = routers;
   }
 
   /** Decides where a request goes, and sends it there. */
@@ -29,27 +31,19 @@ export class OtherRequests {
       this.forwardTo(proxied, { queryId: null, decision, cluster, fallback: false, handshake });
       return;
     }
-    const groups = this.#groups;
     const table = this.#context.table.current;
-    const { service } = groups;
-    if (table.rules === null && service === null) {
-      this.#forward(proxied, table, groups.groupOf(proxied, null), handshake);
-      return;
-    }
-    const analyzed = groups.needsAnalysis(table);
-    const needed = analyzed
+    const analysis = this.#routers.needsAnalysis(table)
       ? this.#context.analyzer.analyze(proxied.request, null, false)
-      : { user: { user: null, userInfo: null }, queryProperties: null };
-    this.#steps.settle(proxied, needed, (analysis) => {
-      const ruled = groups.askRules(proxied, table, analysis, null, analyzed);
-      if (groups.refuseRejected(proxied, ruled)) return;
-      if (service === null) this.#forward(proxied, table, groups.groupOf(proxied, ruled), handshake);
-      else {
-        const described = groups.ruleRequest(proxied, analysis, null, analyzed);
-        groups.askService(proxied, service, ruled, described, (decision) =>
-          this.#forward(proxied, this.#context.table.current, decision, handshake),
-        );
-      }
+      : null;
+    this.#steps.settle(proxied, analysis, (told) => this.#decide(proxied, table, told, handshake));
+  }
+
+  /** Lets the routers decide; `told` is null where the request was not analysed. */
+  #decide(proxied: ProxiedRequest, table: RoutingTable, told: Analysis | null, handshake: Handshake | null): void {
+    const request = new ProxiedRuleRequest(proxied, told, null, this.#context.headers);
+    this.#steps.settle(proxied, this.#routers.decide(request, table, proxied.trace), (routed) => {
+      if (routed.refusal !== null) this.#context.refuse(proxied, routed.refusal);
+      else this.#forward(proxied, routed.decision, handshake);
     });
   }
 
@@ -65,10 +59,11 @@ export class OtherRequests {
     else new ForwardExchange(this.#context, proxied, reason).start(upstream);
   }
 
-  #forward(proxied: ProxiedRequest, table: RoutingTable, decision: GroupDecision, handshake: Handshake | null): void {
-    const { defaultRoutingGroup } = this.#context.settings();
+  #forward(proxied: ProxiedRequest, decision: GroupDecision, handshake: Handshake | null): void {
+    const { chooser, table, settings } = this.#context;
+    const { defaultRoutingGroup } = settings();
     proxied.trace?.step('choice');
-    const choice = this.#context.chooser.choose(table, decision, null, null, handshake?.login ?? null);
+    const choice = chooser.choose(table.current, decision, null, null, handshake?.login ?? null);
     if (choice.cluster === null) {
       this.#context.refuse(proxied, {
         reason: choice.pending ? 'pending' : 'no_cluster',

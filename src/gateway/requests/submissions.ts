@@ -1,5 +1,5 @@
 import { firstHeader } from '../../model/rawHeaders.ts';
-import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { RouterChain } from '../../routing/routers/routerChain.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { transactionIdOf } from '../../routing/transactionId.ts';
 import { bodyRefusal } from '../bodies/bodyRefusal.ts';
@@ -10,8 +10,8 @@ import { mayKillQuery } from '../killQuery.ts';
 import { ownerCluster } from '../ownerCluster.ts';
 import type { Analysis } from '../requestAnalyzer.ts';
 import { type Submission, SubmissionExchange } from '../submissionExchange.ts';
+import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
-import type { RoutingGroups } from './routingGroups.ts';
 
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
 const MIN_BUFFERED_BODY = 1_048_576;
@@ -20,19 +20,26 @@ const BYTES_PER_BYTE = 4;
 /** The same where the external rules service is told the text: as JSON, encoded, and on its way. */
 const BYTES_PER_BYTE_TOLD = 6;
 
-/** New queries: body, analysis, rules, group, and off to a cluster. */
+/** How submissions are routed. */
+export interface SubmissionRouting {
+  readonly routers: RouterChain;
+  /** Whether a router sends the statement's text on. */
+  readonly tellsText: boolean;
+}
+
+/** New queries: body, analysis, group, and off to a cluster. */
 export class Submissions {
   readonly #context: DataPlaneContext;
   readonly #steps: RequestSteps;
-  readonly #groups: RoutingGroups;
+  readonly #routing: SubmissionRouting;
   readonly #preparedHeader: string;
   readonly #transactionHeader: string;
   #stopping = false;
 
-  constructor(context: DataPlaneContext, steps: RequestSteps, groups: RoutingGroups) {
+  constructor(context: DataPlaneContext, steps: RequestSteps, routing: SubmissionRouting) {
     this.#context = context;
     this.#steps = steps;
-    this.#groups = groups;
+    this.#routing = routing;
     this.#preparedHeader = context.names.headerKey('Prepared-Statement');
     this.#transactionHeader = context.names.headerKey('Transaction-Id');
   }
@@ -57,7 +64,7 @@ export class Submissions {
     const { bodies, settings } = this.#context;
     const reading = {
       limit: Math.max(settings().maxAnalyzedBody, MIN_BUFFERED_BODY),
-      bytesPerByte: this.#groups.service?.needsAnalysis === true ? BYTES_PER_BYTE_TOLD : BYTES_PER_BYTE,
+      bytesPerByte: this.#routing.tellsText ? BYTES_PER_BYTE_TOLD : BYTES_PER_BYTE,
     };
     const done = (body: BodyStart) => this.#steps.guarded(proxied, () => this.#analyze(proxied, body));
     bodies.read(request, reading, done, (fault) => this.#refuseBody(proxied, fault));
@@ -75,39 +82,49 @@ export class Submissions {
     proxied.trace?.step('analysis');
     const whole = body.complete ? body : null;
     const needsAll =
-      this.#groups.needsAnalysis(known) ||
+      this.#routing.routers.needsAnalysis(known) ||
       (whole !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
     if (needsAll) {
       this.#steps.settle(proxied, analyzer.analyze(proxied.request, whole, true), (analysis) =>
-        this.#decide(proxied, body, known, analysis, true),
+        this.#route(proxied, body, known, analysis, analysis),
       );
     } else {
       this.#steps.settle(proxied, analyzer.user(proxied.request), (user) =>
-        this.#decide(proxied, body, known, { user, queryProperties: null }, false),
+        this.#route(proxied, body, known, { user, queryProperties: null }, null),
       );
     }
   }
 
-  #decide(proxied: ProxiedRequest, body: BodyStart, table: RoutingTable, analysis: Analysis, analyzed: boolean): void {
-    const groups = this.#groups;
-    const ruled = groups.askRules(proxied, table, analysis, body, analyzed);
-    if (ruled !== null && ruled.denied !== null) {
-      this.#context.refuse(proxied, { reason: 'denied', message: ruled.denied.message, queryId: null });
-      this.#logRefused(proxied, analysis, { rule: ruled.denied.rule, reason: 'denied' });
-      return;
-    }
-    if (groups.refuseRejected(proxied, ruled)) return;
-    const killed = analysis.queryProperties?.queryId ?? null;
-    const submit = (decision: GroupDecision): void => {
-      const submission: Submission = { body, user: analysis.user, decision, about: null, transaction: null };
-      const transaction = transactionIdOf(firstHeader(proxied.request.rawHeaders, this.#transactionHeader));
-      if (transaction !== null) this.#inTransaction(proxied, submission, transaction);
-      else if (killed === null) new SubmissionExchange(this.#context, proxied, submission).start();
-      else this.#kill(proxied, submission, killed);
-    };
-    const { service } = groups;
-    if (service === null) submit(groups.groupOf(proxied, ruled));
-    else groups.askService(proxied, service, ruled, groups.ruleRequest(proxied, analysis, body, analyzed), submit);
+  /**
+   * Lets the routers decide.
+   * @param told what they are told of the analysis; null where the statement was not analysed
+   */
+  #route(
+    proxied: ProxiedRequest,
+    body: BodyStart,
+    table: RoutingTable,
+    analysis: Analysis,
+    told: Analysis | null,
+  ): void {
+    const request = new ProxiedRuleRequest(proxied, told, body, this.#context.headers);
+    this.#steps.settle(proxied, this.#routing.routers.decide(request, table, proxied.trace), (routed) => {
+      if (routed.refusal !== null) {
+        const { refusal, rule } = routed;
+        this.#context.refuse(proxied, refusal);
+        if (refusal.reason === 'denied') this.#logDenied(proxied, analysis, rule);
+        return;
+      }
+      const { decision } = routed;
+      this.#submit(proxied, { body, user: analysis.user, decision, about: null, transaction: null }, analysis);
+    });
+  }
+
+  #submit(proxied: ProxiedRequest, submission: Submission, { queryProperties }: Analysis): void {
+    const transaction = transactionIdOf(firstHeader(proxied.request.rawHeaders, this.#transactionHeader));
+    const killed = queryProperties?.queryId ?? null;
+    if (transaction !== null) this.#inTransaction(proxied, submission, transaction);
+    else if (killed !== null) this.#kill(proxied, submission, killed);
+    else new SubmissionExchange(this.#context, proxied, submission).start();
   }
 
   /**
@@ -140,11 +157,12 @@ export class Submissions {
     });
   }
 
-  #logRefused(proxied: ProxiedRequest, analysis: Analysis, more: { rule: string; reason: string }): void {
+  #logDenied(proxied: ProxiedRequest, analysis: Analysis, rule: string | null): void {
     const { logger, names, clock } = this.#context;
     logger.info(
       {
-        ...more,
+        rule: rule ?? undefined,
+        reason: 'denied',
         user: analysis.user.user,
         source: firstHeader(proxied.request.rawHeaders, names.headerKey('Source')),
         status: 'refused',

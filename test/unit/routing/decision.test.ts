@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'vitest';
+import { productNames } from '../../../src/model/names.ts';
 import { chooseCluster, explainNoCluster, type PickCluster } from '../../../src/routing/clusterChoice.ts';
-import { decideGroup, type GroupDecision } from '../../../src/routing/groupDecision.ts';
+import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
+import { routers } from '../../../src/routing/routers/routers.ts';
 import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { weightedRandom } from '../../../src/routing/strategies/weightedRandom.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace, type RuleDecision } from '../../../src/rules/decision.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
+import { sampleRequest } from '../../support/ruleAttempt.ts';
 import { decided } from '../../support/ruleDecision.ts';
 
 const at =
@@ -32,7 +35,11 @@ describe('the group', () => {
     ],
     ['a pinned cluster', decided({ cluster: 'a', rule: 'r' }), 'etl', 'adhoc', 'rule'],
   ])('%s', (_what, decision, header, group, decidedBy) => {
-    expect(decideGroup(decision, header, 'adhoc')).toMatchObject({ group, decidedBy });
+    const chain = routers({ names: productNames('Engine'), defaultGroup: () => 'adhoc', external: null });
+    const rules = decision === null ? null : { needsAnalysis: false, decide: () => decision };
+    const table = { version: 1, clusters: new Map(), groups: new Map(), rules };
+    const headers = header === undefined ? [] : ['x-ENGINE-routing-group', header];
+    expect(chain.decide({ ...sampleRequest, headers }, table)).toMatchObject({ decision: { group, decidedBy } });
   });
 });
 

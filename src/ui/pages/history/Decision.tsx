@@ -33,25 +33,27 @@ export function Decision({ decision }: { readonly decision: QueryDecision | null
   );
 }
 
-function sentence({ group, decidedBy, rule, pinned, cluster, fallback = false }: QueryDecision): string {
-  const by =
-    decidedBy === 'rule'
-      ? `The rule ${rule ?? 'that decided'} chose ${pinned === undefined ? `the routing group ${group}` : `the backend ${pinned}`}.`
-      : decidedBy === 'header'
-        ? `The request's header named the routing group ${group}.`
-        : decidedBy === 'external'
-          ? `The external rules service chose the routing group ${group}.`
-          : decidedBy === 'default'
-            ? `Nothing named a routing group, so the default one, ${group}, was taken.`
-            : decidedBy === 'transaction'
-              ? `The statement belongs to a transaction that ${pinned ?? cluster} began.`
-              : `The request's ${decidedBy === 'cookie' ? 'cookie' : 'URL'} belongs to a backend of the routing group ${group}.`;
+function sentence(decision: QueryDecision): string {
+  const { decidedBy, cluster, fallback = false } = decision;
+  const by = choices[decidedBy](decision);
   if (decidedBy === 'transaction') return `${by} ${cluster} took it.`;
   const then = fallback
     ? ` No backend of it could take the query; the default group served instead, by ${cluster}.`
     : ` ${cluster} was active and healthy, and took the query.`;
   return by + then;
 }
+
+/** What decided about the group, in a sentence. */
+const choices: Readonly<Record<QueryDecision['decidedBy'], (decision: QueryDecision) => string>> = {
+  rule: ({ rule, pinned, group }) =>
+    `The rule ${rule ?? 'that decided'} chose ${pinned === undefined ? `the routing group ${group}` : `the backend ${pinned}`}.`,
+  header: ({ group }) => `The request's header named the routing group ${group}.`,
+  external: ({ group }) => `The external rules service chose the routing group ${group}.`,
+  default: ({ group }) => `Nothing named a routing group, so the default one, ${group}, was taken.`,
+  transaction: ({ pinned, cluster }) => `The statement belongs to a transaction that ${pinned ?? cluster} began.`,
+  cookie: ({ group }) => `The request's cookie belongs to a backend of the routing group ${group}.`,
+  prefix: ({ group }) => `The request's URL belongs to a backend of the routing group ${group}.`,
+};
 
 /** What the external rules service said. */
 function answered(external: NonNullable<QueryDecision['external']>): string {

@@ -1,0 +1,26 @@
+import type { GroupAnswer, Router } from './router.ts';
+
+/** Takes the default group, for requests of which no other router says anything. */
+export class DefaultGroupRouter implements Router {
+  readonly name = 'default';
+  readonly step = null;
+  readonly #group: () => string;
+
+  /** @param group `routing.defaultRoutingGroup`, as it is now */
+  constructor(group: () => string) {
+    this.#group = group;
+  }
+
+  isAsked(): boolean {
+    return true;
+  }
+
+  needsAnalysis(): boolean {
+    return false;
+  }
+
+  route(): GroupAnswer {
+    const choice = { group: this.#group(), cluster: null, rule: null, onUnavailable: 'fallback' } as const;
+    return { says: 'group', choice, found: null };
+  }
+}

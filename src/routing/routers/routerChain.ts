@@ -1,0 +1,110 @@
+import { noTrace, type RuleRequest } from '../../rules/decision.ts';
+import type { GroupDecision } from '../groupDecision.ts';
+import type { Refusal } from '../refusal.ts';
+import type { RoutingTable } from '../routingTable.ts';
+import type { GroupAnswer, Router, RouterAnswer, RouterFindings } from './router.ts';
+import type { RouterName } from './routerNames.ts';
+
+/** A decision that a router of the chain made. */
+export interface RoutedDecision extends GroupDecision {
+  readonly decidedBy: RouterName;
+}
+
+/** What the chain made of a request. */
+export type Routed =
+  | { readonly refusal: null; readonly decision: RoutedDecision }
+  | {
+      readonly refusal: Refusal;
+      /** Rule that refuses; null where it is no rule. */
+      readonly rule: string | null;
+      /** Where it would go without the refusal: asks the routers that are left, for explanations. */
+      readonly otherwise: () => Routed | Promise<Routed>;
+    };
+
+/** Told each step of a request that takes time. */
+export interface StepNotes {
+  step(name: string): void;
+}
+
+/** A router that always chooses a group. */
+export interface LastRouter extends Router {
+  route(request: RuleRequest, table: RoutingTable): GroupAnswer;
+}
+
+interface Question {
+  readonly request: RuleRequest;
+  readonly table: RoutingTable;
+  readonly notes: StepNotes | null;
+}
+
+/**
+ * Decides routing groups: asks each router in turn until one of them chooses a group or refuses the request, and keeps
+ * what all of them found for the decision's trace (docs/architecture.md#how-to-add-a-router).
+ */
+export class RouterChain {
+  readonly #routers: readonly Router[];
+  readonly #last: LastRouter;
+
+  constructor(routers: readonly Router[], last: LastRouter) {
+    this.#routers = routers;
+    this.#last = last;
+  }
+
+  /** Whether one of them reads user and query of the requests with this table. */
+  needsAnalysis(table: RoutingTable): boolean {
+    return this.#routers.some((router) => router.needsAnalysis(table));
+  }
+
+  /**
+   * Decides about a request: at once, unless a router has to ask somebody.
+   * @param table the snapshot that all of them decide by
+   */
+  decide(request: RuleRequest, table: RoutingTable, notes: StepNotes | null = null): Routed | Promise<Routed> {
+    return this.#ask(0, { request, table, notes }, null);
+  }
+
+  #ask(index: number, question: Question, found: RouterFindings | null): Routed | Promise<Routed> {
+    const router = this.#routers[index];
+    if (router === undefined) return this.#leaveToLast(question, found);
+    const { request, table, notes } = question;
+    if (!router.isAsked(table)) return this.#ask(index + 1, question, found);
+    if (router.step !== null) notes?.step(router.step);
+    const answer = router.route(request, table);
+    return answer instanceof Promise
+      ? answer.then((settled) => this.#take(index, router.name, settled, question, found))
+      : this.#take(index, router.name, answer, question, found);
+  }
+
+  #take(
+    index: number,
+    name: RouterName,
+    answer: RouterAnswer,
+    question: Question,
+    before: RouterFindings | null,
+  ): Routed | Promise<Routed> {
+    if (answer.says === 'refusal') {
+      const { refusal, rule, instead } = answer;
+      return { refusal, rule, otherwise: () => this.#take(index, name, instead, question, before) };
+    }
+    const found = join(before, answer.found);
+    if (answer.says === 'group') return decidedBy(name, answer, found);
+    return answer.asks === 'last' ? this.#leaveToLast(question, found) : this.#ask(index + 1, question, found);
+  }
+
+  #leaveToLast({ request, table }: Question, found: RouterFindings | null): Routed {
+    return decidedBy(this.#last.name, this.#last.route(request, table), found);
+  }
+}
+
+function join(before: RouterFindings | null, more: RouterFindings | null): RouterFindings | null {
+  if (before === null || more === null) return more ?? before;
+  return { ...before, ...more };
+}
+
+function decidedBy(name: RouterName, { choice }: GroupAnswer, found: RouterFindings | null): Routed {
+  const { group, cluster, rule, onUnavailable } = choice;
+  const trace = found?.trace ?? noTrace;
+  const decision = { group, cluster, rule, decidedBy: name, onUnavailable, trace };
+  const external = found?.external;
+  return { refusal: null, decision: external === undefined ? decision : { ...decision, external } };
+}
