@@ -69,6 +69,6 @@ export function keyOfText(text: string): ResourceKey {
 }
 
 /** The key of a resource. */
-export function keyOf(resource: Resource): ResourceKey {
+export function keyOf(resource: Pick<Resource, 'kind' | 'metadata'>): ResourceKey {
   return { kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name };
 }

@@ -1,8 +1,8 @@
 import { Document } from 'yaml';
 import { API_GROUP_VERSION } from '../model/resource.ts';
+import { resourceNames } from '../model/resourceName.ts';
 import { DEFAULT_PRIORITY } from '../model/routingRule.ts';
 import type { BackendRow } from '../store/store.ts';
-import { resourceNames } from './resourceName.ts';
 
 /** A rule as a rules file has it (docs/rules.md#fields). */
 export interface ExportedRule {

@@ -2,6 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { RegistryCluster } from '../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, keyOf, keyText, type Resource, type ResourceKey } from '../model/resource.ts';
+import { registryNameOf, resourceNames } from '../model/resourceName.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { effectiveActive, overrideAnnotation, overrideOf, specActive } from './activeOverride.ts';
@@ -12,7 +13,6 @@ import type { Controller } from './controller.ts';
 import type { ClusterOutcome } from './reconcile/clusterOutcome.ts';
 import { clusterChange, newClusterSpec } from './registryChange.ts';
 import { isEmptyChange } from './resourceChange.ts';
-import { registryNameOf, resourceNames } from './resourceName.ts';
 import { annotate, type ResourceSource, VersionConflict } from './source.ts';
 
 /** `resources.apiWrites`. */

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { GatewayError } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
+import { registryNameOf } from '../model/resourceName.ts';
 import type { RoutingRuleSpec } from '../model/routingRule.ts';
 import { plainRule } from '../rules/compile/definition.ts';
 import { draftProblems, placedText, type RuleDraft } from '../rules/compile/ruleDraft.ts';
@@ -13,7 +14,6 @@ import type { WriteContext } from './clusterRegistry.ts';
 import type { Controller } from './controller.ts';
 import { changeManifestFile } from './directory/manifestWriter.ts';
 import type { ApiWrites } from './resourceClusterRegistry.ts';
-import { registryNameOf } from './resourceName.ts';
 import {
   type InventoryRule,
   type RuleInventory,

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { PlacedProblem } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
+import { registryNameOf } from '../model/resourceName.ts';
 import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../model/routingRule.ts';
 import { Turns } from '../model/turns.ts';
 import type { RuleDefinition } from '../rules/compile/definition.ts';
@@ -8,7 +9,6 @@ import { draftProblems, type RuleDraft } from '../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { CompiledRules, RulesFile, RulesFileProblem, RuleVerdict } from '../rules/ruleCompiler.ts';
-import { registryNameOf } from './resourceName.ts';
 import { fieldsOf } from './rulesFile/ruleDocument.ts';
 import type { Provenance, ResourceSource } from './source.ts';
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { API_GROUP_VERSION, type Resource, type ResourceStatus } from '../model/resource.ts';
+import { registryNameOf } from '../model/resourceName.ts';
 import type { SourceName, StoredResource } from '../store/store.ts';
-import { registryNameOf } from './resourceName.ts';
 
 /** A row of `eg_resources` as a resource. */
 export function resourceOfStored(stored: StoredResource): Resource {

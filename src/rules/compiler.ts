@@ -1,4 +1,6 @@
+import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
 import { keyOf, keyText } from '../model/resource.ts';
+import { registryNameOf } from '../model/resourceName.ts';
 import { DEFAULT_PRIORITY, type RoutingRule } from '../model/routingRule.ts';
 import { Turns } from '../model/turns.ts';
 import { warningsOf } from './compile/checkRules.ts';
@@ -97,7 +99,7 @@ class SetCompiler implements RuleCompiler {
     const isExternal = this.#options.rulesType === 'EXTERNAL';
     const ofFile = isExternal ? null : file;
     const known = this.#compileResources(resources);
-    const owners = nameOwners(resources);
+    const owners = claimNames(resources);
     const compiledFile = ofFile === null ? null : this.#compileFile(ofFile);
     const isOff = this.#options.rulesEngineEnabled === false;
     const isUnused = this.#options.rulesEngineEnabled === undefined && file === null && resources.length === 0;
@@ -107,7 +109,7 @@ class SetCompiler implements RuleCompiler {
       const key = keyText(keyOf(resource));
       const entry = known.get(key);
       if (entry === undefined) continue;
-      const owner = owners.get(nameOf(resource)) ?? resource;
+      const owner = owners.get(registryNameOf(resource)) ?? resource;
       const { verdict, rule } = this.#judged(resource, entry, owner, isOff, isExternal);
       verdicts.set(key, verdict);
       if (rule !== null) inForce.push(rule);
@@ -135,7 +137,7 @@ class SetCompiler implements RuleCompiler {
     isOff: boolean,
     isExternal: boolean,
   ): Judged {
-    const name = nameOf(resource);
+    const name = registryNameOf(resource);
     const isOwner = owner === resource;
     const rights = this.#rightsVersion;
     const before = this.#verdicts.get(entry);
@@ -308,27 +310,6 @@ class FileRules {
   }
 }
 
-/** Name of a resource's rule. */
-function nameOf(resource: RoutingRule): string {
-  return resource.spec.name ?? resource.metadata.name;
-}
-
-/** Of resources with one name the oldest has it. */
-function nameOwners(resources: readonly RoutingRule[]): ReadonlyMap<string, RoutingRule> {
-  const owners = new Map<string, RoutingRule>();
-  for (const resource of resources) {
-    const other = owners.get(nameOf(resource));
-    if (other === undefined || isOlder(resource, other)) owners.set(nameOf(resource), resource);
-  }
-  return owners;
-}
-
-function isOlder(a: RoutingRule, b: RoutingRule): boolean {
-  const byTime = a.metadata.creationTimestamp.localeCompare(b.metadata.creationTimestamp);
-  if (byTime !== 0) return byTime < 0;
-  return keyText(keyOf(a)) < keyText(keyOf(b));
-}
-
 /** A rule's definition from its resource, or what is wrong with the spec. */
 function definitionOf(resource: RoutingRule): RuleDefinition | string {
   const { spec } = resource;
@@ -342,7 +323,7 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
   }
   return {
     ...plainRule,
-    name: nameOf(resource),
+    name: registryNameOf(resource),
     origin: 'resource',
     namespace: resource.metadata.namespace,
     description: spec.description ?? '',
@@ -371,10 +352,9 @@ function judge(
   isExternal: boolean,
   rights: RouteRights | null,
 ): Judged {
-  const rule = nameOf(resource);
+  const rule = registryNameOf(resource);
   if (owner !== resource) {
-    const message = `the name ${rule} belongs to the older resource ${owner.metadata.namespace}/${owner.metadata.name}; choose another spec.name`;
-    return { verdict: notInForce(rule, 'NameConflict', message), rule: null };
+    return { verdict: notInForce(rule, 'NameConflict', nameConflictMessage(resource, owner)), rule: null };
   }
   const isAccepted = 'rule' in outcome;
   const refusal = isAccepted ? routeRefusal(outcome.rule, rights) : null;

@@ -1,14 +1,14 @@
 import type { EngineClusterSpec } from '../../model/engineCluster.ts';
 import type { Problem } from '../../model/errors.ts';
+import { claimNames, nameConflictMessage } from '../../model/nameClaims.ts';
 import { keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
 import { engineClusterSpec, problemText } from '../../model/specValidation.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
 import { effectiveActive, type OverrideState, overrideOf } from '../activeOverride.ts';
 import { type ClusterPolicy, openPolicy, policyRefusal } from '../clusterPolicy.ts';
-import { registryNameOf } from '../resourceName.ts';
 import { dereference, type ServiceLookup, withoutSlash } from './dereference.ts';
-import { claimNames } from './nameClaims.ts';
 import { isPaused } from './paused.ts';
 
 /** Whether a resource is accepted, and why not. */
@@ -185,13 +185,7 @@ export function rowCluster(row: BackendRow): RoutableCluster {
 }
 
 function nameConflict(resource: Resource, holder: Resource): Acceptance {
-  const { namespace, name } = holder.metadata;
-  return {
-    status: 'False',
-    reason: 'NameConflict',
-    message: `the name ${registryNameOf(resource)} belongs to the older ${holder.kind} ${namespace}/${name}; set another spec.name or delete one of the two`,
-    final: false,
-  };
+  return { status: 'False', reason: 'NameConflict', message: nameConflictMessage(resource, holder), final: false };
 }
 
 type CheckedSpec =

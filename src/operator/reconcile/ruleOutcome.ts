@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConditionDraft } from '../../model/condition.ts';
 import { keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
 import type { RoutingRule } from '../../model/routingRule.ts';
 import type { CompiledRules, RuleVerdict } from '../../rules/ruleCompiler.ts';
-import { registryNameOf } from '../resourceName.ts';
 import { isPaused } from './paused.ts';
 
 /** What a RoutingRule means. */

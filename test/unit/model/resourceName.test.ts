@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isResourceName, resourceNames } from '../../../src/operator/resourceName.ts';
+import { isResourceName, resourceNames } from '../../../src/model/resourceName.ts';
 
 const first = (name: string, count = 1) => resourceNames(name).take(count).toArray();
 

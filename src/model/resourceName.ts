@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Resource } from '../model/resource.ts';
+import type { Resource } from './resource.ts';
 
 /** Longest metadata.name that is made: names appear in labels, whose values are at most 63 characters. */
 const MAX_LENGTH = 63;
@@ -33,7 +33,7 @@ export function* resourceNames(registryName: string): Generator<string, never, u
 }
 
 /** Name of a resource in the registry (of a rule: its name): `spec.name`, or `metadata.name`. */
-export function registryNameOf(resource: Resource): string {
-  const { name } = resource.spec;
+export function registryNameOf(resource: Pick<Resource, 'metadata'> & { readonly spec: object }): string {
+  const { name } = resource.spec as { readonly name?: unknown };
   return typeof name === 'string' && name !== '' ? name : resource.metadata.name;
 }
