@@ -1,31 +1,29 @@
 import { type Static, Type } from 'typebox';
 import { cel, httpUrl, immutableName, usableHost } from './cel.ts';
+import { type MonitorType, monitorTypes } from './monitorType.ts';
 import { clusterNameRules, routingGroupRules } from './registryCluster.ts';
 import type { Resource } from './resource.ts';
+import { DEFAULT_WEIGHT } from './strategies.ts';
 
 /** Duration text as in configuration files: a number and `ms`, `s`, `m`, `h` or `d`. */
 const DurationText = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?(ms|s|m|h|d)$', maxLength: 32 });
 
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$', minLength: 8, maxLength: 256 });
 
-/** Kinds of health checks (docs/health.md#types-of-checks). */
-export const MonitorType = Type.Union(
-  [
-    Type.Literal('INFO_API'),
-    Type.Literal('METRICS'),
-    Type.Literal('JDBC'),
-    Type.Literal('JMX'),
-    Type.Literal('UI_API'),
-    Type.Literal('NOOP'),
-  ],
-  { description: 'How the health of the cluster is found out; clusterStatsConfiguration.monitorType by default.' },
-);
-export type MonitorType = Static<typeof MonitorType>;
-
 /** `spec.healthCheck`: what differs from the gateway's configuration for this cluster. */
 export const HealthCheck = Type.Object(
   {
-    type: Type.Optional(MonitorType),
+    type: Type.Optional(
+      Type.Unsafe<MonitorType>(
+        Type.Union(
+          monitorTypes.map((type) => Type.Literal(type)),
+          {
+            description:
+              'How the health of the cluster is found out; clusterStatsConfiguration.monitorType by default.',
+          },
+        ),
+      ),
+    ),
     path: Type.Optional(
       Type.String({ pattern: '^/', maxLength: 256, description: 'Path asked, where the type asks a path of its own.' }),
     ),
@@ -130,7 +128,7 @@ export const EngineClusterSpec = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: 10000,
-        default: 100,
+        default: DEFAULT_WEIGHT,
         description: 'Share of new queries in its group relative to the others, where the strategy looks at weights.',
       }),
     ),

@@ -16,3 +16,6 @@ export const strategyNames = Object.keys(strategies) as StrategyName[];
 
 /** The strategy of groups for which nothing else is configured. */
 export const DEFAULT_STRATEGY = 'weightedRandom' satisfies StrategyName;
+
+/** Share of new queries of a cluster that names none, relative to others of its group. */
+export const DEFAULT_WEIGHT = 100;

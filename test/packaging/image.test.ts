@@ -244,7 +244,10 @@ async function buildStage(
       for (const path of paths) {
         const to = join(root, resolve(folder, target));
         const intoFolder = target.endsWith('/') || paths.length > 1;
-        await cp(join(from, path), intoFolder ? join(to, basename(path)) : to, { recursive: true, verbatimSymlinks: true });
+        await cp(join(from, path), intoFolder ? join(to, basename(path)) : to, {
+          recursive: true,
+          verbatimSymlinks: true,
+        });
       }
     } else if (name === 'RUN') {
       // Absolute paths of the image are below its folder here.

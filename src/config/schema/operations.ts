@@ -1,3 +1,4 @@
+import { DEFAULT_MONITOR_TYPE, monitorTypes } from '../../model/monitorType.ts';
 import {
   choice,
   decimal,
@@ -294,9 +295,9 @@ export const monitor = section(
 /** `clusterStatsConfiguration` (docs/health.md#types-of-checks). */
 export const clusterStatsConfiguration = section(
   {
-    monitorType: choice(['INFO_API', 'METRICS', 'JDBC', 'JMX', 'UI_API', 'NOOP'], {
+    monitorType: choice(monitorTypes, {
       description: 'How health is found out.',
-      default: 'INFO_API',
+      default: DEFAULT_MONITOR_TYPE,
       live: true,
     }),
   },

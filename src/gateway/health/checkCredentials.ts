@@ -1,5 +1,6 @@
-import type { HealthCheck, MonitorType } from '../../model/engineCluster.ts';
+import type { HealthCheck } from '../../model/engineCluster.ts';
 import { hostMatches, hostOf } from '../../model/hostPattern.ts';
+import type { MonitorType } from '../../model/monitorType.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { CheckCredentials } from './healthCheck.ts';
 

@@ -1,4 +1,4 @@
-import type { MonitorType } from '../../model/engineCluster.ts';
+import type { MonitorType } from '../../model/monitorType.ts';
 import type { ClusterHealth } from '../../model/registryCluster.ts';
 
 /** What one check of a cluster found. */

@@ -4,6 +4,7 @@ import { claimNames, nameConflictMessage } from '../../model/nameClaims.ts';
 import { keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { engineClusterSpec, problemText } from '../../model/specValidation.ts';
+import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
 import { effectiveActive, type OverrideState, overrideOf } from '../activeOverride.ts';
@@ -149,7 +150,7 @@ function routableCluster(resource: Resource, spec: EngineClusterSpec, url: strin
     ...(spec.externalUrl === undefined ? {} : { hasExternalUrl: true as const }),
     routingGroup: spec.routingGroup,
     active: effectiveActive(resource),
-    weight: spec.weight ?? 100,
+    weight: spec.weight ?? DEFAULT_WEIGHT,
     healthCheck: spec.healthCheck ?? null,
     tls: spec.tls ?? null,
     origin: 'resource',
@@ -177,7 +178,7 @@ export function rowCluster(row: BackendRow): RoutableCluster {
     externalUrl: withoutSlash(row.externalUrl === '' ? proxyTo : row.externalUrl),
     routingGroup: row.routingGroup,
     active: row.active,
-    weight: 100,
+    weight: DEFAULT_WEIGHT,
     healthCheck: null,
     tls: null,
     origin: 'row',

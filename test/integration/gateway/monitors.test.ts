@@ -6,7 +6,7 @@ import {
 } from '../../../demo/simulatedEngine.ts';
 import type { UserCheckSettings } from '../../../src/gateway/health/checkSettings.ts';
 import type { CheckCredentials, CheckResult } from '../../../src/gateway/health/healthCheck.ts';
-import type { MonitorType } from '../../../src/model/engineCluster.ts';
+import type { MonitorType } from '../../../src/model/monitorType.ts';
 import { closeAll, closing, freePort, startServer, until } from '../../support/gateway.ts';
 import { openChecks } from '../../support/healthChecks.ts';
 
