@@ -5,7 +5,7 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { SourceName } from '../store/store.ts';
 import { type ActiveOverride, specActive } from './activeOverride.ts';
 import type { Controller } from './controller.ts';
-import type { ClusterOutcome } from './reconcile/clusterOutcome.ts';
+import { type ClusterOutcome, isClusterOutcome } from './reconcile/clusterOutcome.ts';
 import type { Provenance, ResourceSource } from './source.ts';
 
 /** A cluster with where it comes from, for people. */
@@ -46,9 +46,9 @@ export interface InventoryParts {
 export function clusterInventory({ source, controller, table }: InventoryParts): readonly InventoryCluster[] {
   const clusters: InventoryCluster[] = [];
   for (const outcome of controller.outcomes.values()) {
-    if (outcome.kind !== 'EngineCluster') continue;
-    const { registryName, routable } = outcome.cluster;
-    clusters.push({ name: registryName, origin: source.name, routable, resource: resourceOf(outcome.cluster, source) });
+    if (!isClusterOutcome(outcome)) continue;
+    const { registryName, routable } = outcome;
+    clusters.push({ name: registryName, origin: source.name, routable, resource: resourceOf(outcome, source) });
   }
   for (const entry of table.current.clusters.values()) {
     if (entry.origin === 'row') clusters.push({ name: entry.name, origin: 'row', routable: entry, resource: null });

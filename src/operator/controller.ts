@@ -7,14 +7,17 @@ import type { Store } from '../store/store.ts';
 import type { ClusterPolicy } from './clusterPolicy.ts';
 import type { Leadership } from './leadership.ts';
 import type { OperatorMetrics } from './metrics.ts';
+import { isClusterOutcome } from './reconcile/clusterOutcome.ts';
 import type { CredentialsFinding, ForwardedHeadersFinding } from './reconcile/clusterStatus.ts';
 import { DataPlaneFindings } from './reconcile/dataPlaneFindings.ts';
 import { noServices, type ServiceLookup } from './reconcile/dereference.ts';
 import { findDrift } from './reconcile/drift.ts';
+import type { ResourceOutcome } from './reconcile/outcome.ts';
 import { type ProjectionOutcome, Projector } from './reconcile/projector.ts';
 import { Reconciler } from './reconcile/reconciler.ts';
+import { isRuleOutcome } from './reconcile/ruleOutcome.ts';
 import { RefreshSchedule } from './refreshSchedule.ts';
-import { type Outcome, RoutingState } from './routingState.ts';
+import { RoutingState } from './routingState.ts';
 import { ServedResources } from './servedResources.ts';
 import type { ResourceSource } from './source.ts';
 import { StatusWriter, type Transition } from './statusWriter.ts';
@@ -175,7 +178,7 @@ export class Controller {
   }
 
   /** What every resource means now, by `keyText`. */
-  get outcomes(): ReadonlyMap<string, Outcome> {
+  get outcomes(): ReadonlyMap<string, ResourceOutcome> {
     return this.#state.outcomes;
   }
 
@@ -208,7 +211,7 @@ export class Controller {
   /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
   reportRuleFailure(rule: string, message: string): void {
     for (const [key, outcome] of this.#state.outcomes) {
-      if (outcome.kind !== 'RoutingRule' || outcome.rule.registryName !== rule) continue;
+      if (!isRuleOutcome(outcome) || outcome.registryName !== rule) continue;
       if (this.#findings.noteRuleFailure(key, outcome, message)) this.#queue.add(key);
     }
   }
@@ -290,7 +293,7 @@ export class Controller {
 
   #enqueueCluster(registryName: string): void {
     for (const [key, outcome] of this.#state.outcomes) {
-      if (outcome.kind === 'EngineCluster' && outcome.cluster.registryName === registryName) this.#queue.add(key);
+      if (isClusterOutcome(outcome) && outcome.registryName === registryName) this.#queue.add(key);
     }
   }
 }

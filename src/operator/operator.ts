@@ -16,6 +16,7 @@ import type { HealthCredentials, SecretCredentials } from './kubernetes/healthCr
 import type { KubernetesServices } from './kubernetes/kubernetesServices.ts';
 import { DatabaseLeadership, type Leadership } from './leadership.ts';
 import { operatorMetrics } from './metrics.ts';
+import { isClusterOutcome } from './reconcile/clusterOutcome.ts';
 import { type ApiWrites, ResourceClusterRegistry } from './resourceClusterRegistry.ts';
 import type { ResourceSource } from './source.ts';
 
@@ -148,12 +149,8 @@ async function sourceParts(options: OperatorOptions): Promise<SourceParts> {
 
 function resourceOfCluster(controller: Controller, cluster: string): Resource | null {
   for (const outcome of controller.outcomes.values()) {
-    if (
-      outcome.kind === 'EngineCluster' &&
-      outcome.cluster.registryName === cluster &&
-      outcome.cluster.routable !== null
-    ) {
-      return outcome.cluster.resource;
+    if (isClusterOutcome(outcome) && outcome.registryName === cluster && outcome.routable !== null) {
+      return outcome.resource;
     }
   }
   return null;

@@ -10,7 +10,7 @@ import { referenceTo } from './appliedChange.ts';
 import { type ClusterPolicy, openPolicy, policyRefusal } from './clusterPolicy.ts';
 import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
 import type { Controller } from './controller.ts';
-import type { ClusterOutcome } from './reconcile/clusterOutcome.ts';
+import { type ClusterOutcome, isClusterOutcome } from './reconcile/clusterOutcome.ts';
 import { clusterChange, newClusterSpec } from './registryChange.ts';
 import { isEmptyChange } from './resourceChange.ts';
 import { annotate, type ResourceSource, VersionConflict } from './source.ts';
@@ -159,14 +159,16 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     const { controller, source } = this.#options;
     controller.refreshNow();
     const outcome = controller.outcomes.get(keyText(key));
-    if (outcome?.kind === 'EngineCluster' && outcome.cluster.acceptance.reason === 'NameConflict') {
-      throw new GatewayError('EG_CONFLICT', outcome.cluster.acceptance.message, { field: 'name' });
+    const cluster = outcome !== undefined && isClusterOutcome(outcome) ? outcome : null;
+    if (cluster?.acceptance.reason === 'NameConflict') {
+      throw new GatewayError('EG_CONFLICT', cluster.acceptance.message, { field: 'name' });
     }
     const pending = (await controller.projectNow(key, this.#timeoutMs)) === 'pending';
-    const cluster = this.get(name);
+    const listed = this.get(name);
     const resource = source.get(key);
-    if (cluster !== null) return { cluster, pending, resource: resource === null ? null : referenceTo(resource) };
-    const why = outcome?.kind === 'EngineCluster' ? outcome.cluster.acceptance.message : 'it was deleted meanwhile';
+    if (listed !== null)
+      return { cluster: listed, pending, resource: resource === null ? null : referenceTo(resource) };
+    const why = cluster?.acceptance.message ?? 'it was deleted meanwhile';
     throw new GatewayError('EG_CONFLICT', `the cluster ${name} is stored but not routed: ${why}`);
   }
 
@@ -188,8 +190,8 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   #holder(name: string): ClusterOutcome | null {
     this.#options.controller.refreshNow();
     for (const outcome of this.#options.controller.outcomes.values()) {
-      if (outcome.kind !== 'EngineCluster' || outcome.cluster.registryName !== name) continue;
-      if (outcome.cluster.acceptance.reason !== 'NameConflict') return outcome.cluster;
+      if (!isClusterOutcome(outcome) || outcome.registryName !== name) continue;
+      if (outcome.acceptance.reason !== 'NameConflict') return outcome;
     }
     return null;
   }

@@ -9,15 +9,11 @@ import type { BackendRow, StoredResource } from '../store/store.ts';
 import { type ClusterPolicy, openPolicy } from './clusterPolicy.ts';
 import { type ClusterOutcome, clusterOutcomes, rowCluster } from './reconcile/clusterOutcome.ts';
 import type { ServiceLookup } from './reconcile/dereference.ts';
+import { isSameOutcome, type ResourceOutcome } from './reconcile/outcome.ts';
 import { isPaused } from './reconcile/paused.ts';
 import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './reconcile/ruleOutcome.ts';
 import { routeRights } from './routeRights.ts';
 import { resourceOfStored } from './storedResource.ts';
-
-/** What a resource means: of a cluster or of a rule. */
-export type Outcome =
-  | { readonly kind: 'EngineCluster'; readonly cluster: ClusterOutcome }
-  | { readonly kind: 'RoutingRule'; readonly rule: RuleOutcome };
 
 /** Options of a routing state. */
 export interface RoutingStateOptions {
@@ -48,7 +44,7 @@ export class RoutingState {
   readonly #lastGood = new Map<string, RoutableCluster>();
   /** Rules as they were before they were paused. */
   readonly #ruleVersions = new Map<string, Resource>();
-  #outcomes: ReadonlyMap<string, Outcome> = new Map();
+  #outcomes: ReadonlyMap<string, ResourceOutcome> = new Map();
   #compiled: CompiledRules | null = null;
   #lastCompile: {
     readonly rules: readonly Resource[];
@@ -66,7 +62,7 @@ export class RoutingState {
   }
 
   /** By `keyText`. */
-  get outcomes(): ReadonlyMap<string, Outcome> {
+  get outcomes(): ReadonlyMap<string, ResourceOutcome> {
     return this.#outcomes;
   }
 
@@ -131,10 +127,7 @@ export class RoutingState {
     this.#targets = targets;
     this.#rules = rules;
     const before = this.#outcomes;
-    this.#outcomes = new Map<string, Outcome>([
-      ...clusters.entries().map(([key, cluster]): [string, Outcome] => [key, { kind: 'EngineCluster', cluster }]),
-      ...this.#ruleOutcomes.entries().map(([key, rule]): [string, Outcome] => [key, { kind: 'RoutingRule', rule }]),
-    ]);
+    this.#outcomes = new Map<string, ResourceOutcome>([...clusters, ...this.#ruleOutcomes]);
     const rulesChanged = this.#compiled?.ruleSet !== compiled.ruleSet;
     const clustersChanged = !sameClusters(this.#clusters, routable);
     this.#compiled = compiled;
@@ -209,29 +202,14 @@ function sameClusters(a: readonly RoutableCluster[], b: readonly RoutableCluster
   return a.length === b.length && a.every((each, index) => each === b[index] || isDeepStrictEqual(each, b[index]));
 }
 
-function changedKeys(before: ReadonlyMap<string, Outcome>, after: ReadonlyMap<string, Outcome>): readonly string[] {
+function changedKeys(
+  before: ReadonlyMap<string, ResourceOutcome>,
+  after: ReadonlyMap<string, ResourceOutcome>,
+): readonly string[] {
   const changed = [...before.keys()].filter((key) => !after.has(key));
-  for (const [key, outcome] of after) if (!sameOutcome(before.get(key), outcome)) changed.push(key);
+  for (const [key, outcome] of after) {
+    const last = before.get(key);
+    if (last === undefined || !isSameOutcome(last, outcome)) changed.push(key);
+  }
   return changed;
-}
-
-function sameOutcome(a: Outcome | undefined, b: Outcome): boolean {
-  if (a?.kind === 'EngineCluster' && b.kind === 'EngineCluster') {
-    if (a.cluster === b.cluster) return true;
-    const { resource: resourceA, ...restA } = a.cluster;
-    const { resource: resourceB, ...restB } = b.cluster;
-    return resourceA === resourceB && isDeepStrictEqual(restA, restB);
-  }
-  if (a?.kind === 'RoutingRule' && b.kind === 'RoutingRule') {
-    if (a.rule === b.rule) return true;
-    const { resource: resourceA, ...restA } = a.rule;
-    const { resource: resourceB, ...restB } = b.rule;
-    return resourceA === resourceB && isDeepStrictEqual(restA, restB);
-  }
-  return false;
-}
-
-/** The resource of an outcome. */
-export function resourceOfOutcome(outcome: Outcome): Resource {
-  return outcome.kind === 'EngineCluster' ? outcome.cluster.resource : outcome.rule.resource;
 }

@@ -1,7 +1,7 @@
 import type { EngineClusterSpec } from '../../model/engineCluster.ts';
 import type { Problem } from '../../model/errors.ts';
 import { claimNames, nameConflictMessage } from '../../model/nameClaims.ts';
-import { keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { engineClusterSpec, problemText } from '../../model/specValidation.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
@@ -10,6 +10,7 @@ import type { BackendRow } from '../../store/store.ts';
 import { effectiveActive, type OverrideState, overrideOf } from '../activeOverride.ts';
 import { type ClusterPolicy, openPolicy, policyRefusal } from '../clusterPolicy.ts';
 import { dereference, type ServiceLookup, withoutSlash } from './dereference.ts';
+import type { ResourceOutcome } from './outcome.ts';
 import { isPaused } from './paused.ts';
 
 /** Whether a resource is accepted, and why not. */
@@ -22,15 +23,16 @@ export interface Acceptance {
 }
 
 /** What an EngineCluster means for routing and database. */
-export interface ClusterOutcome {
-  readonly key: ResourceKey;
-  readonly resource: Resource;
-  readonly registryName: string;
+export interface ClusterOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
   /** What is routed: by this version or, while it is not accepted or paused, by the last good one; null: nothing. */
   readonly routable: RoutableCluster | null;
   readonly override: OverrideState;
-  readonly paused: boolean;
+}
+
+/** Whether an outcome is of an EngineCluster. */
+export function isClusterOutcome(outcome: ResourceOutcome): outcome is ClusterOutcome {
+  return outcome.key.kind === 'EngineCluster';
 }
 
 /** What outcomes depend on beside the resources themselves. */

@@ -1,5 +1,5 @@
-import { type Outcome, resourceOfOutcome } from '../routingState.ts';
 import type { CredentialsFinding, ForwardedHeadersFinding } from './clusterStatus.ts';
+import type { ResourceOutcome } from './outcome.ts';
 
 /** What the data plane saw of clusters and rules while it served requests, for their statuses. */
 export class DataPlaneFindings {
@@ -40,8 +40,8 @@ export class DataPlaneFindings {
   }
 
   /** Notes that a rule as it is now failed for a request. False when that was known. */
-  noteRuleFailure(key: string, outcome: Outcome, message: string): boolean {
-    const { generation } = resourceOfOutcome(outcome).metadata;
+  noteRuleFailure(key: string, outcome: ResourceOutcome, message: string): boolean {
+    const { generation } = outcome.resource.metadata;
     const before = this.#ruleFailures.get(key);
     if (before?.generation === generation && before.message === message) return false;
     this.#ruleFailures.set(key, { generation, message });
@@ -49,9 +49,9 @@ export class DataPlaneFindings {
   }
 
   /** How a rule failed last, as it is now; null when it has not, or was changed since. */
-  ruleFailure(key: string, outcome: Outcome): string | null {
+  ruleFailure(key: string, outcome: ResourceOutcome): string | null {
     const failure = this.#ruleFailures.get(key);
-    return failure?.generation === resourceOfOutcome(outcome).metadata.generation ? failure.message : null;
+    return failure?.generation === outcome.resource.metadata.generation ? failure.message : null;
   }
 
   /** Forgets the failure of a rule that is gone. */

@@ -1,31 +1,36 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { SourceName } from '../../store/store.ts';
-import { type Outcome, resourceOfOutcome } from '../routingState.ts';
 import { sameStored } from '../storedResource.ts';
 import type { DatabaseView } from '../unmanagedRows.ts';
+import type { ResourceOutcome } from './outcome.ts';
 import { rowOfOutcome } from './projection.ts';
+import { isRuleOutcome } from './ruleOutcome.ts';
 
 /** How the database compares with what it should have; keys are those of `keyText`. */
 export interface Drift {
   /** Outcomes that it has as they are. */
-  readonly same: ReadonlyMap<string, Outcome>;
+  readonly same: ReadonlyMap<string, ResourceOutcome>;
   /** Keys that it lacks, has otherwise, or has although they are gone. */
   readonly differs: readonly string[];
 }
 
 /** Compares a look at the database with the outcomes, whoever changed what. Rules are left out of a look without them. */
-export function findDrift(view: DatabaseView, outcomes: ReadonlyMap<string, Outcome>, source: SourceName): Drift {
+export function findDrift(
+  view: DatabaseView,
+  outcomes: ReadonlyMap<string, ResourceOutcome>,
+  source: SourceName,
+): Drift {
   const stored = new Map(view.stored.map((row) => [`${row.kind}/${row.namespace}/${row.name}`, row]));
   const rows = new Map(view.rows.map((row) => [row.name, row]));
-  const same = new Map<string, Outcome>();
+  const same = new Map<string, ResourceOutcome>();
   const differs = [...stored.keys()].filter((key) => !outcomes.has(key));
   for (const [key, outcome] of outcomes) {
-    if (outcome.kind === 'RoutingRule' && !view.complete) continue;
+    if (isRuleOutcome(outcome) && !view.complete) continue;
     const row = stored.get(key);
     const derived = rowOfOutcome(outcome);
     const isSame =
       row !== undefined &&
-      sameStored(row, resourceOfOutcome(outcome), source) &&
+      sameStored(row, outcome.resource, source) &&
       (derived === null || isDeepStrictEqual(rows.get(derived.name), derived));
     if (isSame) same.set(key, outcome);
     else differs.push(key);

@@ -1,13 +1,12 @@
 import type { ResourceKey } from '../../model/resource.ts';
 import type { BackendRow, Fence, ProjectionResult, SourceName, Store } from '../../store/store.ts';
-import { type Outcome, resourceOfOutcome } from '../routingState.ts';
 import { storedOfResource } from '../storedResource.ts';
-import { backendRow } from './clusterOutcome.ts';
+import { backendRow, isClusterOutcome } from './clusterOutcome.ts';
+import type { ResourceOutcome } from './outcome.ts';
 
 /** Row of `gateway_backend` that an outcome gives; null for none. */
-export function rowOfOutcome(outcome: Outcome): BackendRow | null {
-  if (outcome.kind === 'RoutingRule' || outcome.cluster.routable === null) return null;
-  return backendRow(outcome.cluster.routable);
+export function rowOfOutcome(outcome: ResourceOutcome): BackendRow | null {
+  return isClusterOutcome(outcome) && outcome.routable !== null ? backendRow(outcome.routable) : null;
 }
 
 /**
@@ -16,15 +15,11 @@ export function rowOfOutcome(outcome: Outcome): BackendRow | null {
  */
 export async function project(
   store: Pick<Store, 'resources'>,
-  outcome: Outcome,
+  outcome: ResourceOutcome,
   source: SourceName,
   fence: Fence | null,
 ): Promise<ProjectionResult> {
-  return await store.resources.project(
-    storedOfResource(resourceOfOutcome(outcome), source),
-    rowOfOutcome(outcome),
-    fence,
-  );
+  return await store.resources.project(storedOfResource(outcome.resource, source), rowOfOutcome(outcome), fence);
 }
 
 /**

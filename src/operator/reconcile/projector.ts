@@ -4,9 +4,9 @@ import { keyOfText, keyText, type ResourceKey } from '../../model/resource.ts';
 import { isDatabaseAway } from '../../store/failures.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership.ts';
-import { type Outcome, resourceOfOutcome } from '../routingState.ts';
 import type { ResourceSource } from '../source.ts';
 import { sameStored } from '../storedResource.ts';
+import type { ResourceOutcome } from './outcome.ts';
 import { project, unproject } from './projection.ts';
 
 /** Options of a projector. */
@@ -24,7 +24,7 @@ export type ProjectionOutcome = 'stored' | 'pending';
 export class Projector {
   readonly #options: ProjectorOptions;
   /** Outcomes that the database has, as far as this process knows. */
-  readonly #projected = new Map<string, Outcome>();
+  readonly #projected = new Map<string, ResourceOutcome>();
   /** The version of a resource that the database has, as far as this process knows. */
   readonly #storedVersions = new Map<string, string>();
 
@@ -33,17 +33,17 @@ export class Projector {
   }
 
   /** Whether the database has exactly this outcome: there is nothing to project. */
-  has(key: string, outcome: Outcome): boolean {
+  has(key: string, outcome: ResourceOutcome): boolean {
     return this.#projected.get(key) === outcome;
   }
 
   /** Whether the database has the resource of an outcome in its version, whatever it has derived from it. */
-  hasVersion(key: string, outcome: Outcome): boolean {
+  hasVersion(key: string, outcome: ResourceOutcome): boolean {
     return this.#storedVersions.get(key) === versionOf(outcome);
   }
 
   /** Notes that the database has an outcome. */
-  noteStored(key: string, outcome: Outcome): void {
+  noteStored(key: string, outcome: ResourceOutcome): void {
     this.#projected.set(key, outcome);
     this.#storedVersions.set(key, versionOf(outcome));
   }
@@ -63,7 +63,7 @@ export class Projector {
    * Projects an outcome, or (null) the absence of a resource, as leader. Rejects with EG_DATABASE_UNAVAILABLE while the
    * database is away.
    */
-  async project(key: string, outcome: Outcome | null): Promise<void> {
+  async project(key: string, outcome: ResourceOutcome | null): Promise<void> {
     const { store, source, leadership, logger } = this.#options;
     const { fence } = leadership;
     // A lead without a fence is one whom the database has not confirmed: it is away, and there is nothing to write to.
@@ -85,7 +85,7 @@ export class Projector {
     }
     // Another replica may have projected the same at a later version.
     const stored = await store.resources.get(resourceKey);
-    if (stored !== null && sameStored(stored, resourceOfOutcome(outcome), source.name)) {
+    if (stored !== null && sameStored(stored, outcome.resource, source.name)) {
       this.noteStored(key, outcome);
       return;
     }
@@ -98,7 +98,7 @@ export class Projector {
    * Projects an outcome, or (null) the absence of a resource, for a REST write: without a fence, on leader and follower
    * alike. `pending` when the database is away or too slow.
    */
-  async projectWrite(key: ResourceKey, outcome: Outcome | null, timeoutMs: number): Promise<ProjectionOutcome> {
+  async projectWrite(key: ResourceKey, outcome: ResourceOutcome | null, timeoutMs: number): Promise<ProjectionOutcome> {
     const text = keyText(key);
     const { store, source } = this.#options;
     const work =
@@ -126,7 +126,7 @@ export class Projector {
 }
 
 /** What tells versions of a resource apart, its status and annotations aside. */
-function versionOf(outcome: Outcome): string {
-  const { uid, generation } = resourceOfOutcome(outcome).metadata;
+function versionOf(outcome: ResourceOutcome): string {
+  const { uid, generation } = outcome.resource.metadata;
   return `${uid}/${generation}`;
 }

@@ -2,14 +2,17 @@ import type { Logger } from 'pino';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership.ts';
 import type { OperatorMetrics } from '../metrics.ts';
-import { type Outcome, type RoutingState, resourceOfOutcome } from '../routingState.ts';
+import type { RoutingState } from '../routingState.ts';
 import type { ServedResources } from '../servedResources.ts';
 import type { ResourceSource } from '../source.ts';
 import type { StatusWriter } from '../statusWriter.ts';
+import { isClusterOutcome } from './clusterOutcome.ts';
 import { clusterStatus, type StatusDraft, type Stored } from './clusterStatus.ts';
 import type { DataPlaneFindings } from './dataPlaneFindings.ts';
+import type { ResourceOutcome } from './outcome.ts';
 import { endOverride } from './overrideEnd.ts';
 import type { Projector } from './projector.ts';
+import { isRuleOutcome } from './ruleOutcome.ts';
 import { ruleStatus } from './ruleStatus.ts';
 
 /** Options of a reconciler. */
@@ -53,9 +56,9 @@ export class Reconciler {
     } catch (error) {
       failure = error;
     }
-    this.#options.statuses.offer(resourceOfOutcome(outcome), this.#status(key, outcome, failure));
-    if (outcome.kind === 'EngineCluster' && outcome.cluster.override.kind === 'ended') {
-      await endOverride(source, outcome.cluster.resource, logger);
+    this.#options.statuses.offer(outcome.resource, this.#status(key, outcome, failure));
+    if (isClusterOutcome(outcome) && outcome.override.kind === 'ended') {
+      await endOverride(source, outcome.resource, logger);
     }
     if (failure !== null) {
       metrics.reconcileErrors.inc();
@@ -71,14 +74,15 @@ export class Reconciler {
     await projector.project(key, null);
   }
 
-  #status(key: string, outcome: Outcome, failure: unknown): StatusDraft {
+  #status(key: string, outcome: ResourceOutcome, failure: unknown): StatusDraft {
     const { findings, table } = this.#options;
     const stored = this.#stored(key, outcome, failure);
-    if (outcome.kind === 'RoutingRule') return ruleStatus(outcome.rule, stored, findings.ruleFailure(key, outcome));
-    const { registryName, routable } = outcome.cluster;
+    if (isRuleOutcome(outcome)) return ruleStatus(outcome, stored, findings.ruleFailure(key, outcome));
+    if (!isClusterOutcome(outcome)) throw new TypeError(`${key} is of no kind that has a status`);
+    const { registryName, routable } = outcome;
     const entry = routable === null ? null : (table.current.clusters.get(registryName) ?? null);
     return clusterStatus(
-      outcome.cluster,
+      outcome,
       entry,
       stored,
       findings.forwardedHeaders(registryName),
@@ -86,7 +90,7 @@ export class Reconciler {
     );
   }
 
-  #stored(key: string, outcome: Outcome, failure: unknown): Stored {
+  #stored(key: string, outcome: ResourceOutcome, failure: unknown): Stored {
     if (this.#options.projector.hasVersion(key, outcome)) return { stored: true, reason: '' };
     const reason =
       failure === null

@@ -1,21 +1,23 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConditionDraft } from '../../model/condition.ts';
-import { keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { RoutingRule } from '../../model/routingRule.ts';
 import type { CompiledRules, RuleVerdict } from '../../rules/ruleCompiler.ts';
+import type { ResourceOutcome } from './outcome.ts';
 import { isPaused } from './paused.ts';
 
 /** What a RoutingRule means. */
-export interface RuleOutcome {
-  readonly key: ResourceKey;
-  readonly resource: Resource;
-  readonly registryName: string;
+export interface RuleOutcome extends ResourceOutcome {
   /** Null when the compiler says nothing about it. */
   readonly verdict: RuleVerdict | null;
   /** Condition `ResolvedRefs` without its generation. */
   readonly references: Pick<ConditionDraft, 'status' | 'reason' | 'message'>;
-  readonly paused: boolean;
+}
+
+/** Whether an outcome is of a RoutingRule. */
+export function isRuleOutcome(outcome: ResourceOutcome): outcome is RuleOutcome {
+  return outcome.key.kind === 'RoutingRule';
 }
 
 /** Groups and clusters that rules may refer to. */

@@ -1,0 +1,20 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Resource, ResourceKey } from '../../model/resource.ts';
+
+/** What a resource means; each kind adds to it. Immutable. */
+export interface ResourceOutcome {
+  readonly key: ResourceKey;
+  readonly resource: Resource;
+  /** Name in the registry (of a rule: its name). */
+  readonly registryName: string;
+  /** Reconciling is paused by annotation. */
+  readonly paused: boolean;
+}
+
+/** Whether two outcomes say the same of the same version of a resource. */
+export function isSameOutcome(a: ResourceOutcome, b: ResourceOutcome): boolean {
+  if (a === b) return true;
+  const { resource: resourceA, ...restA } = a;
+  const { resource: resourceB, ...restB } = b;
+  return resourceA === resourceB && isDeepStrictEqual(restA, restB);
+}
