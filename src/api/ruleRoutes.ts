@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
+import { Deny, RouteTo, RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
+import { specProblems } from '../kinds/specValidation.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
-import { Deny, RouteTo, RoutingRuleSpec } from '../model/routingRule.ts';
-import { specProblems } from '../model/specValidation.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { RoutingRules, RuleChange } from '../operator/routingRules.ts';
 import { nullable } from './answers/answer.ts';

@@ -1,8 +1,8 @@
 import { isMap, isScalar, LineCounter, parseDocument, type Scalar } from 'yaml';
+import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
+import { specProblems } from '../kinds/specValidation.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import type { Problem } from '../model/errors.ts';
-import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../model/routingRule.ts';
-import { specProblems } from '../model/specValidation.ts';
 import { readManifests } from '../operator/directory/manifestDocuments.ts';
 import { warningsOf } from '../rules/compile/checkRules.ts';
 import { compileRule } from '../rules/compile/compiledRule.ts';

@@ -1,11 +1,11 @@
+import { type ActiveOverride, specActive } from '../kinds/engineCluster/activeOverride.ts';
+import { type ClusterOutcome, isClusterOutcome } from '../kinds/engineCluster/clusterOutcome.ts';
 import type { Condition } from '../model/condition.ts';
 import { keyOf } from '../model/resource.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { SourceName } from '../store/store.ts';
-import { type ActiveOverride, specActive } from './activeOverride.ts';
 import type { Controller } from './controller.ts';
-import { type ClusterOutcome, isClusterOutcome } from './reconcile/clusterOutcome.ts';
 import type { Provenance, ResourceSource } from './source.ts';
 
 /** A cluster with where it comes from, for people. */

@@ -1,7 +1,7 @@
 import { Document } from 'yaml';
+import { DEFAULT_PRIORITY } from '../kinds/routingRule/spec.ts';
 import { API_GROUP_VERSION } from '../model/resource.ts';
 import { resourceNames } from '../model/resourceName.ts';
-import { DEFAULT_PRIORITY } from '../model/routingRule.ts';
 import type { BackendRow } from '../store/store.ts';
 
 /** A rule as a rules file has it (docs/rules.md#fields). */

@@ -1,12 +1,13 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import { isClusterOutcome } from '../kinds/engineCluster/clusterOutcome.ts';
+import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import type { Clock, Random } from '../model/clock.ts';
 import type { Resource } from '../model/resource.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { SourceName, Store } from '../store/store.ts';
 import type { AppliedChange } from './appliedChange.ts';
-import type { ClusterPolicy } from './clusterPolicy.ts';
 import { Controller } from './controller.ts';
 import { DatabaseSource } from './database/databaseSource.ts';
 import { standaloneRow } from './database/standaloneRow.ts';
@@ -16,7 +17,6 @@ import type { HealthCredentials, SecretCredentials } from './kubernetes/healthCr
 import type { KubernetesServices } from './kubernetes/kubernetesServices.ts';
 import { DatabaseLeadership, type Leadership } from './leadership.ts';
 import { operatorMetrics } from './metrics.ts';
-import { isClusterOutcome } from './reconcile/clusterOutcome.ts';
 import { type ApiWrites, ResourceClusterRegistry } from './resourceClusterRegistry.ts';
 import type { ResourceSource } from './source.ts';
 

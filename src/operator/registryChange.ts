@@ -1,8 +1,8 @@
+import { effectiveActive, overrideOf, specActive } from '../kinds/engineCluster/activeOverride.ts';
+import { withoutSlash } from '../kinds/engineCluster/dereference.ts';
 import type { RegistryCluster } from '../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../model/resource.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
-import { effectiveActive, overrideOf, specActive } from './activeOverride.ts';
-import { withoutSlash } from './reconcile/dereference.ts';
 import type { ResourceChange } from './source.ts';
 
 /**

@@ -1,3 +1,6 @@
+import { effectiveActive, overrideAnnotation, overrideOf, specActive } from '../kinds/engineCluster/activeOverride.ts';
+import { type ClusterOutcome, isClusterOutcome } from '../kinds/engineCluster/clusterOutcome.ts';
+import { type ClusterPolicy, openPolicy, policyRefusal } from '../kinds/engineCluster/clusterPolicy.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { RegistryCluster } from '../model/registryCluster.ts';
@@ -5,12 +8,9 @@ import { ACTIVE_ANNOTATION, keyOf, keyText, type Resource, type ResourceKey } fr
 import { registryNameOf, resourceNames } from '../model/resourceName.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import { effectiveActive, overrideAnnotation, overrideOf, specActive } from './activeOverride.ts';
 import { referenceTo } from './appliedChange.ts';
-import { type ClusterPolicy, openPolicy, policyRefusal } from './clusterPolicy.ts';
 import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
 import type { Controller } from './controller.ts';
-import { type ClusterOutcome, isClusterOutcome } from './reconcile/clusterOutcome.ts';
 import { clusterChange, newClusterSpec } from './registryChange.ts';
 import { isEmptyChange } from './resourceChange.ts';
 import { annotate, type ResourceSource, VersionConflict } from './source.ts';

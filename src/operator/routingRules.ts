@@ -1,10 +1,10 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import type { RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import { GatewayError } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
-import type { RoutingRuleSpec } from '../model/routingRule.ts';
 import { plainRule } from '../rules/compile/definition.ts';
 import { draftProblems, placedText, type RuleDraft } from '../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';

@@ -1,18 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
+import { type ClusterOutcome, clusterOutcomes, rowCluster } from '../kinds/engineCluster/clusterOutcome.ts';
+import { type ClusterPolicy, openPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
+import type { ServiceLookup } from '../kinds/engineCluster/dereference.ts';
+import { isSameOutcome, type ResourceOutcome } from '../kinds/outcome.ts';
+import { isPaused } from '../kinds/paused.ts';
+import { routeRights } from '../kinds/routingRule/routeRights.ts';
+import { type RuleOutcome, type RuleTargets, ruleOutcomes } from '../kinds/routingRule/ruleOutcome.ts';
+import type { RoutingRule } from '../kinds/routingRule/spec.ts';
 import type { Resource } from '../model/resource.ts';
-import type { RoutingRule } from '../model/routingRule.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RouteRights } from '../rules/routeRights.ts';
 import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { BackendRow, StoredResource } from '../store/store.ts';
-import { type ClusterPolicy, openPolicy } from './clusterPolicy.ts';
-import { type ClusterOutcome, clusterOutcomes, rowCluster } from './reconcile/clusterOutcome.ts';
-import type { ServiceLookup } from './reconcile/dereference.ts';
-import { isSameOutcome, type ResourceOutcome } from './reconcile/outcome.ts';
-import { isPaused } from './reconcile/paused.ts';
-import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './reconcile/ruleOutcome.ts';
-import { routeRights } from './routeRights.ts';
 import { resourceOfStored } from './storedResource.ts';
 
 /** Options of a routing state. */

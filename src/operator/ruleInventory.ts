@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
+import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
-import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../model/routingRule.ts';
 import { Turns } from '../model/turns.ts';
 import type { RuleDefinition } from '../rules/compile/definition.ts';
 import { draftProblems, type RuleDraft } from '../rules/compile/ruleDraft.ts';

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import type { StatusDraft } from '../kinds/engineCluster/clusterStatus.ts';
 import type { Clock } from '../model/clock.ts';
 import { type Condition, mergeConditions } from '../model/condition.ts';
 import { keyOf, keyOfText, keyText, type Resource, type ResourceStatus } from '../model/resource.ts';
 import { FencedWrite, type Leadership } from './leadership.ts';
-import type { StatusDraft } from './reconcile/clusterStatus.ts';
 import { type ResourceSource, VersionConflict } from './source.ts';
 
 /** A transition of a condition that was written, for events. */

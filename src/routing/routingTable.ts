@@ -1,4 +1,4 @@
-import type { ClusterTlsSpec, HealthCheck } from '../model/engineCluster.ts';
+import type { ClusterTlsSpec, HealthCheck } from '../kinds/engineCluster/spec.ts';
 import type { ClusterHealth } from '../model/registryCluster.ts';
 import type { RuleSet } from '../rules/decision.ts';
 

@@ -1,7 +1,7 @@
+import { DEFAULT_PRIORITY, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
 import { keyOf, keyText } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
-import { DEFAULT_PRIORITY, type RoutingRule } from '../model/routingRule.ts';
 import { Turns } from '../model/turns.ts';
 import { warningsOf } from './compile/checkRules.ts';
 import { type CompiledRule, compileRule } from './compile/compiledRule.ts';

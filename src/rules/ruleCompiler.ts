@@ -1,6 +1,6 @@
+import type { RoutingRule } from '../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
-import type { RoutingRule } from '../model/routingRule.ts';
 import type { RuleDraft } from './compile/ruleDraft.ts';
 import type { RuleSet } from './decision.ts';
 import type { Sources } from './evaluation.ts';

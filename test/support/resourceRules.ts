@@ -1,5 +1,5 @@
+import type { RoutingRule, RoutingRuleSpec } from '../../src/kinds/routingRule/spec.ts';
 import { productNames } from '../../src/model/names.ts';
-import type { RoutingRule, RoutingRuleSpec } from '../../src/model/routingRule.ts';
 import { createRuleCompiler } from '../../src/rules/compiler.ts';
 import type { RuleCompiler, RuleCompilerOptions } from '../../src/rules/ruleCompiler.ts';
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Deny, RouteTo } from '../../model/routingRule.ts';
+import { Deny, RouteTo } from '../../kinds/routingRule/spec.ts';
 import { reference } from '../schemas.ts';
 import { type Answer, nullable } from './answer.ts';
 

@@ -1,4 +1,4 @@
-import type { HealthCheck } from '../../model/engineCluster.ts';
+import type { HealthCheck } from '../../kinds/engineCluster/spec.ts';
 import { hostMatches, hostOf } from '../../model/hostPattern.ts';
 import type { MonitorType } from '../../model/monitorType.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';

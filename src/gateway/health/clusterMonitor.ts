@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { parseDuration } from '../../config/units.ts';
+import type { HealthCheck } from '../../kinds/engineCluster/spec.ts';
 import type { Clock, Random } from '../../model/clock.ts';
-import type { HealthCheck } from '../../model/engineCluster.ts';
 import type { MonitorType } from '../../model/monitorType.ts';
 import type { ClusterEntry, HealthVerdict } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';

@@ -1,7 +1,7 @@
 import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls';
 import type { Logger } from 'pino';
 import { buildConnector } from 'undici';
-import type { ClusterTlsSpec } from '../../model/engineCluster.ts';
+import type { ClusterTlsSpec } from '../../kinds/engineCluster/spec.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { AddressGuard } from './addressGuard.ts';
 import type { TlsMaterial } from './tlsFiles.ts';

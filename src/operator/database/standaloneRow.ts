@@ -1,7 +1,7 @@
+import { backendRow, clusterOutcomes } from '../../kinds/engineCluster/clusterOutcome.ts';
+import { noServices } from '../../kinds/engineCluster/dereference.ts';
 import type { Resource } from '../../model/resource.ts';
 import type { BackendRow } from '../../store/store.ts';
-import { backendRow, clusterOutcomes } from '../reconcile/clusterOutcome.ts';
-import { noServices } from '../reconcile/dereference.ts';
 
 /**
  * Row of `gateway_backend` that a resource gives when it is looked at alone, for a write whose transaction stores both.

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
+import { type Address, type ServiceLookup, serviceUrl } from '../../kinds/engineCluster/dereference.ts';
+import type { ServiceRef } from '../../kinds/engineCluster/spec.ts';
 import type { Clock, Random } from '../../model/clock.ts';
-import type { ServiceRef } from '../../model/engineCluster.ts';
-import { type Address, type ServiceLookup, serviceUrl } from '../reconcile/dereference.ts';
 import { Informer } from './informer.ts';
 import type { KubeApi } from './kubeApi.ts';
 

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { ResourceOutcome } from '../../kinds/outcome.ts';
+import { isRuleOutcome } from '../../kinds/routingRule/ruleOutcome.ts';
 import type { SourceName } from '../../store/store.ts';
 import { sameStored } from '../storedResource.ts';
 import type { DatabaseView } from '../unmanagedRows.ts';
-import type { ResourceOutcome } from './outcome.ts';
 import { rowOfOutcome } from './projection.ts';
-import { isRuleOutcome } from './ruleOutcome.ts';
 
 /** How the database compares with what it should have; keys are those of `keyText`. */
 export interface Drift {

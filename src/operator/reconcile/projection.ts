@@ -1,8 +1,8 @@
+import { backendRow, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
+import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKey } from '../../model/resource.ts';
 import type { BackendRow, Fence, ProjectionResult, SourceName, Store } from '../../store/store.ts';
 import { storedOfResource } from '../storedResource.ts';
-import { backendRow, isClusterOutcome } from './clusterOutcome.ts';
-import type { ResourceOutcome } from './outcome.ts';
 
 /** Row of `gateway_backend` that an outcome gives; null for none. */
 export function rowOfOutcome(outcome: ResourceOutcome): BackendRow | null {

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOfText, keyText, type ResourceKey } from '../../model/resource.ts';
 import { isDatabaseAway } from '../../store/failures.ts';
@@ -6,7 +7,6 @@ import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership.ts';
 import type { ResourceSource } from '../source.ts';
 import { sameStored } from '../storedResource.ts';
-import type { ResourceOutcome } from './outcome.ts';
 import { project, unproject } from './projection.ts';
 
 /** Options of a projector. */

@@ -1,4 +1,10 @@
 import type { Logger } from 'pino';
+import type { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
+import { isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
+import { clusterStatus, type StatusDraft, type Stored } from '../../kinds/engineCluster/clusterStatus.ts';
+import type { ResourceOutcome } from '../../kinds/outcome.ts';
+import { isRuleOutcome } from '../../kinds/routingRule/ruleOutcome.ts';
+import { ruleStatus } from '../../kinds/routingRule/ruleStatus.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership.ts';
 import type { OperatorMetrics } from '../metrics.ts';
@@ -6,14 +12,8 @@ import type { RoutingState } from '../routingState.ts';
 import type { ServedResources } from '../servedResources.ts';
 import type { ResourceSource } from '../source.ts';
 import type { StatusWriter } from '../statusWriter.ts';
-import { isClusterOutcome } from './clusterOutcome.ts';
-import { clusterStatus, type StatusDraft, type Stored } from './clusterStatus.ts';
-import type { DataPlaneFindings } from './dataPlaneFindings.ts';
-import type { ResourceOutcome } from './outcome.ts';
 import { endOverride } from './overrideEnd.ts';
 import type { Projector } from './projector.ts';
-import { isRuleOutcome } from './ruleOutcome.ts';
-import { ruleStatus } from './ruleStatus.ts';
 
 /** Options of a reconciler. */
 export interface ReconcilerOptions {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isMap, parseDocument } from 'yaml';
+import { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { DEFAULT_PRIORITY } from '../../model/routingRule.ts';
 import { Turns } from '../../model/turns.ts';
 import type { RuleDefinition } from '../../rules/compile/definition.ts';
 import { parseRulesFileInTurns, type RuleDocument } from '../../rules/compile/rulesFile.ts';

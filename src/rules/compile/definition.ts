@@ -1,4 +1,4 @@
-import type { RouteTo } from '../../model/routingRule.ts';
+import type { RouteTo } from '../../kinds/routingRule/spec.ts';
 
 /** Where the text of a condition or action stands in its file. */
 export interface TextPlace {

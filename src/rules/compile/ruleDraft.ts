@@ -1,5 +1,5 @@
+import { DEFAULT_PRIORITY, type Deny, type RouteTo } from '../../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../../model/errors.ts';
-import { DEFAULT_PRIORITY, type Deny, type RouteTo } from '../../model/routingRule.ts';
 import type { CompileContext } from '../language/scope.ts';
 import { compileRule, type RuleProblem } from './compiledRule.ts';
 import { plainRule, type RuleDefinition } from './definition.ts';

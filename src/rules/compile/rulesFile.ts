@@ -11,7 +11,7 @@ import {
   Parser,
   type Scalar,
 } from 'yaml';
-import { DEFAULT_PRIORITY } from '../../model/routingRule.ts';
+import { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
 import { Turns } from '../../model/turns.ts';
 import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { plainRule, type RuleDefinition, type RuleText } from './definition.ts';

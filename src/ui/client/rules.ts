@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import type { DEFAULT_PRIORITY } from '../../model/routingRule.ts';
+import type { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
 import { call } from './call.ts';
 import { LIVE_MS } from './queryClient.ts';
 import type { RuleInventory, RuleState } from './types.ts';

@@ -11,7 +11,7 @@ import { InfoCheck } from '../../../src/gateway/health/infoCheck.ts';
 import { ClusterTls, clusterAtOrigin } from '../../../src/gateway/tls/clusterTls.ts';
 import type { TlsFiles } from '../../../src/gateway/tls/tlsFiles.ts';
 import { TlsMetrics, watchTls } from '../../../src/gateway/tls/tlsWatch.ts';
-import type { ClusterTlsSpec } from '../../../src/model/engineCluster.ts';
+import type { ClusterTlsSpec } from '../../../src/kinds/engineCluster/spec.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startGateway, until } from '../../support/gateway.ts';

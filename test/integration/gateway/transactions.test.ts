@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { RoutingRuleSpec } from '../../../src/model/routingRule.ts';
+import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import {
   closeAll,

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { clusterOutcomes } from '../../../src/kinds/engineCluster/clusterOutcome.ts';
+import type { ClusterPolicy } from '../../../src/kinds/engineCluster/clusterPolicy.ts';
+import { clusterStatus } from '../../../src/kinds/engineCluster/clusterStatus.ts';
+import { noServices, type ServiceLookup } from '../../../src/kinds/engineCluster/dereference.ts';
 import { ClusterAddresses } from '../../../src/model/clusterAddresses.ts';
 import { GroupBindings } from '../../../src/model/groupBindings.ts';
 import { ACTIVE_ANNOTATION, API_GROUP_VERSION, PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
-import type { ClusterPolicy } from '../../../src/operator/clusterPolicy.ts';
-import { clusterOutcomes } from '../../../src/operator/reconcile/clusterOutcome.ts';
-import { clusterStatus } from '../../../src/operator/reconcile/clusterStatus.ts';
-import { noServices, type ServiceLookup } from '../../../src/operator/reconcile/dereference.ts';
 import { clusterChange } from '../../../src/operator/registryChange.ts';
 import type { RoutableCluster } from '../../../src/routing/routingTable.ts';
 

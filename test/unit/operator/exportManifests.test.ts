@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { DEFAULT_PRIORITY } from '../../../src/model/routingRule.ts';
-import { specProblems } from '../../../src/model/specValidation.ts';
+import { DEFAULT_PRIORITY } from '../../../src/kinds/routingRule/spec.ts';
+import { specProblems } from '../../../src/kinds/specValidation.ts';
 import { readManifests } from '../../../src/operator/directory/manifestDocuments.ts';
 import { exportManifests } from '../../../src/operator/exportManifests.ts';
 

@@ -1,9 +1,9 @@
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { StatusDraft } from '../../../src/kinds/engineCluster/clusterStatus.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { Resource, ResourceKey, ResourceStatus } from '../../../src/model/resource.ts';
 import { FencedWrite } from '../../../src/operator/leadership.ts';
-import type { StatusDraft } from '../../../src/operator/reconcile/clusterStatus.ts';
 import { StatusWriter, type Transition } from '../../../src/operator/statusWriter.ts';
 
 const fence = { holder: 'me', epoch: 1 };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { RoutingRuleSpec } from '../../../src/model/routingRule.ts';
+import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import type { RuleRequest, RuleSet } from '../../../src/rules/decision.ts';
 import type { QueryProperties } from '../../../src/sql/queryProperties.ts';
 import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';

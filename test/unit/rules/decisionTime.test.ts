@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import type { RoutingRule } from '../../../src/kinds/routingRule/spec.ts';
 import { productNames } from '../../../src/model/names.ts';
-import type { RoutingRule } from '../../../src/model/routingRule.ts';
 import { createRuleCompiler } from '../../../src/rules/compiler.ts';
 import type { RuleDecision } from '../../../src/rules/decision.ts';
 import { type Sources, systemSources } from '../../../src/rules/evaluation.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { routeRights } from '../../../src/kinds/routingRule/routeRights.ts';
+import type { RoutingRule, RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import { GroupBindings, type GroupRights } from '../../../src/model/groupBindings.ts';
-import type { RoutingRule, RoutingRuleSpec } from '../../../src/model/routingRule.ts';
-import { routeRights } from '../../../src/operator/routeRights.ts';
 import type { RuleDecision } from '../../../src/rules/decision.ts';
 import type { CompiledRules, RuleFailure } from '../../../src/rules/ruleCompiler.ts';
 import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { RoutingRuleSpec } from '../../../src/model/routingRule.ts';
+import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import type { RuleRequest, RuleSet, RuleTrace } from '../../../src/rules/decision.ts';
 import { readTrace, type StoredTrace } from '../../../src/rules/storedTrace.ts';
 import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';

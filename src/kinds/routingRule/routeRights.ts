@@ -1,6 +1,6 @@
-import type { GroupBindings } from '../model/groupBindings.ts';
-import type { RoutableCluster } from '../routing/routingTable.ts';
-import type { RouteRights } from '../rules/routeRights.ts';
+import type { GroupBindings } from '../../model/groupBindings.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { RouteRights } from '../../rules/routeRights.ts';
 
 /**
  * The rights of rules by `resources.groups`: to a group, and to a cluster by the group that it belongs to.

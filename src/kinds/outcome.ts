@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Resource, ResourceKey } from '../../model/resource.ts';
+import type { Resource, ResourceKey } from '../model/resource.ts';
 
 /** What a resource means; each kind adds to it. Immutable. */
 export interface ResourceOutcome {

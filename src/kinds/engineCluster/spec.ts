@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
-import { cel, httpUrl, immutableName, usableHost } from './cel.ts';
-import { type MonitorType, monitorTypes } from './monitorType.ts';
-import { clusterNameRules, routingGroupRules } from './registryCluster.ts';
-import type { Resource } from './resource.ts';
-import { DEFAULT_WEIGHT } from './strategies.ts';
+import { cel, httpUrl, immutableName, usableHost } from '../../model/cel.ts';
+import { type MonitorType, monitorTypes } from '../../model/monitorType.ts';
+import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
+import type { Resource } from '../../model/resource.ts';
+import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 
 /** Duration text as in configuration files: a number and `ms`, `s`, `m`, `h` or `d`. */
 const DurationText = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?(ms|s|m|h|d)$', maxLength: 32 });

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
-import { EngineClusterSpec } from './engineCluster.ts';
-import { API_GROUP, API_VERSION, type Kind } from './resource.ts';
-import { RoutingRuleSpec } from './routingRule.ts';
+import { API_GROUP, API_VERSION, type Kind } from '../model/resource.ts';
+import { EngineClusterSpec } from './engineCluster/spec.ts';
+import { RoutingRuleSpec } from './routingRule/spec.ts';
 
 /** A column of `kubectl get` (CustomResourceColumnDefinition). */
 interface PrinterColumn {

@@ -1,5 +1,5 @@
-import { ClusterAddresses } from '../model/clusterAddresses.ts';
-import { GroupBindings } from '../model/groupBindings.ts';
+import { ClusterAddresses } from '../../model/clusterAddresses.ts';
+import { GroupBindings } from '../../model/groupBindings.ts';
 
 /** What the configuration lets authors of resources do (docs/resources.md#several-teams). */
 export interface ClusterPolicy {

@@ -1,17 +1,17 @@
-import type { EngineClusterSpec } from '../../model/engineCluster.ts';
 import type { Problem } from '../../model/errors.ts';
 import { claimNames, nameConflictMessage } from '../../model/nameClaims.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
-import { engineClusterSpec, problemText } from '../../model/specValidation.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
-import { effectiveActive, type OverrideState, overrideOf } from '../activeOverride.ts';
-import { type ClusterPolicy, openPolicy, policyRefusal } from '../clusterPolicy.ts';
+import type { ResourceOutcome } from '../outcome.ts';
+import { isPaused } from '../paused.ts';
+import { engineClusterSpec, problemText } from '../specValidation.ts';
+import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
+import { type ClusterPolicy, openPolicy, policyRefusal } from './clusterPolicy.ts';
 import { dereference, type ServiceLookup, withoutSlash } from './dereference.ts';
-import type { ResourceOutcome } from './outcome.ts';
-import { isPaused } from './paused.ts';
+import type { EngineClusterSpec } from './spec.ts';
 
 /** Whether a resource is accepted, and why not. */
 export interface Acceptance {

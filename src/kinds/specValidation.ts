@@ -1,10 +1,10 @@
-import { certificatesProblem } from './certificates.ts';
-import { clusterUrlProblem } from './clusterUrl.ts';
-import { EngineClusterSpec } from './engineCluster.ts';
-import type { Problem } from './errors.ts';
-import type { Kind } from './resource.ts';
-import { RoutingRuleSpec } from './routingRule.ts';
-import { compileCheck } from './validation.ts';
+import { certificatesProblem } from '../model/certificates.ts';
+import { clusterUrlProblem } from '../model/clusterUrl.ts';
+import type { Problem } from '../model/errors.ts';
+import type { Kind } from '../model/resource.ts';
+import { compileCheck } from '../model/validation.ts';
+import { EngineClusterSpec } from './engineCluster/spec.ts';
+import { RoutingRuleSpec } from './routingRule/spec.ts';
 
 const checkCluster = compileCheck(EngineClusterSpec, 'spec');
 const checkRule = compileCheck(RoutingRuleSpec, 'spec');

@@ -1,4 +1,4 @@
-import type { CredentialsFinding, ForwardedHeadersFinding } from './clusterStatus.ts';
+import type { CredentialsFinding, ForwardedHeadersFinding } from './engineCluster/clusterStatus.ts';
 import type { ResourceOutcome } from './outcome.ts';
 
 /** What the data plane saw of clusters and rules while it served requests, for their statuses. */

@@ -1,4 +1,4 @@
-import { PAUSED_ANNOTATION, type Resource } from '../../model/resource.ts';
+import { PAUSED_ANNOTATION, type Resource } from '../model/resource.ts';
 
 /** Whether reconciling of a resource is paused. */
 export function isPaused(resource: Resource): boolean {

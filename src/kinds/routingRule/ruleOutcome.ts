@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConditionDraft } from '../../model/condition.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
-import type { RoutingRule } from '../../model/routingRule.ts';
 import type { CompiledRules, RuleVerdict } from '../../rules/ruleCompiler.ts';
-import type { ResourceOutcome } from './outcome.ts';
-import { isPaused } from './paused.ts';
+import type { ResourceOutcome } from '../outcome.ts';
+import { isPaused } from '../paused.ts';
+import type { RoutingRule } from './spec.ts';
 
 /** What a RoutingRule means. */
 export interface RuleOutcome extends ResourceOutcome {

@@ -1,5 +1,5 @@
-import type { EngineClusterSpec, ServiceRef } from '../../model/engineCluster.ts';
 import type { Resource } from '../../model/resource.ts';
+import type { EngineClusterSpec, ServiceRef } from './spec.ts';
 
 /** Where a cluster's requests go, or why that is not known. */
 export type Address =

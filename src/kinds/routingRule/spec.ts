@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { cel, immutableName } from './cel.ts';
-import type { Resource } from './resource.ts';
+import { cel, immutableName } from '../../model/cel.ts';
+import type { Resource } from '../../model/resource.ts';
 
 /** Priority of a rule that has none: it fires last (docs/rules.md#fields). */
 export const DEFAULT_PRIORITY = 2_147_483_647;

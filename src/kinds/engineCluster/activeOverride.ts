@@ -1,4 +1,4 @@
-import { ACTIVE_ANNOTATION, type Resource } from '../model/resource.ts';
+import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 
 /**
  * A run-time override of `spec.active` (docs/resources.md#activate-and-deactivate): the value of the annotation, read.

@@ -1,8 +1,8 @@
 import { type ConditionDraft, type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import { specActive } from '../activeOverride.ts';
+import { pausedMessage } from '../paused.ts';
+import { specActive } from './activeOverride.ts';
 import type { ClusterOutcome } from './clusterOutcome.ts';
-import { pausedMessage } from './paused.ts';
 
 /** A status before the times of its transitions are known. */
 export interface StatusDraft {
