@@ -17,6 +17,7 @@ import { ALLOWED_METHODS } from '../routing/refusal.ts';
 import { routers } from '../routing/routers/routers.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
+import { type Admission, admitAll } from './admission/admission.ts';
 import { bodyRefusal } from './bodies/bodyRefusal.ts';
 import { type RequestBodies, unlimitedBodies } from './bodies/requestBodies.ts';
 import { announcedLength } from './body.ts';
@@ -60,6 +61,8 @@ export interface DataPlaneDependencies {
   readonly analyzer: RequestAnalyzer;
   /** Null: rules and header decide. */
   readonly externalRules?: ExternalRules | null;
+  /** Decides when submissions are sent on; left out, all are at once. */
+  readonly admission?: Admission;
   /** Reads bodies of requests; left out, without limits of memory and pace. */
   readonly bodies?: RequestBodies;
   readonly logger: Logger;
@@ -195,8 +198,11 @@ class QueryDataPlane implements DataPlane {
       defaultGroup: () => this.#settings.defaultRoutingGroup,
       external: service === null ? null : new ExternalRouter(service, () => this.#settings.propagateErrors),
     });
-    const routing = { routers: chain, tellsText: service?.needsAnalysis === true };
-    this.#submissions = new Submissions(context, this.#steps, routing);
+    this.#submissions = new Submissions(context, this.#steps, {
+      routers: chain,
+      tellsText: service?.needsAnalysis === true,
+      admission: dependencies.admission ?? admitAll,
+    });
     this.#followUps = new FollowUps(context, this.#steps);
     this.#others = new OtherRequests(context, this.#steps, chain);
     this.#prefixed = new PrefixedRequests(context, this.#steps, answers, this.#followUps, this.#others);

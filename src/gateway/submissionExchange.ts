@@ -106,7 +106,7 @@ export class SubmissionExchange extends Exchange {
     this.#cluster = cluster;
     this.#fallback = fallback;
     if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is no HTTP URL`));
-    else if (upstream.overloaded) this.#refuse(overloaded(cluster.name));
+    else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
     else {
       this.#counted = this.#context.chooser.submitted(cluster, this.#submission.user.user);
       this.send(upstream, this.#outgoingTo(cluster));
@@ -120,7 +120,8 @@ export class SubmissionExchange extends Exchange {
     return { ...this.#outgoing, headers: trace === null ? headers : [...headers, ...trace.toCluster(name, proxyTo)] };
   }
 
-  #refuse(refusal: Refusal): void {
+  /** Refuses the submission. */
+  refuse(refusal: Refusal): void {
     this.#refused = refusal.reason;
     this.#context.refuse(this.#proxied, refusal);
   }
@@ -128,10 +129,10 @@ export class SubmissionExchange extends Exchange {
   #refuseNoCluster(choice: ClusterChoice & { cluster: null }): void {
     const { transaction } = this.#submission;
     if (transaction !== null && !choice.pending) {
-      this.#refuse(unknownTransaction(transaction.id));
+      this.refuse(unknownTransaction(transaction.id));
       return;
     }
-    this.#refuse({
+    this.refuse({
       reason: choice.pending ? 'pending' : 'no_cluster',
       message: explainNoCluster(this.#decision, choice.notTaken, this.#context.settings().defaultRoutingGroup),
       queryId: null,
@@ -144,14 +145,14 @@ export class SubmissionExchange extends Exchange {
     if (cluster === null) return;
     if (this.#bodyFault !== null) {
       const { bodies, settings } = this.#context;
-      this.#refuse(bodyRefusal(this.#bodyFault, bodies, settings().maxBodySize));
+      this.refuse(bodyRefusal(this.#bodyFault, bodies, settings().maxBodySize));
       return;
     }
     const { type, reason } = classify(error, this.sent);
     this.#context.metrics.clusterError(cluster.name, type);
     this.#proxied.trace?.failed(reason);
     if (isHeadTooLarge(error)) {
-      this.#refuse(answerHeadTooLarge(cluster.name, null));
+      this.refuse(answerHeadTooLarge(cluster.name, null));
       return;
     }
     this.#attempts ??= [];
@@ -160,7 +161,7 @@ export class SubmissionExchange extends Exchange {
     const { about, transaction } = this.#submission;
     if (this.#bound !== null && !this.sent && !isOwnFault(error)) {
       if (about !== null && transaction === null) {
-        this.#refuse(unreachableOwner(about.queryId, cluster.name, reason));
+        this.refuse(unreachableOwner(about.queryId, cluster.name, reason));
         return;
       }
       // The transaction is lost with its cluster: another one says so in the engine's words, and takes the ROLLBACK.
@@ -281,7 +282,7 @@ export class SubmissionExchange extends Exchange {
       conflict.kind === 'owned'
         ? 'which belongs to another cluster'
         : 'of one coordinator more than a cluster may have in a short time';
-    this.#refuse({
+    this.refuse({
       reason: 'ownership_conflict',
       message: `Cluster "${cluster.name}" answered with query id ${queryId}, ${why}. Its answer is refused; ask the administrator of the gateway.`,
       queryId: null,

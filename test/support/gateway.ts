@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
+import type { Admission } from '../../src/gateway/admission/admission.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane, type DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
 import { type DataPlaneSettings, defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
@@ -50,6 +51,7 @@ export interface TestGatewayOptions {
   /** Memory and pace of bodies; without limits where absent. */
   readonly bodies?: RequestBodies;
   readonly runningQueries?: RunningQueries;
+  readonly admission?: Admission;
   readonly tracing?: Tracing;
   /** A rules service that decides, by its address and settings. */
   readonly externalRules?: Partial<ExternalRulesOptions> & { readonly url: string };
@@ -146,6 +148,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       ...(options.runningQueries === undefined ? {} : { runningQueries: options.runningQueries }),
       tracing: options.tracing ?? null,
       externalRules,
+      ...(options.admission === undefined ? {} : { admission: options.admission }),
       ...(options.bodies === undefined ? {} : { bodies: options.bodies }),
       logger,
       registry,

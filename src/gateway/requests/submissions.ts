@@ -1,7 +1,10 @@
 import { firstHeader } from '../../model/rawHeaders.ts';
+import type { Refusal } from '../../routing/refusal.ts';
 import type { RouterChain } from '../../routing/routers/routerChain.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { transactionIdOf } from '../../routing/transactionId.ts';
+import type { Admission } from '../admission/admission.ts';
+import { HeldSubmissions } from '../admission/heldSubmissions.ts';
 import { bodyRefusal } from '../bodies/bodyRefusal.ts';
 import type { BodyFault } from '../bodies/requestBodies.ts';
 import { type BodyStart, emptyBody, hasBody } from '../body.ts';
@@ -20,39 +23,47 @@ const BYTES_PER_BYTE = 4;
 /** The same where the external rules service is told the text: as JSON, encoded, and on its way. */
 const BYTES_PER_BYTE_TOLD = 6;
 
-/** How submissions are routed. */
-export interface SubmissionRouting {
+/** What decides about submissions. */
+export interface SubmissionDecisions {
   readonly routers: RouterChain;
   /** Whether a router sends the statement's text on. */
   readonly tellsText: boolean;
+  readonly admission: Admission;
 }
 
-/** New queries: body, analysis, group, and off to a cluster. */
+const stopping: Refusal = {
+  reason: 'stopping',
+  message: 'This gateway is stopping and takes no new queries; send it again, another one answers.',
+  queryId: null,
+};
+
+/** New queries: body, analysis, group, admission, and off to a cluster. */
 export class Submissions {
   readonly #context: DataPlaneContext;
   readonly #steps: RequestSteps;
-  readonly #routing: SubmissionRouting;
+  readonly #decisions: SubmissionDecisions;
+  readonly #held = new HeldSubmissions();
   readonly #preparedHeader: string;
   readonly #transactionHeader: string;
   #stopping = false;
 
-  constructor(context: DataPlaneContext, steps: RequestSteps, routing: SubmissionRouting) {
+  constructor(context: DataPlaneContext, steps: RequestSteps, decisions: SubmissionDecisions) {
     this.#context = context;
     this.#steps = steps;
-    this.#routing = routing;
+    this.#decisions = decisions;
     this.#preparedHeader = context.names.headerKey('Prepared-Statement');
     this.#transactionHeader = context.names.headerKey('Transaction-Id');
   }
 
-  /** From now on all are refused: the gateway is stopping. */
+  /** From now on all are refused, also those that wait to be admitted: the gateway is stopping. */
   refuseAll(): void {
     this.#stopping = true;
+    this.#held.refuseAll(stopping);
   }
 
   submit(proxied: ProxiedRequest): void {
     if (this.#stopping) {
-      const message = 'This gateway is stopping and takes no new queries; send it again, another one answers.';
-      this.#context.refuse(proxied, { reason: 'stopping', message, queryId: null });
+      this.#context.refuse(proxied, stopping);
       return;
     }
     this.#context.metrics.submission();
@@ -64,7 +75,7 @@ export class Submissions {
     const { bodies, settings } = this.#context;
     const reading = {
       limit: Math.max(settings().maxAnalyzedBody, MIN_BUFFERED_BODY),
-      bytesPerByte: this.#routing.tellsText ? BYTES_PER_BYTE_TOLD : BYTES_PER_BYTE,
+      bytesPerByte: this.#decisions.tellsText ? BYTES_PER_BYTE_TOLD : BYTES_PER_BYTE,
     };
     const done = (body: BodyStart) => this.#steps.guarded(proxied, () => this.#analyze(proxied, body));
     bodies.read(request, reading, done, (fault) => this.#refuseBody(proxied, fault));
@@ -82,7 +93,7 @@ export class Submissions {
     proxied.trace?.step('analysis');
     const whole = body.complete ? body : null;
     const needsAll =
-      this.#routing.routers.needsAnalysis(known) ||
+      this.#decisions.routers.needsAnalysis(known) ||
       (whole !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
     if (needsAll) {
       this.#steps.settle(proxied, analyzer.analyze(proxied.request, whole, true), (analysis) =>
@@ -107,7 +118,7 @@ export class Submissions {
     told: Analysis | null,
   ): void {
     const request = new ProxiedRuleRequest(proxied, told, body, this.#context.headers);
-    this.#steps.settle(proxied, this.#routing.routers.decide(request, table, proxied.trace), (routed) => {
+    this.#steps.settle(proxied, this.#decisions.routers.decide(request, table, proxied.trace), (routed) => {
       if (routed.refusal !== null) {
         const { refusal, rule } = routed;
         this.#context.refuse(proxied, refusal);
@@ -124,7 +135,23 @@ export class Submissions {
     const killed = queryProperties?.queryId ?? null;
     if (transaction !== null) this.#inTransaction(proxied, submission, transaction);
     else if (killed !== null) this.#kill(proxied, submission, killed);
-    else new SubmissionExchange(this.#context, proxied, submission).start();
+    else this.#admit(proxied, submission);
+  }
+
+  /** Sends a submission on when it is admitted. */
+  #admit(proxied: ProxiedRequest, submission: Submission): void {
+    const { user, decision } = submission;
+    const exchange = new SubmissionExchange(this.#context, proxied, submission);
+    const admitted = this.#decisions.admission.admit({ decision, user, headers: proxied.request.rawHeaders });
+    if (admitted.answer === 'now') exchange.start();
+    else if (admitted.answer === 'refuse') exchange.refuse(admitted.refusal);
+    else {
+      proxied.trace?.step('admission');
+      this.#steps.settle(proxied, this.#held.hold(proxied.response, admitted), (refusal) => {
+        if (refusal === null) exchange.start();
+        else exchange.refuse(refusal);
+      });
+    }
   }
 
   /**

@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
+import type { RouterStep } from '../../routing/routers/routerNames.ts';
 
 /** Facts of a span; names as in OpenTelemetry's semantic conventions where those have one. */
 export type TraceAttributes = Readonly<Record<string, string | number | boolean>>;
 
 /** Steps of a decision, in the order in which they come. */
-export type TraceStep = 'analysis' | 'rules' | 'rules service' | 'choice' | 'lookup' | 'ask clusters';
+export type TraceStep = 'analysis' | RouterStep | 'admission' | 'choice' | 'lookup' | 'ask clusters';
 
 /** The trace of one proxied request: one span, and one below it for each step, each ended by the next. */
 export interface RequestTrace {

@@ -2,7 +2,7 @@ import type { RuleRequest } from '../../rules/decision.ts';
 import type { GroupDecision } from '../groupDecision.ts';
 import type { Refusal } from '../refusal.ts';
 import type { RoutingTable } from '../routingTable.ts';
-import type { RouterName } from './routerNames.ts';
+import type { RouterName, RouterStep } from './routerNames.ts';
 
 /** What a router chooses. */
 export type RouterChoice = Pick<GroupDecision, 'group' | 'cluster' | 'rule' | 'onUnavailable'>;
@@ -41,8 +41,8 @@ export type RouterAnswer = GroupAnswer | NothingAnswer | RefusalAnswer;
 /** A step of the decision about a request's routing group. Routers are asked in turn, each on its own. */
 export interface Router {
   readonly name: RouterName;
-  /** Name of its step in traces of requests; null where it takes no time to speak of. */
-  readonly step: string | null;
+  /** Its step in traces of requests; null where it takes no time to speak of. */
+  readonly step: RouterStep | null;
   /** Whether it takes part with this table. */
   isAsked(table: RoutingTable): boolean;
   /** Whether it reads user and query of the requests with this table, so that they have to be analysed. */

@@ -3,7 +3,7 @@ import type { GroupDecision } from '../groupDecision.ts';
 import type { Refusal } from '../refusal.ts';
 import type { RoutingTable } from '../routingTable.ts';
 import type { GroupAnswer, Router, RouterAnswer, RouterFindings } from './router.ts';
-import type { RouterName } from './routerNames.ts';
+import type { RouterName, RouterStep } from './routerNames.ts';
 
 /** A decision that a router of the chain made. */
 export interface RoutedDecision extends GroupDecision {
@@ -21,9 +21,9 @@ export type Routed =
       readonly otherwise: () => Routed | Promise<Routed>;
     };
 
-/** Told each step of a request that takes time. */
+/** Told the steps of a request as they begin. */
 export interface StepNotes {
-  step(name: string): void;
+  step(name: RouterStep): void;
 }
 
 /** A router that always chooses a group. */

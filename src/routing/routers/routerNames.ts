@@ -4,5 +4,8 @@
  */
 export const routerNames = ['rule', 'external', 'header', 'default'] as const;
 
+/** Steps of routers in traces of requests. */
+export type RouterStep = 'rules' | 'rules service';
+
 /** Name of a router. */
 export type RouterName = (typeof routerNames)[number];

@@ -3,6 +3,7 @@ import type { Refusal } from '../../../src/routing/refusal.ts';
 import { DefaultGroupRouter } from '../../../src/routing/routers/defaultGroupRouter.ts';
 import { nothing, type Router, type RouterAnswer } from '../../../src/routing/routers/router.ts';
 import { RouterChain } from '../../../src/routing/routers/routerChain.ts';
+import type { RouterStep } from '../../../src/routing/routers/routerNames.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
 
@@ -30,7 +31,11 @@ function chainOf(
   more: Partial<Router> = {},
 ) {
   const asked: string[] = [];
-  const router = (name: 'rule' | 'external', step: string, answer: RouterAnswer | Promise<RouterAnswer>): Router => ({
+  const router = (
+    name: 'rule' | 'external',
+    step: RouterStep,
+    answer: RouterAnswer | Promise<RouterAnswer>,
+  ): Router => ({
     name,
     step,
     isAsked: () => true,
