@@ -6,8 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { systemClock } from '../src/model/clock.ts';
-import { createHistoryWriter, defaultHistorySettings } from '../src/store/historyWriter.ts';
+import { createHistoryWriter } from '../src/store/historyWriter.ts';
 import { openStore } from '../src/store/openStore.ts';
+import { defaultHistorySettings } from '../test/support/defaults.ts';
 import { hasPostgresql, startPostgresql } from '../test/support/postgresql.ts';
 
 const RECORDS_A_TURN = 20;

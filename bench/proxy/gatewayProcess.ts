@@ -7,17 +7,21 @@ import { Registry } from 'prom-client';
 import { createLogging } from '../../src/config/logger.ts';
 import { logOutput } from '../../src/config/logOutput.ts';
 import { createDataPlane } from '../../src/gateway/dataPlane.ts';
-import { defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
-import { headerUserAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
 import { RunningQueries } from '../../src/gateway/runningQueries.ts';
-import { createGatewayServer, defaultServerLimits } from '../../src/gateway/server/gatewayServer.ts';
+import { createGatewayServer } from '../../src/gateway/server/gatewayServer.ts';
 import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
-import { createHistoryWriter, defaultHistorySettings } from '../../src/store/historyWriter.ts';
+import { createHistoryWriter } from '../../src/store/historyWriter.ts';
 import { openStore } from '../../src/store/openStore.ts';
+import {
+  defaultDataPlaneSettings,
+  defaultHistorySettings,
+  defaultServerLimits,
+  headerUserAnalyzer,
+} from '../../test/support/defaults.ts';
 import { defaultMonitorSettings, openChecks } from '../../test/support/healthChecks.ts';
 import { clusterAt } from '../../test/support/routableCluster.ts';
 

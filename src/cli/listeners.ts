@@ -150,7 +150,8 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
   };
 }
 
-function serverLimits({ server, serverConfig }: GatewayConfig): ServerLimits {
+/** Limits of the listeners, of the configuration. */
+export function serverLimits({ server, serverConfig }: GatewayConfig): ServerLimits {
   return {
     maxHeaderSize: serverConfig['http-server.max-request-header-size'],
     maxAnswerHeaderSize: serverConfig['http-server.max-response-header-size'],

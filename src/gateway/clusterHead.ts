@@ -4,7 +4,7 @@ import { type ServerResponse, validateHeaderValue } from 'node:http';
 const printableAscii = /^[\x20-\x7e]*$/;
 
 /** The head of a cluster's answer cannot be sent to a client. */
-export class UnusableHead extends Error {}
+class UnusableHead extends Error {}
 
 /**
  * Writes the head of a cluster's answer to the client.

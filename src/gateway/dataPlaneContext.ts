@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
-import { DEFAULT_STRATEGY } from '../model/strategies.ts';
 import type { ChoiceSettings, ClusterChooser } from '../routing/clusterChooser.ts';
 import type { PathKind, ProxiedPaths, RequestTarget } from '../routing/proxiedPaths.ts';
 import type { Refusal } from '../routing/refusal.ts';
@@ -54,29 +53,6 @@ export interface DataPlaneSettings extends ChoiceSettings {
   /** Whether queries are recorded (`dataStore.queryHistoryEnabled`). */
   readonly historyEnabled: boolean;
 }
-
-/** The defaults of the configuration. */
-export const defaultDataPlaneSettings: DataPlaneSettings = {
-  defaultRoutingGroup: 'adhoc',
-  strategy: DEFAULT_STRATEGY,
-  groupStrategies: new Map(),
-  asyncTimeout: 120_000,
-  forwardedHeadersEnabled: true,
-  retrySubmissions: 'untilAnswered',
-  statementErrors: 'protocol',
-  explainHeader: false,
-  propagateErrors: false,
-  cancelQueryOnDisconnect: false,
-  includeClusterHostInResponse: false,
-  maxAnalyzedBody: 1_000_000,
-  maxBodySize: 100 * 1024 ** 2,
-  clientStallTimeout: 200_000,
-  ownerGoneAfter: 10_000,
-  ownerTakeover: 600_000,
-  askClusters: 'coordinatorId',
-  logQueryText: false,
-  historyEnabled: true,
-};
 
 /** A proxied request while it is worked on. */
 export interface ProxiedRequest {

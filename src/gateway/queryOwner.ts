@@ -21,7 +21,7 @@ export type OwnershipConflict =
  * Whether two owners were registered by the same resource. A name alone says nothing: after a deletion somebody else may
  * register it again. Clusters without a resource (rows of a gateway that ran before) are the same by name.
  */
-export function sameRegistration(one: QueryOwner, other: QueryOwner): boolean {
+function sameRegistration(one: QueryOwner, other: QueryOwner): boolean {
   return one.cluster !== '' && one.cluster === other.cluster && one.uid === other.uid;
 }
 
@@ -33,7 +33,7 @@ export function identified(table: RoutingTable, owner: QueryOwner): QueryOwner {
 }
 
 /** Whether a cluster of another name is registered at a base URL. */
-export function isRegisteredByAnother(table: RoutingTable, { cluster, baseUrl }: QueryOwner): boolean {
+function isRegisteredByAnother(table: RoutingTable, { cluster, baseUrl }: QueryOwner): boolean {
   for (const entry of table.clusters.values()) if (entry.proxyTo === baseUrl && entry.name !== cluster) return true;
   return false;
 }

@@ -1,7 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { ProductNames } from '../model/names.ts';
-import { firstHeader } from '../model/rawHeaders.ts';
-import { noUser, type RequestUser } from '../model/requestUser.ts';
+import type { RequestUser } from '../model/requestUser.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
 import type { BodyStart } from './body.ts';
 
@@ -25,14 +23,4 @@ export interface RequestAnalyzer {
    * @param body the whole body; null when it is longer than the buffer, or the request has none
    */
   analyze(request: IncomingMessage, body: BodyStart | null, isSubmission: boolean): Analysis | Promise<Analysis>;
-}
-
-/** Takes the user from the product's user header and analyses nothing. */
-export function headerUserAnalyzer(names: ProductNames): RequestAnalyzer {
-  const key = names.headerKey('User');
-  const user = (request: IncomingMessage): RequestUser => {
-    const value = firstHeader(request.rawHeaders, key);
-    return value === undefined ? noUser : { user: value, userInfo: null };
-  };
-  return { user, analyze: (request) => ({ user: user(request), queryProperties: null }) };
 }

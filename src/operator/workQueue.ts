@@ -1,11 +1,6 @@
 import type { Logger } from 'pino';
 import type { Random } from '../model/clock.ts';
 
-/** Outcome of work that failed for good: it is not tried again until the key changes. */
-export class TerminalError extends Error {
-  override readonly name = 'TerminalError';
-}
-
 /** Options of a work queue. Times in milliseconds. */
 export interface WorkQueueOptions {
   /** Brings the key's object to where it should be. A rejection is tried again with back-off. */
@@ -108,11 +103,6 @@ export class WorkQueue {
   }
 
   #failed(key: string, error: unknown): void {
-    if (error instanceof TerminalError) {
-      this.#failures.delete(key);
-      this.#options.logger.error({ key, err: error }, 'reconciling failed for good');
-      return;
-    }
     const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
     const full = Math.min(this.#maxBackOffMs, this.#backOffMs * 2 ** (failures - 1));

@@ -1,17 +1,10 @@
 import { type PathKind, type ProxiedPaths, withoutParameters } from './proxiedPaths.ts';
 
-/** Ids that clusters are asked about: three numbers and a word (docs/protocol.md#form). */
-const askable = /^\d+_\d+_\d+_\w{1,200}$/;
 /** Ids that may be looked up at all. */
 const plausible = /^[A-Za-z0-9_.-]{1,256}$/;
 
 const inQuery = /(?:%2F|query_?id=|^)(\d+_\d+_\d+_\w+)/gi;
 const inUiPath = /\/(\d+_\d+_\d+_\w+)/g;
-
-/** Whether clusters may be asked about an unknown id. */
-export function isAskable(id: string): boolean {
-  return askable.test(id);
-}
 
 /** Whether an id has a form that is worth a look into the database. */
 export function isPlausible(id: string): boolean {

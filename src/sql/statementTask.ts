@@ -28,8 +28,8 @@ export function taskCharacters({ text, prepared }: StatementTask): number {
 
 /** Analyses a statement here and now. */
 export function analyzeTask(task: StatementTask): SqlVerdict {
-  const outcome = analyzeShort(task, Number.POSITIVE_INFINITY);
-  return 'long' in outcome ? unanalyzed(task.text, 'the statement is too long') : outcome;
+  const prepared = preparedOf(task);
+  return 'errorMessage' in prepared ? unanalyzed(task.text, prepared.errorMessage) : analyzeWith(task, prepared);
 }
 
 /**
@@ -38,20 +38,27 @@ export function analyzeTask(task: StatementTask): SqlVerdict {
  * @param longest characters of a prepared statement that are analysed here
  */
 export function analyzeShort(task: StatementTask, longest: number): SqlVerdict | { readonly long: StatementTask } {
-  const { text, catalog, schema, prepared } = task;
-  const known = 'lines' in prepared ? ofHeaders(prepared) : prepared;
-  if ('errorMessage' in known) return unanalyzed(text, known.errorMessage);
+  const prepared = preparedOf(task);
+  if ('errorMessage' in prepared) return unanalyzed(task.text, prepared.errorMessage);
   let long: StatementTask | null = null;
   const short: PreparedTexts = {
     get(name) {
-      const statement = known.get(name);
+      const statement = prepared.get(name);
       if (typeof statement !== 'string' || statement.length <= longest) return statement;
       long = { ...task, prepared: new Map([[name, statement]]) };
       return { errorMessage: 'long' };
     },
   };
-  const verdict = analyzeSql(text, { catalog, schema, prepared: short });
+  const verdict = analyzeWith(task, short);
   return long === null ? verdict : { long };
+}
+
+function analyzeWith({ text, catalog, schema }: StatementTask, prepared: PreparedTexts): SqlVerdict {
+  return analyzeSql(text, { catalog, schema, prepared });
+}
+
+function preparedOf({ prepared }: StatementTask): PreparedTexts | { errorMessage: string } {
+  return 'lines' in prepared ? ofHeaders(prepared) : prepared;
 }
 
 function ofHeaders({ lines, maxBytes, maxCharacters }: PreparedLines): PreparedTexts | { errorMessage: string } {

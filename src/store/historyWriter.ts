@@ -33,15 +33,6 @@ export interface HistoryWriterOptions {
   readonly clock: Clock;
 }
 
-/** Defaults of `queryHistory`. */
-export const defaultHistorySettings: HistorySettings = {
-  enabled: true,
-  maxTextSize: 1024 ** 2,
-  redact: [],
-  bufferSize: 10_000,
-  flushIntervalMs: 200,
-};
-
 const MAX_BATCH_RECORDS = 500;
 /** Characters of text in a batch; also what memory holds at most is bounded by them. */
 const MAX_BATCH_CHARACTERS = 1_000_000;

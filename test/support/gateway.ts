@@ -6,16 +6,12 @@ import { Registry } from 'prom-client';
 import type { Admission } from '../../src/gateway/admission/admission.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane, type DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
-import { type DataPlaneSettings, defaultDataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
+import type { DataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
 import type { ForwardedHeadersObservation } from '../../src/gateway/forwardedCheck.ts';
-import { headerUserAnalyzer, type RequestAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
+import type { RequestAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
 import type { RunningQueries } from '../../src/gateway/runningQueries.ts';
-import {
-  createGatewayServer,
-  defaultServerLimits,
-  type GatewayServerOptions,
-} from '../../src/gateway/server/gatewayServer.ts';
+import { createGatewayServer, type GatewayServerOptions } from '../../src/gateway/server/gatewayServer.ts';
 import type { Tracing } from '../../src/gateway/tracing/requestTrace.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
@@ -24,6 +20,7 @@ import { neverChecked, type RoutableCluster } from '../../src/routing/routingTab
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { RuleSet } from '../../src/rules/decision.ts';
 import type { QueryRecord, Store } from '../../src/store/store.ts';
+import { defaultDataPlaneSettings, defaultServerLimits, headerUserAnalyzer } from './defaults.ts';
 
 export { clusterAt } from './routableCluster.ts';
 

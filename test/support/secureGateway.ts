@@ -1,8 +1,9 @@
 import type { AddressInfo } from 'node:net';
-import { defaultServerLimits, type GatewayServerOptions } from '../../src/gateway/server/gatewayServer.ts';
+import type { GatewayServerOptions } from '../../src/gateway/server/gatewayServer.ts';
 import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
 import { createSecureGatewayServer } from '../../src/gateway/server/secureServer.ts';
 import type { TestCertificate } from './certificates.ts';
+import { defaultServerLimits } from './defaults.ts';
 import { closing, startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 
 /** A data plane behind a real server over TLS on a free port. */

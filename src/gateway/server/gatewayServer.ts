@@ -52,18 +52,6 @@ export interface GatewayServerOptions extends ServerLimits {
   readonly bodies?: RequestBodies;
 }
 
-/** The values of the configuration's defaults. */
-export const defaultServerLimits: ServerLimits = {
-  maxHeaderSize: 65_536,
-  maxAnswerHeaderSize: 2 * 1024 ** 2,
-  headersTimeout: 60_000,
-  requestTimeout: 300_000,
-  idleTimeout: 200_000,
-  maxConnections: 20_000,
-  maxConcurrentStreams: 250,
-  connectionsCheckingInterval: 5_000,
-};
-
 /** Leads requests to data plane or API; proxied paths come first where both share an address. */
 export function requestHandler(options: GatewayServerOptions): RequestHandler {
   const { dataPlane, api, origins = null, openRequests, hostCheck, bodies } = options;

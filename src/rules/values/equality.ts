@@ -181,7 +181,7 @@ function countLookup(key: Key, e: Evaluation): void {
 }
 
 /** `String.hashCode()` (java.lang.String: s[0]*31^(n-1) + … + s[n-1] in 32 bits). */
-export function stringHash(text: string): number {
+function stringHash(text: string): number {
   return hashedOn(0, text, 0, text.length);
 }
 

@@ -3,7 +3,7 @@ import { messageOf } from '../client/apiError.ts';
 import type { Answer } from '../client/call.ts';
 
 /** Tells that something was done. */
-export function notifyDone(message: string): void {
+function notifyDone(message: string): void {
   notifications.show({ message, color: 'green', role: 'status', autoClose: 4000, closeButtonProps });
 }
 

@@ -48,7 +48,7 @@ export function Ago({ at }: { readonly at: number }) {
 }
 
 /** Milliseconds since 1970, renewed every so often. */
-export function useNow(everyMs: number): number {
+function useNow(everyMs: number): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), everyMs);

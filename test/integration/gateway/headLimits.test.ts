@@ -4,12 +4,12 @@ import { connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   createGatewayServer,
-  defaultServerLimits,
   type RequestHandler,
   type ServerLimits,
 } from '../../../src/gateway/server/gatewayServer.ts';
 import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { defaultServerLimits } from '../../support/defaults.ts';
 import { closeAll, closing, until } from '../../support/gateway.ts';
 
 const LIMIT = 4_096;

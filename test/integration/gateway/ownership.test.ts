@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { headerUserAnalyzer, type RequestAnalyzer } from '../../../src/gateway/requestAnalyzer.ts';
+import type { RequestAnalyzer } from '../../../src/gateway/requestAnalyzer.ts';
 import { RunningQueries } from '../../../src/gateway/runningQueries.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
@@ -9,6 +9,7 @@ import { neverChecked } from '../../../src/routing/routingTable.ts';
 import type { QueryProperties } from '../../../src/sql/queryProperties.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { sqlite, type TestDatabase } from '../../support/databases.ts';
+import { headerUserAnalyzer } from '../../support/defaults.ts';
 import {
   closeAll,
   clusterAt,

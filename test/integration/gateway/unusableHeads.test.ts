@@ -1,8 +1,8 @@
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { defaultServerLimits } from '../../../src/gateway/server/gatewayServer.ts';
 import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { defaultServerLimits } from '../../support/defaults.ts';
 import { closeAll, closing, clusterAt, startGateway, type TestGateway } from '../../support/gateway.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { send } from '../../support/rawHttp.ts';

@@ -3,7 +3,8 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { systemClock } from '../../../src/model/clock.ts';
 import { GatewayError } from '../../../src/model/errors.ts';
-import { createHistoryWriter, defaultHistorySettings } from '../../../src/store/historyWriter.ts';
+import { createHistoryWriter } from '../../../src/store/historyWriter.ts';
+import { defaultHistorySettings } from '../../support/defaults.ts';
 
 const writer = createHistoryWriter({
   repository: { insert: () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'away')) },

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { TerminalError, WorkQueue } from '../../../src/operator/workQueue.ts';
+import { WorkQueue } from '../../../src/operator/workQueue.ts';
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -42,20 +42,6 @@ test('failures are tried again after 1, 2, 4 … 30 s, until they succeed', asyn
   queue.add('a');
   await vi.advanceTimersByTimeAsync(300_000);
   expect(times.slice(1).map((time, index) => (time - (times[index] ?? 0)) / 1_000)).toEqual([1, 2, 4, 8, 16, 30, 30]);
-});
-
-test('a terminal failure is not tried again; a new change is', async () => {
-  let calls = 0;
-  const queue = queueOf(async () => {
-    calls += 1;
-    throw new TerminalError('never');
-  });
-  queue.add('a');
-  await vi.advanceTimersByTimeAsync(300_000);
-  expect(calls).toBe(1);
-  queue.add('a');
-  await vi.advanceTimersByTimeAsync(0);
-  expect(calls).toBe(2);
 });
 
 test('stopping waits for what runs and takes nothing more', async () => {

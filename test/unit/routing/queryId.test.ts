@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 import { expect, test } from 'vitest';
 import { ProxiedPaths, splitTarget } from '../../../src/routing/proxiedPaths.ts';
-import { coordinatorSuffix, isAskable, recognizeQueryId } from '../../../src/routing/queryId.ts';
+import { coordinatorSuffix, recognizeQueryId } from '../../../src/routing/queryId.ts';
 
 const paths = new ProxiedPaths({
   additionalStatementPaths: ['/ui/api/insights/statement', '/custom/statement/'],
@@ -64,12 +64,4 @@ test.each([
   ['q1', null],
 ])('the coordinator of %s is %s', (text, expected) => {
   expect(coordinatorSuffix(text)).toBe(expected);
-});
-
-test('clusters are asked about ids only', () => {
-  expect(isAskable(id)).toBe(true);
-  expect(isAskable('1_2_3_x')).toBe(true);
-  expect(isAskable('other-form')).toBe(false);
-  expect(isAskable(`1_2_3_${'x'.repeat(300)}`)).toBe(false);
-  expect(isAskable(`${id}\n`)).toBe(false);
 });

@@ -1,7 +1,7 @@
 /** Filters of the history as they stand in the page's address: they survive reloads and can be sent to others. */
-export const filterNames = ['cluster', 'user', 'source', 'routingGroup', 'queryId', 'text', 'from', 'to'] as const;
+const filterNames = ['cluster', 'user', 'source', 'routingGroup', 'queryId', 'text', 'from', 'to'] as const;
 
-export type FilterName = (typeof filterNames)[number];
+type FilterName = (typeof filterNames)[number];
 
 /** What is filtered by; empty: not by this. `from` and `to` are milliseconds since 1970 as text. */
 export type Filters = Readonly<Record<FilterName, string>>;

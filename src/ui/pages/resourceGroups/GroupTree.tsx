@@ -137,7 +137,7 @@ function facts(group: ResourceGroup): readonly string[] {
 }
 
 /** A selector in a line. */
-export function describeSelector(selector: Selector): string {
+function describeSelector(selector: Selector): string {
   const { priority, userRegex, sourceRegex, queryType, clientTags, selectorResourceEstimate } = selector;
   const { userGroupRegex, originalUserRegex, authenticatedUserRegex } = selector;
   const asked = [
