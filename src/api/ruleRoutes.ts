@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
+import { routingRule } from '../kinds/routingRule/kind.ts';
 import { Deny, RouteTo, RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
-import { specProblems } from '../kinds/specValidation.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
@@ -146,7 +146,7 @@ export function wholeRule(
     ...(routeTo === null ? {} : { routeTo }),
     ...(deny === null ? {} : { deny }),
   };
-  const problems = specProblems('RoutingRule', spec).map((problem) => ({
+  const problems = routingRule.specProblems(spec).map((problem) => ({
     ...problem,
     field: problem.field.replace(/^spec\./, path),
   }));

@@ -1,6 +1,6 @@
 import { isMap, isScalar, LineCounter, parseDocument, type Scalar } from 'yaml';
+import { resourceKinds } from '../kinds/registry.ts';
 import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
-import { specProblems } from '../kinds/specValidation.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import type { Problem } from '../model/errors.ts';
 import { readManifests } from '../operator/directory/manifestDocuments.ts';
@@ -37,7 +37,7 @@ export function checkManifests(path: string, text: string, context: CompileConte
     }
     const { key, spec } = document.manifest;
     const source = new SourceDocument(text.slice(document.start, document.end), document.line);
-    for (const { field, message } of specProblems(key.kind, spec)) {
+    for (const { field, message } of resourceKinds.specProblems(key.kind, spec)) {
       problems.push({ ...at, ...source.placeOf(field), rule: key.name, message: problemMessage({ field, message }) });
     }
     const refusal = typeof spec.proxyTo === 'string' ? defaultAddresses.urlRefusal(spec.proxyTo) : null;

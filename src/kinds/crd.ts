@@ -1,38 +1,5 @@
-import type { TSchema } from 'typebox';
-import { API_GROUP, API_VERSION, type Kind } from '../model/resource.ts';
-import { EngineClusterSpec } from './engineCluster/spec.ts';
-import { RoutingRuleSpec } from './routingRule/spec.ts';
-
-/** A column of `kubectl get` (CustomResourceColumnDefinition). */
-interface PrinterColumn {
-  readonly name: string;
-  readonly type: 'string' | 'integer' | 'boolean' | 'date';
-  readonly jsonPath: string;
-  readonly description: string;
-  /** 0: always shown; 1: with `-o wide`. */
-  readonly priority?: number;
-}
-
-/** What differs between the kinds. */
-interface KindDefinition {
-  readonly kind: Kind;
-  readonly plural: string;
-  readonly singular: string;
-  readonly shortName: string;
-  readonly description: string;
-  readonly spec: TSchema;
-  readonly statusProperties: Readonly<Record<string, object>>;
-  readonly columns: readonly PrinterColumn[];
-  readonly selectableFields: readonly string[];
-}
-
-const conditionColumn = (type: string, description: string, priority = 0): PrinterColumn => ({
-  name: type,
-  type: 'string',
-  jsonPath: `.status.conditions[?(@.type=="${type}")].status`,
-  description,
-  ...(priority === 0 ? {} : { priority }),
-});
+import { API_GROUP, API_VERSION } from '../model/resource.ts';
+import type { PrinterColumn, ResourceKind } from './resourceKind.ts';
 
 const age: PrinterColumn = {
   name: 'Age',
@@ -40,60 +7,6 @@ const age: PrinterColumn = {
   jsonPath: '.metadata.creationTimestamp',
   description: 'Time since the resource was created.',
 };
-
-/** The kinds of the API group: one table, so that adding a kind is adding an entry. */
-export const kindDefinitions: readonly KindDefinition[] = [
-  {
-    kind: 'EngineCluster',
-    plural: 'engineclusters',
-    singular: 'enginecluster',
-    shortName: 'ec',
-    description: 'EngineCluster is a query engine cluster behind the gateway.',
-    spec: EngineClusterSpec,
-    statusProperties: {
-      active: {
-        type: 'boolean',
-        description: 'Effective value of spec.active: an override by annotation goes before it.',
-      },
-      proxyTo: { type: 'string', description: 'URL in use: spec.proxyTo, or what spec.serviceRef resolved to.' },
-    },
-    columns: [
-      { name: 'Group', type: 'string', jsonPath: '.spec.routingGroup', description: 'Routing group.' },
-      { name: 'Active', type: 'boolean', jsonPath: '.status.active', description: 'Takes new queries.' },
-      conditionColumn('Healthy', 'The last health check was good.'),
-      conditionColumn('Ready', 'Accepted, in the routing table and in the database.'),
-      { name: 'URL', type: 'string', jsonPath: '.status.proxyTo', description: 'URL in use.', priority: 1 },
-      {
-        name: 'Override',
-        type: 'string',
-        jsonPath: '.status.conditions[?(@.type=="Active")].reason',
-        description: 'Why it is active or not.',
-        priority: 1,
-      },
-      age,
-    ],
-    selectableFields: ['.spec.routingGroup', '.spec.active'],
-  },
-  {
-    kind: 'RoutingRule',
-    plural: 'routingrules',
-    singular: 'routingrule',
-    shortName: 'rr',
-    description: 'RoutingRule chooses the routing group of requests.',
-    spec: RoutingRuleSpec,
-    statusProperties: {
-      routesTo: { type: 'string', description: 'Where the rule sends requests, in short.' },
-    },
-    columns: [
-      { name: 'Priority', type: 'integer', jsonPath: '.spec.priority', description: 'Lower fires earlier.' },
-      { name: 'Routes to', type: 'string', jsonPath: '.status.routesTo', description: 'Where it sends requests.' },
-      conditionColumn('Accepted', 'The rule compiles and is in force.'),
-      conditionColumn('Programmed', 'The rule is in the routing table.', 1),
-      age,
-    ],
-    selectableFields: ['.spec.priority', '.spec.suspended'],
-  },
-];
 
 /** Keywords of JSON schema that a structural schema keeps. */
 const keptKeywords = [
@@ -183,20 +96,20 @@ const conditions = {
 };
 
 /** A CustomResourceDefinition as a plain object, ready to be written as YAML. */
-export function customResourceDefinition(definition: KindDefinition): object {
+export function customResourceDefinition(kind: ResourceKind): object {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${definition.plural}.${API_GROUP}` },
+    metadata: { name: `${kind.plural}.${API_GROUP}` },
     spec: {
       group: API_GROUP,
       scope: 'Namespaced',
       names: {
-        kind: definition.kind,
-        listKind: `${definition.kind}List`,
-        plural: definition.plural,
-        singular: definition.singular,
-        shortNames: [definition.shortName],
+        kind: kind.kind,
+        listKind: `${kind.kind}List`,
+        plural: kind.plural,
+        singular: kind.singular,
+        shortNames: [kind.shortName],
         categories: ['engine-gateway'],
       },
       versions: [
@@ -205,18 +118,18 @@ export function customResourceDefinition(definition: KindDefinition): object {
           served: true,
           storage: true,
           subresources: { status: {} },
-          additionalPrinterColumns: definition.columns,
-          selectableFields: definition.selectableFields.map((jsonPath) => ({ jsonPath })),
+          additionalPrinterColumns: [...kind.columns, age],
+          selectableFields: kind.selectableFields.map((jsonPath) => ({ jsonPath })),
           schema: {
             openAPIV3Schema: {
               type: 'object',
-              description: definition.description,
+              description: kind.description,
               required: ['spec'],
               properties: {
                 apiVersion: { type: 'string', description: 'Version of the schema of this object.' },
                 kind: { type: 'string', description: 'Kind of this object.' },
                 metadata: { type: 'object' },
-                spec: structural(definition.spec as unknown as JsonSchema),
+                spec: structural(kind.spec as unknown as JsonSchema),
                 status: {
                   type: 'object',
                   description: 'State as the gateway last saw it.',
@@ -226,7 +139,7 @@ export function customResourceDefinition(definition: KindDefinition): object {
                       format: 'int64',
                       description: 'Generation of the spec that the status is about.',
                     },
-                    ...definition.statusProperties,
+                    ...kind.statusProperties,
                     conditions,
                   },
                 },
@@ -240,6 +153,6 @@ export function customResourceDefinition(definition: KindDefinition): object {
 }
 
 /** Path of a kind's CRD in the project, named as controller-gen names them. */
-export function crdPath(definition: KindDefinition): string {
-  return `crds/${API_GROUP}_${definition.plural}.yaml`;
+export function crdPath(kind: ResourceKind): string {
+  return `crds/${API_GROUP}_${kind.plural}.yaml`;
 }

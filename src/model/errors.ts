@@ -118,6 +118,11 @@ export interface Problem {
   readonly message: string;
 }
 
+/** Problems as one sentence: `spec.proxyTo is required; spec.weight must be >= 0`. */
+export function problemText(problems: readonly Problem[]): string {
+  return problems.map(({ field, message }) => (field === '' ? message : `${field} ${message}`)).join('; ');
+}
+
 /** A mistake within a text, with its place. */
 export interface PlacedProblem extends Problem {
   /** Line and column of the field's text, counted from 1; absent where the mistake has no place in it. */

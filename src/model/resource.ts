@@ -14,8 +14,8 @@ export const ACTIVE_ANNOTATION = `${API_GROUP}/active`;
 /** Annotation that pauses reconciling of a resource while its value is `true`. */
 export const PAUSED_ANNOTATION = `${API_GROUP}/paused`;
 
-/** Kinds of the API group. */
-export type Kind = 'EngineCluster' | 'RoutingRule';
+/** Name of a kind of the API group; `src/kinds/registry.ts` has those that there are. */
+export type Kind = string;
 
 /** Metadata of a resource; the part of Kubernetes' ObjectMeta that the gateway uses. */
 export interface ObjectMeta {

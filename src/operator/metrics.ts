@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { resourceKinds } from '../kinds/registry.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Leadership } from './leadership.ts';
 import type { ResourceSource } from './source.ts';
@@ -22,7 +23,7 @@ export interface OperatorMetrics {
 }
 
 /** Registers the operator's metrics. */
-export function operatorMetrics(registry: Registry): OperatorMetrics {
+export function operatorMetrics(registry: Registry, kinds = resourceKinds): OperatorMetrics {
   const counter = (name: string, help: string): Counter =>
     new Counter({ name: `engine_gateway_${name}`, help, registers: [registry] });
   const gauge = (name: string, help: string, value: () => number): void => {
@@ -57,8 +58,7 @@ export function operatorMetrics(registry: Registry): OperatorMetrics {
         'Documents of the resource source that cannot be read.',
         () => source.problems().length,
       );
-      gauge('engine_clusters', 'EngineCluster resources.', () => source.list('EngineCluster').length);
-      gauge('routing_rules', 'RoutingRule resources.', () => source.list('RoutingRule').length);
+      for (const { kind, gauge: of } of kinds.all) gauge(of.name, of.help, () => source.list(kind).length);
       gauge('reconcile_queue_depth', 'Resources that wait for their reconcile.', () => queue.depth);
       gauge('leader', '1 while this process writes statuses and projections.', () => (leadership.isLeader ? 1 : 0));
     },

@@ -1,6 +1,7 @@
 import { effectiveActive, overrideAnnotation, overrideOf, specActive } from '../kinds/engineCluster/activeOverride.ts';
 import { type ClusterOutcome, isClusterOutcome } from '../kinds/engineCluster/clusterOutcome.ts';
 import { type ClusterPolicy, openPolicy, policyRefusal } from '../kinds/engineCluster/clusterPolicy.ts';
+import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { RegistryCluster } from '../model/registryCluster.ts';
@@ -137,11 +138,11 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     const { source } = this.#options;
     const namespace = source.writeNamespace;
     for (const name of resourceNames(cluster.name)) {
-      const there = source.get({ kind: 'EngineCluster', namespace, name });
+      const there = source.get({ kind: ENGINE_CLUSTER, namespace, name });
       // The next candidate is for a name that a resource of another registry name has.
       if (there !== null && registryNameOf(there) !== cluster.name) continue;
       const spec = newClusterSpec(cluster, name);
-      return { resource: await source.create({ kind: 'EngineCluster', namespace, name, spec }) };
+      return { resource: await source.create({ kind: ENGINE_CLUSTER, namespace, name, spec }) };
     }
     throw new Error('names never end');
   }
@@ -214,7 +215,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     if (!paused) return;
     throw new GatewayError(
       'EG_CONFLICT',
-      `EngineCluster ${resource.metadata.namespace}/${resource.metadata.name} is paused; remove its annotation enginegateway.dev/paused first`,
+      `${ENGINE_CLUSTER} ${resource.metadata.namespace}/${resource.metadata.name} is paused; remove its annotation enginegateway.dev/paused first`,
     );
   }
 

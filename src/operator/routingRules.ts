@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
+import { ROUTING_RULE, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import { GatewayError } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
@@ -84,9 +84,7 @@ export class RoutingRules {
     const { rulesType, rulesEngineEnabled, file, source } = this.#options;
     if (rulesType === 'EXTERNAL' && rulesEngineEnabled !== false) return null;
     const ofFile = file === null ? [] : parseRulesFile(file.current).documents.map(({ rule }) => rule);
-    const ofResources = [...source.list('RoutingRule')].sort((a, b) =>
-      registryNameOf(a) < registryNameOf(b) ? -1 : 1,
-    );
+    const ofResources = [...source.list(ROUTING_RULE)].sort((a, b) => (registryNameOf(a) < registryNameOf(b) ? -1 : 1));
     return [
       ...ofFile.map((rule): ListedRule => ({ ...fieldsOf(rule), priority: rule.priority, origin: 'file' })),
       ...ofResources.map((resource) => this.#listed(resource)),
@@ -190,7 +188,7 @@ export class RoutingRules {
   }
 
   #resourceOf(name: string): Resource | null {
-    const named = this.#options.source.list('RoutingRule').filter((resource) => registryNameOf(resource) === name);
+    const named = this.#options.source.list(ROUTING_RULE).filter((resource) => registryNameOf(resource) === name);
     if (named.length > 1) {
       throw new GatewayError(
         'EG_CONFLICT',

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
+import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
@@ -115,7 +115,7 @@ function listedRules({ source, compiled, file, engine }: RuleInventoryParts): Pl
       said: rule as object,
     })),
     ...source
-      .list('RoutingRule')
+      .list(ROUTING_RULE)
       .map((resource) => ({
         rule: resourceRule(resource, source, compiled?.verdicts.get(keyText(keyOf(resource)))),
         said: resource.spec as object,

@@ -1,3 +1,4 @@
+import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
 import type { Database } from './database.ts';
 import type { BackendRepository, BackendRow } from './store.ts';
 
@@ -48,7 +49,7 @@ export class KnexBackendRepository implements BackendRepository {
     return this.database.snapshot(async (trx) => {
       const rows: Row[] = await trx('gateway_backend').orderBy('name');
       const managed: { registry_name: string }[] = await trx('eg_resources')
-        .where('kind', 'EngineCluster')
+        .where('kind', ENGINE_CLUSTER)
         .whereNull('deleted_at')
         .select('registry_name');
       const names = new Set(managed.map((row) => row.registry_name));

@@ -55,7 +55,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
         lists.push(limit);
         return api.list('EngineCluster', rig.namespace, limit, token);
       },
-      watchPath: kindPath('EngineCluster', rig.namespace),
+      watchPath: kindPath('engineclusters', rig.namespace),
       clock: systemClock,
       random: Math.random,
       logger: pino({ enabled: false }),

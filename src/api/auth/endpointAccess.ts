@@ -1,10 +1,13 @@
+import { engineCluster } from '../../kinds/engineCluster/kind.ts';
+import { routingRule } from '../../kinds/routingRule/kind.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { Role } from './caller.ts';
 
 /** What a Kubernetes caller must be allowed to do with our resources (SubjectAccessReview). */
 export interface ResourceAccess {
   readonly verb: 'list' | 'create' | 'update' | 'delete';
-  readonly resource: 'engineclusters' | 'routingrules';
+  /** Plural of a kind. */
+  readonly resource: string;
 }
 
 /** What an endpoint asks of its caller. */
@@ -28,12 +31,12 @@ declare module 'fastify' {
   }
 }
 
-const listClusters: ResourceAccess = { verb: 'list', resource: 'engineclusters' };
-const createCluster: ResourceAccess = { verb: 'create', resource: 'engineclusters' };
-const updateCluster: ResourceAccess = { verb: 'update', resource: 'engineclusters' };
-const deleteCluster: ResourceAccess = { verb: 'delete', resource: 'engineclusters' };
-const listRules: ResourceAccess = { verb: 'list', resource: 'routingrules' };
-const updateRule: ResourceAccess = { verb: 'update', resource: 'routingrules' };
+const listClusters: ResourceAccess = { verb: 'list', resource: engineCluster.plural };
+const createCluster: ResourceAccess = { verb: 'create', resource: engineCluster.plural };
+const updateCluster: ResourceAccess = { verb: 'update', resource: engineCluster.plural };
+const deleteCluster: ResourceAccess = { verb: 'delete', resource: engineCluster.plural };
+const listRules: ResourceAccess = { verb: 'list', resource: routingRule.plural };
+const updateRule: ResourceAccess = { verb: 'update', resource: routingRule.plural };
 
 /** What stands for a role where Kubernetes decides: reading and writing where no resource of ours is meant. */
 const resourcesOfRole: Readonly<Record<Role, readonly ResourceAccess[]>> = {

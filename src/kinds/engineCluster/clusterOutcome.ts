@@ -1,4 +1,4 @@
-import type { Problem } from '../../model/errors.ts';
+import { type Problem, problemText } from '../../model/errors.ts';
 import { claimNames, nameConflictMessage } from '../../model/nameClaims.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
@@ -7,11 +7,11 @@ import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
-import { engineClusterSpec, problemText } from '../specValidation.ts';
 import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
 import { type ClusterPolicy, openPolicy, policyRefusal } from './clusterPolicy.ts';
 import { dereference, type ServiceLookup, withoutSlash } from './dereference.ts';
-import type { EngineClusterSpec } from './spec.ts';
+import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
+import { engineClusterSpec } from './validation.ts';
 
 /** Whether a resource is accepted, and why not. */
 export interface Acceptance {
@@ -32,7 +32,7 @@ export interface ClusterOutcome extends ResourceOutcome {
 
 /** Whether an outcome is of an EngineCluster. */
 export function isClusterOutcome(outcome: ResourceOutcome): outcome is ClusterOutcome {
-  return outcome.key.kind === 'EngineCluster';
+  return outcome.key.kind === ENGINE_CLUSTER;
 }
 
 /** What outcomes depend on beside the resources themselves. */

@@ -5,6 +5,9 @@ import { clusterNameRules, routingGroupRules } from '../../model/registryCluster
 import type { Resource } from '../../model/resource.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 
+/** Name of the kind. */
+export const ENGINE_CLUSTER = 'EngineCluster';
+
 /** Duration text as in configuration files: a number and `ms`, `s`, `m`, `h` or `d`. */
 const DurationText = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?(ms|s|m|h|d)$', maxLength: 32 });
 
@@ -140,7 +143,7 @@ export const EngineClusterSpec = Type.Object(
     description: 'A query engine cluster behind the gateway.',
     ...cel(
       ['has(self.proxyTo) != has(self.serviceRef)', 'exactly one of proxyTo and serviceRef must be set'],
-      immutableName('EngineCluster'),
+      immutableName(ENGINE_CLUSTER),
     ),
   },
 );

@@ -5,7 +5,7 @@ import { registryNameOf } from '../../model/resourceName.ts';
 import type { CompiledRules, RuleVerdict } from '../../rules/ruleCompiler.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
-import type { RoutingRule } from './spec.ts';
+import { ROUTING_RULE, type RoutingRule } from './spec.ts';
 
 /** What a RoutingRule means. */
 export interface RuleOutcome extends ResourceOutcome {
@@ -17,7 +17,7 @@ export interface RuleOutcome extends ResourceOutcome {
 
 /** Whether an outcome is of a RoutingRule. */
 export function isRuleOutcome(outcome: ResourceOutcome): outcome is RuleOutcome {
-  return outcome.key.kind === 'RoutingRule';
+  return outcome.key.kind === ROUTING_RULE;
 }
 
 /** Groups and clusters that rules may refer to. */

@@ -2,6 +2,9 @@ import { type Static, Type } from 'typebox';
 import { cel, immutableName } from '../../model/cel.ts';
 import type { Resource } from '../../model/resource.ts';
 
+/** Name of the kind. */
+export const ROUTING_RULE = 'RoutingRule';
+
 /** Priority of a rule that has none: it fires last (docs/rules.md#fields). */
 export const DEFAULT_PRIORITY = 2_147_483_647;
 
@@ -89,7 +92,7 @@ export const RoutingRuleSpec = Type.Object(
         '[has(self.actions), has(self.routeTo), has(self.deny)].filter(present, present).size() == 1',
         'exactly one of actions, routeTo and deny must be set',
       ],
-      immutableName('RoutingRule'),
+      immutableName(ROUTING_RULE),
     ),
   },
 );

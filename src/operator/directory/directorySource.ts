@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { type Kind, keyText, type Resource, type ResourceKey, type ResourceStatus } from '../../model/resource.ts';
@@ -27,6 +28,8 @@ import { changeManifestFile, manifestFormat, newManifestPath } from './manifestW
 /** Options of a directory source. Times in milliseconds. */
 export interface DirectorySourceOptions {
   readonly directory: string;
+  /** Kinds that are read; left out, all there are. */
+  readonly kinds?: KindRegistry;
   /** Namespace of resources that name none, and of those that REST creates. */
   readonly namespace: string;
   readonly clock: Clock;
@@ -160,11 +163,11 @@ export class DirectorySource extends PolledSource implements ResourceSource {
 
   /** Changes the document of a resource, provided that it still says what we hold. */
   async #changeDocument(path: string, held: Resource, edit: (text: string) => string): Promise<void> {
-    const { directory, namespace } = this.#options;
+    const { directory, namespace, kinds } = this.#options;
     try {
       await changeManifestFile(directory, path, (present) => {
         const before = this.#index.files.get(path) ?? null;
-        return changeDocument(path, present, held, namespace, before, edit);
+        return changeDocument(path, present, held, namespace, before, edit, kinds);
       });
     } catch (error) {
       if (error instanceof VersionConflict) this.#lookIn(0);
@@ -217,7 +220,8 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     const { stamp, error } = file;
     const text = file.text ?? '';
     const before = this.#index.files.get(path) ?? null;
-    const documents = file.text === null ? [] : await readManifestsInTurns(text, this.#options.namespace, before);
+    const { namespace, kinds } = this.#options;
+    const documents = file.text === null ? [] : await readManifestsInTurns(text, namespace, before, kinds);
     return { stamp, text, documents, error };
   }
 

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { resourceKinds } from '../../kinds/registry.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { VersionConflict } from '../source.ts';
@@ -22,9 +23,10 @@ export function changeDocument(
   namespace: string,
   before: ReadFile | null,
   edit: (document: string) => string,
+  kinds = resourceKinds,
 ): string | null {
   const key = keyOf(held);
-  const documents = readManifests(text ?? '', namespace, before);
+  const documents = readManifests(text ?? '', namespace, before, kinds);
   const document = documents.find(
     (candidate) => candidate.kind === 'resource' && keyText(candidate.manifest.key) === keyText(key),
   );

@@ -1,5 +1,8 @@
 import { isMap, LineCounter, parseDocument } from 'yaml';
-import { API_GROUP, API_GROUP_VERSION, type Kind, type ResourceKey } from '../../model/resource.ts';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
+import { resourceKinds } from '../../kinds/registry.ts';
+import { isRecord } from '../../model/record.ts';
+import { API_GROUP, API_GROUP_VERSION, type ResourceKey } from '../../model/resource.ts';
 import { Turns } from '../../model/turns.ts';
 
 /** A document of a manifest file as text: its place, byte for byte. */
@@ -88,8 +91,9 @@ export function readManifests(
   text: string,
   defaultNamespace: string,
   before: ReadFile | null = null,
+  kinds = resourceKinds,
 ): readonly ManifestDocument[] {
-  const read = documentReader(text, defaultNamespace, before);
+  const read = documentReader(text, defaultNamespace, before, kinds);
   return splitDocuments(text).map(read);
 }
 
@@ -98,9 +102,10 @@ export async function readManifestsInTurns(
   text: string,
   defaultNamespace: string,
   before: ReadFile | null,
+  kinds = resourceKinds,
 ): Promise<readonly ManifestDocument[]> {
   const turns = new Turns();
-  const read = documentReader(text, defaultNamespace, before);
+  const read = documentReader(text, defaultNamespace, before, kinds);
   const documents: ManifestDocument[] = [];
   for (const place of splitDocuments(text)) {
     documents.push(read(place));
@@ -113,22 +118,28 @@ function documentReader(
   text: string,
   defaultNamespace: string,
   before: ReadFile | null,
+  kinds: KindRegistry,
 ): (place: DocumentText) => ManifestDocument {
   const known = new Map(before?.documents.map((each) => [before.text.slice(each.start, each.end), each]));
   return (place) => {
     const own = text.slice(place.start, place.end);
     const same = known.get(own);
     // A broken one names a line of its file, which may be another one now.
-    if (same === undefined || same.kind === 'broken') return readDocument(own, place, defaultNamespace);
+    if (same === undefined || same.kind === 'broken') return readDocument(own, place, defaultNamespace, kinds);
     return { ...same, ...place };
   };
 }
 
-function readDocument(text: string, place: DocumentText, defaultNamespace: string): ManifestDocument {
+function readDocument(
+  text: string,
+  place: DocumentText,
+  defaultNamespace: string,
+  kinds: KindRegistry,
+): ManifestDocument {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, logLevel: 'silent' });
   const lineOf = (offset: number): number => place.line + lines.linePos(offset).line - 1;
-  const guess = (): ResourceKey | null => guessKey(text, defaultNamespace);
+  const guess = (): ResourceKey | null => guessKey(text, defaultNamespace, kinds);
   const broken = (message: string, problemLine: number): ManifestDocument => ({
     ...place,
     kind: 'broken',
@@ -156,7 +167,7 @@ function readDocument(text: string, place: DocumentText, defaultNamespace: strin
     }
     return contentLine;
   };
-  const read = manifestOf(value, defaultNamespace);
+  const read = manifestOf(value, defaultNamespace, kinds);
   if (read === null) return { ...place, kind: 'other' };
   if ('message' in read) return broken(read.message, lineOfField(...read.path));
   return { ...place, kind: 'resource', manifest: read };
@@ -168,7 +179,11 @@ interface Mistake {
 }
 
 /** The manifest of a document of ours; null for other groups. */
-function manifestOf(value: Readonly<Record<string, unknown>>, defaultNamespace: string): Manifest | Mistake | null {
+function manifestOf(
+  value: Readonly<Record<string, unknown>>,
+  defaultNamespace: string,
+  kinds: KindRegistry,
+): Manifest | Mistake | null {
   const { apiVersion, kind, metadata, spec } = value;
   if (kind === 'List' && apiVersion === 'v1') {
     return { path: ['kind'], message: 'kind List is not read; write its items as documents of their own' };
@@ -178,8 +193,8 @@ function manifestOf(value: Readonly<Record<string, unknown>>, defaultNamespace: 
   if (apiVersion !== API_GROUP_VERSION) {
     return { path: ['apiVersion'], message: `apiVersion must be ${API_GROUP_VERSION}, not ${apiVersion}` };
   }
-  if (kind !== 'EngineCluster' && kind !== 'RoutingRule') {
-    return { path: ['kind'], message: `kind must be EngineCluster or RoutingRule, not ${String(kind)}` };
+  if (typeof kind !== 'string' || kinds.find(kind) === null) {
+    return { path: ['kind'], message: `kind must be ${kinds.names.join(' or ')}, not ${String(kind)}` };
   }
   if (!isRecord(metadata)) return { path: ['metadata'], message: 'metadata with a name is missing' };
   const name = metadata.name;
@@ -201,7 +216,7 @@ function manifestOf(value: Readonly<Record<string, unknown>>, defaultNamespace: 
   if (spec !== undefined && spec !== null && !isRecord(spec))
     return { path: ['spec'], message: 'spec must be a mapping' };
   return {
-    key: { kind: kind as Kind, namespace, name },
+    key: { kind, namespace, name },
     labels: (metadata.labels ?? {}) as Readonly<Record<string, string>>,
     annotations: (metadata.annotations ?? {}) as Readonly<Record<string, string>>,
     creationTimestamp: timestamp(metadata.creationTimestamp),
@@ -223,8 +238,8 @@ function timestamp(value: unknown): string | null {
 }
 
 /** What a document that cannot be read seems to be about, from the lines that name kind, name and namespace. */
-function guessKey(text: string, defaultNamespace: string): ResourceKey | null {
-  const kind = /^["']?kind["']?\s*:\s*["']?(EngineCluster|RoutingRule)\b/m.exec(text)?.[1];
+function guessKey(text: string, defaultNamespace: string, kinds: KindRegistry): ResourceKey | null {
+  const kind = new RegExp(`^["']?kind["']?\\s*:\\s*["']?(${kinds.names.join('|')})\\b`, 'm').exec(text)?.[1];
   const metadata = /^["']?metadata["']?\s*:[^\S\n]*\n((?:[^\S\n]+[^\n]*\n|\s*\n)*)/m.exec(text)?.[1] ?? '';
   const indent = /^([^\S\n]+)\S/m.exec(metadata)?.[1] ?? '';
   const field = (name: string): string | undefined =>
@@ -233,15 +248,11 @@ function guessKey(text: string, defaultNamespace: string): ResourceKey | null {
     )?.[1];
   const name = field('name');
   if (kind === undefined || name === undefined) return null;
-  return { kind: kind as Kind, name, namespace: field('namespace') ?? defaultNamespace };
+  return { kind, name, namespace: field('namespace') ?? defaultNamespace };
 }
 
 function isSubdomain(text: string, maxLength: number): boolean {
   return text.length <= maxLength && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text);
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function firstLine(text: string): string {

@@ -1,4 +1,6 @@
 import { type KubeConfig, PatchStrategy } from '@kubernetes/client-node';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
+import { resourceKinds } from '../../kinds/registry.ts';
 import { API_GROUP, API_VERSION, type Kind } from '../../model/resource.ts';
 import { type KubeCall, KubeRequests, kubePath } from './kubeRequests.ts';
 
@@ -44,13 +46,14 @@ export interface KubeList {
   readonly metadata: { readonly resourceVersion?: string; readonly continue?: string };
 }
 
-/** Plural names of the kinds, as in paths. */
-const plurals: Readonly<Record<Kind, string>> = { EngineCluster: 'engineclusters', RoutingRule: 'routingrules' };
-
-/** Path of a kind on the API server; null for all namespaces. */
-export function kindPath(kind: Kind, namespace: string | null): string {
+/**
+ * Path of a kind on the API server.
+ * @param plural the kind's, as in paths
+ * @param namespace null for all namespaces
+ */
+export function kindPath(plural: string, namespace: string | null): string {
   const scope = namespace === null ? [] : ['namespaces', namespace];
-  return kubePath('apis', API_GROUP, API_VERSION, ...scope, plurals[kind]);
+  return kubePath('apis', API_GROUP, API_VERSION, ...scope, plural);
 }
 
 /** Where an object is. */
@@ -109,43 +112,49 @@ export class KubeApi {
   readonly config: KubeConfig;
   readonly #timeoutMs: number;
   readonly #requests: KubeRequests;
+  readonly #kinds: KindRegistry;
 
   /** @param timeoutMs after which a call that was not answered fails; watches have times of their own */
-  constructor(config: KubeConfig, timeoutMs = 10_000) {
+  constructor(config: KubeConfig, timeoutMs = 10_000, kinds = resourceKinds) {
     this.config = config;
+    this.#kinds = kinds;
     this.#timeoutMs = timeoutMs;
     this.#requests = new KubeRequests(config);
   }
 
   async list(kind: Kind, namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {
-    return await this.#send('GET', kindPath(kind, namespace), { query: { limit, continue: token } });
+    return await this.#send('GET', this.#kindPath(kind, namespace), { query: { limit, continue: token } });
   }
 
   async get(place: Place): Promise<KubeObject> {
-    return await this.#send('GET', placePath(place));
+    return await this.#send('GET', this.#placePath(place));
   }
 
   async create(kind: Kind, namespace: string, body: object, fieldManager: string): Promise<KubeObject> {
     const query = { fieldManager, fieldValidation: 'Strict' };
-    return await this.#send('POST', kindPath(kind, namespace), { query, body });
+    return await this.#send('POST', this.#kindPath(kind, namespace), { query, body });
   }
 
   /** Server-side apply. */
   async apply(place: Place, body: object, fieldManager: string, force: boolean): Promise<KubeObject> {
     const query = { fieldManager, force, fieldValidation: 'Strict' };
-    return await this.#send('PATCH', placePath(place), { query, body, contentType: PatchStrategy.ServerSideApply });
+    return await this.#send('PATCH', this.#placePath(place), {
+      query,
+      body,
+      contentType: PatchStrategy.ServerSideApply,
+    });
   }
 
   /** JSON merge patch (RFC 7386). */
   async merge(place: Place, body: object, fieldManager: string): Promise<KubeObject> {
     const query = { fieldManager };
-    return await this.#send('PATCH', placePath(place), { query, body, contentType: PatchStrategy.MergePatch });
+    return await this.#send('PATCH', this.#placePath(place), { query, body, contentType: PatchStrategy.MergePatch });
   }
 
   /** Server-side apply of the status subresource, taking over what others wrote there. */
   async applyStatus(place: Place, body: object, fieldManager: string): Promise<KubeObject> {
     const query = { fieldManager, force: true };
-    const path = `${placePath(place)}/status`;
+    const path = `${this.#placePath(place)}/status`;
     return await this.#send('PATCH', path, { query, body, contentType: PatchStrategy.ServerSideApply });
   }
 
@@ -153,7 +162,7 @@ export class KubeApi {
     place: Place,
     preconditions: { readonly uid: string; readonly resourceVersion?: string },
   ): Promise<void> {
-    await this.#send('DELETE', placePath(place), { body: { preconditions } });
+    await this.#send('DELETE', this.#placePath(place), { body: { preconditions } });
   }
 
   async listServices(namespace: string, limit: number, token: string | undefined): Promise<KubeList> {
@@ -202,6 +211,14 @@ export class KubeApi {
     return await this.#send('PUT', leasePath(namespace, name), { body, timeoutMs: LEASE_TIMEOUT_MS });
   }
 
+  #kindPath(kind: Kind, namespace: string | null): string {
+    return kindPath(this.#kinds.of(kind).plural, namespace);
+  }
+
+  #placePath({ kind, namespace, name }: Place): string {
+    return `${this.#kindPath(kind, namespace)}${kubePath(name)}`;
+  }
+
   async #send<Answer>(
     method: KubeCall['method'],
     path: string,
@@ -209,10 +226,6 @@ export class KubeApi {
   ): Promise<Answer> {
     return await this.#requests.send({ method, path, timeoutMs: this.#timeoutMs, ...rest });
   }
-}
-
-function placePath({ kind, namespace, name }: Place): string {
-  return `${kindPath(kind, namespace)}${kubePath(name)}`;
 }
 
 function leasePath(namespace: string, ...name: readonly string[]): string {

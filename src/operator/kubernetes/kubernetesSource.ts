@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
+import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import {
@@ -32,11 +34,11 @@ import { Slots } from './slots.ts';
 /** Field manager of statuses. */
 const STATUS_FIELD_MANAGER = 'engine-gateway';
 
-const kinds: readonly Kind[] = ['EngineCluster', 'RoutingRule'];
-
 /** Options of a Kubernetes source. */
 export interface KubernetesSourceOptions {
   readonly api: KubeApi;
+  /** Kinds that are followed; left out, all there are. */
+  readonly kinds?: KindRegistry;
   /** Namespace that is watched; null for all. */
   readonly namespace: string | null;
   /** Namespace in which REST creates clusters. */
@@ -72,15 +74,15 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     super();
     this.#api = options.api;
     this.writeNamespace = options.writeNamespace;
-    const { api, namespace, clock, random, logger, informer } = options;
+    const { api, kinds = resourceKinds, namespace, clock, random, logger, informer } = options;
     this.#informers = new Map(
-      kinds.map((kind) => [
+      kinds.all.map(({ kind, plural }) => [
         kind,
         new Informer({
           name: kind,
           config: api.config,
           list: (limit, token) => api.list(kind, namespace, limit, token),
-          watchPath: kindPath(kind, namespace),
+          watchPath: kindPath(plural, namespace),
           clock,
           random,
           logger,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { resourceKinds } from '../../../src/kinds/registry.ts';
 import { DEFAULT_PRIORITY } from '../../../src/kinds/routingRule/spec.ts';
-import { specProblems } from '../../../src/kinds/specValidation.ts';
 import { readManifests } from '../../../src/operator/directory/manifestDocuments.ts';
 import { exportManifests } from '../../../src/operator/exportManifests.ts';
 
@@ -67,7 +67,7 @@ test('whatever the names and texts, the manifests are read back as what was expo
       const manifests = all.length === 0 ? [] : readManifests(text, 'default');
       const read = manifests.map((document) => {
         if (document.kind !== 'resource') throw new Error(`${document.kind} in ${text}`);
-        expect(specProblems(document.manifest.key.kind, document.manifest.spec)).toEqual([]);
+        expect(resourceKinds.specProblems(document.manifest.key.kind, document.manifest.spec)).toEqual([]);
         return document.manifest.spec.name ?? document.manifest.key.name;
       });
       expect(read).toEqual([...all, ...all]);

@@ -1,0 +1,44 @@
+import { certificatesProblem } from '../../model/certificates.ts';
+import { clusterUrlProblem } from '../../model/clusterUrl.ts';
+import type { Problem } from '../../model/errors.ts';
+import { isRecord } from '../../model/record.ts';
+import { compileCheck } from '../../model/validation.ts';
+import { EngineClusterSpec } from './spec.ts';
+
+const checkSpec = compileCheck(EngineClusterSpec, 'spec');
+
+/** The spec as an EngineCluster's, or its problems. */
+export function engineClusterSpec(
+  spec: unknown,
+):
+  | { readonly ok: true; readonly spec: EngineClusterSpec }
+  | { readonly ok: false; readonly problems: readonly Problem[] } {
+  const problems = clusterProblems(spec);
+  return problems.length === 0 ? { ok: true, spec: spec as EngineClusterSpec } : { ok: false, problems };
+}
+
+/** What is wrong with the spec of an EngineCluster. */
+export function clusterProblems(spec: unknown): readonly Problem[] {
+  const checked = checkSpec(spec);
+  const problems = checked.ok ? [] : [...checked.problems];
+  if (!isRecord(spec)) return problems;
+  const hasUrl = spec.proxyTo !== undefined;
+  if (hasUrl === (spec.serviceRef !== undefined)) {
+    const message = 'exactly one of proxyTo and serviceRef must be set';
+    problems.push({ field: hasUrl ? 'spec.serviceRef' : 'spec.proxyTo', message });
+  }
+  for (const field of ['proxyTo', 'externalUrl'] as const) {
+    const path = `spec.${field}`;
+    if (typeof spec[field] !== 'string') continue;
+    const problem = clusterUrlProblem(spec[field]);
+    if (problem === null) continue;
+    const already = problems.findIndex((candidate) => candidate.field === path);
+    if (already >= 0) problems.splice(already, 1);
+    problems.push({ field: path, message: problem });
+  }
+  if (checked.ok && isRecord(spec.tls) && typeof spec.tls.caBundle === 'string') {
+    const message = certificatesProblem(spec.tls.caBundle);
+    if (message !== null) problems.push({ field: 'spec.tls.caBundle', message });
+  }
+  return problems;
+}

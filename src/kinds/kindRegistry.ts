@@ -1,0 +1,46 @@
+import type { Problem } from '../model/errors.ts';
+import type { Kind } from '../model/resource.ts';
+import type { ResourceKind } from './resourceKind.ts';
+
+/** The kinds that there are. Whatever works on any kind takes one of these. */
+export class KindRegistry {
+  /** In the order in which they are worked out: a kind may look at what those before it mean. */
+  readonly all: readonly ResourceKind[];
+  readonly #byName: ReadonlyMap<Kind, ResourceKind>;
+
+  /** @throws TypeError when two have a name in common */
+  constructor(all: readonly ResourceKind[]) {
+    this.all = all;
+    this.#byName = new Map(all.map((kind) => [kind.kind, kind]));
+    const names = new Set(all.flatMap(({ kind, plural, shortName }) => [kind, plural, shortName]));
+    if (names.size !== all.length * 3) throw new TypeError('two kinds have a kind, plural or shortName in common');
+  }
+
+  /** Names of the kinds. */
+  get names(): readonly Kind[] {
+    return this.all.map(({ kind }) => kind);
+  }
+
+  /** The kind of a name; null: there is none. */
+  find(kind: string): ResourceKind | null {
+    return this.#byName.get(kind) ?? null;
+  }
+
+  /**
+   * The kind of a name that a registered resource has.
+   * @throws TypeError when there is none
+   */
+  of(kind: Kind): ResourceKind {
+    const found = this.#byName.get(kind);
+    if (found === undefined) throw new TypeError(`no kind ${kind} is registered`);
+    return found;
+  }
+
+  /**
+   * What is wrong with the spec of a resource; see `ResourceKind.specProblems`.
+   * @throws TypeError when the kind is not registered
+   */
+  specProblems(kind: Kind, spec: unknown): readonly Problem[] {
+    return this.of(kind).specProblems(spec);
+  }
+}

@@ -1,0 +1,27 @@
+import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
+import { ROUTING_RULE, RoutingRuleSpec } from './spec.ts';
+import { ruleProblems } from './validation.ts';
+
+/** Rules that choose the routing group of requests (docs/rules.md#fields). */
+export const routingRule: ResourceKind = {
+  kind: ROUTING_RULE,
+  plural: 'routingrules',
+  singular: 'routingrule',
+  shortName: 'rr',
+  description: 'RoutingRule chooses the routing group of requests.',
+  spec: RoutingRuleSpec,
+  statusProperties: {
+    routesTo: { type: 'string', description: 'Where the rule sends requests, in short.' },
+  },
+  columns: [
+    { name: 'Priority', type: 'integer', jsonPath: '.spec.priority', description: 'Lower fires earlier.' },
+    { name: 'Routes to', type: 'string', jsonPath: '.status.routesTo', description: 'Where it sends requests.' },
+    conditionColumn('Accepted', 'The rule compiles and is in force.'),
+    conditionColumn('Programmed', 'The rule is in the routing table.', 1),
+  ],
+  selectableFields: ['.spec.priority', '.spec.suspended'],
+  example: { condition: 'request.getHeader("X-Trino-Source") == "airflow"', routeTo: { routingGroup: 'etl' } },
+  ownAccess: { verbs: ['get', 'list', 'watch', 'patch'], why: 'REST replaces rules that exist.' },
+  gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },
+  specProblems: ruleProblems,
+};
