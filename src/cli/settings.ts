@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import type { DataPlaneSettings } from '../gateway/dataPlaneContext.ts';
@@ -5,6 +6,7 @@ import type { ExternalRulesOptions } from '../gateway/external/externalRules.ts'
 import type { HandshakeCookieOptions } from '../gateway/handshakeCookies.ts';
 import type { UserCheckSettings } from '../gateway/health/checkSettings.ts';
 import type { MonitorSettings } from '../gateway/health/clusterMonitor.ts';
+import type { PageCookieOptions } from '../gateway/pages/browserPlace.ts';
 import type { UpstreamOptions } from '../gateway/upstreams.ts';
 import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
@@ -56,6 +58,20 @@ export function handshakeCookieOptions(
   if (!enabled || cookieSigningSecret === null) return null;
   const { routingPaths, deletePaths, lifetime } = oauth2GatewayCookieConfiguration;
   return { secret: cookieSigningSecret, prefix: stickyCookiePrefix, routingPaths, deletePaths, lifetime };
+}
+
+/**
+ * How browsers are kept on one cluster's pages; null where that is turned off, or the replicas share no secret that
+ * cookies could be signed with.
+ */
+export function pageCookieOptions(config: GatewayConfig): PageCookieOptions | null {
+  const { authentication, gatewayCookieConfiguration, uiGatewayCookieConfiguration } = config;
+  const { enabled, lifetime } = uiGatewayCookieConfiguration;
+  const stated = gatewayCookieConfiguration.enabled ? gatewayCookieConfiguration.cookieSigningSecret : null;
+  const secret = stated ?? authentication?.session.secret ?? authentication?.oauth?.clientSecret ?? null;
+  if (!enabled || secret === null || secret === '') return null;
+  // A key of its own: nothing that is signed with the secret elsewhere can be taken for a cookie.
+  return { secret: createHmac('sha256', secret).update('engine pages').digest('base64url'), lifetime };
 }
 
 /** Strategies of the groups that have one of their own. */

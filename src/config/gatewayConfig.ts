@@ -8,6 +8,7 @@ import {
   pagePermissions,
   presetUsers,
   uiConfiguration,
+  uiGatewayCookieConfiguration,
 } from './schema/access.ts';
 import { databaseCache, dataStore, queryHistory, resourceGroups } from './schema/data.ts';
 import {
@@ -41,6 +42,7 @@ const configSchema = section(
     ...proxiedPaths,
     gatewayCookieConfiguration,
     oauth2GatewayCookieConfiguration,
+    uiGatewayCookieConfiguration,
     resourceGroups,
     authentication,
     authorization,

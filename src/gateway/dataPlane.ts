@@ -30,6 +30,10 @@ import { ForwardedCheck, type ForwardedHeadersObservation } from './forwardedChe
 import { type HandshakeCookieOptions, HandshakeCookies } from './handshakeCookies.ts';
 import { ownCookieNames } from './ownCookies.ts';
 import { OwnershipReport } from './ownershipReport.ts';
+import { BrowserPlaces, type PageCookieOptions } from './pages/browserPlace.ts';
+import { ClusterIdentities } from './pages/clusterIdentities.ts';
+import { EngineCookieNames } from './pages/engineCookieName.ts';
+import { EngineCookies } from './pages/engineCookies.ts';
 import { PREFIXED_METHODS } from './prefixRouting.ts';
 import type { RequestAnalyzer } from './requestAnalyzer.ts';
 import { RequestHeaders } from './requestHeaders.ts';
@@ -90,6 +94,8 @@ export interface DataPlaneOptions {
   readonly handshakeCookies?: HandshakeCookieOptions | null;
   /** `server.enginePages`; `proxy` by default. */
   readonly enginePages?: EnginePagesMode;
+  /** Keeps browsers on one cluster's pages, and cookies of clusters apart; null, the default, for neither. */
+  readonly pageCookies?: PageCookieOptions | null;
   readonly upstream: UpstreamOptions;
   readonly stickiness?: Partial<StickinessOptions>;
   readonly settings: DataPlaneSettings;
@@ -140,13 +146,23 @@ class QueryDataPlane implements DataPlane {
       names,
       forwardedHeadersEnabled: () => this.#settings.forwardedHeadersEnabled,
       trustPeer: options.trustPeer,
-      ownCookies: options.ownCookies,
+      ownCookies: [...options.ownCookies, names.pageCookie],
       tracing: this.#tracing !== null,
     });
     const stickiness = { ...defaultStickinessOptions, ...options.stickiness };
     const metrics = new DataPlaneMetrics(dependencies.registry, table, upstreams);
     const answers = new OwnAnswers({ names, headers, metrics, logger, clock, settings });
     const pagesMode = options.enginePages ?? 'proxy';
+    const pages = options.pageCookies ?? null;
+    const identities = pages === null ? null : new ClusterIdentities(pages.secret, table);
+    const places =
+      pages === null || identities === null
+        ? null
+        : new BrowserPlaces(pages, { name: names.pageCookie, identities, headers, clock });
+    const engineCookies =
+      identities === null
+        ? null
+        : new EngineCookies(new EngineCookieNames(names.engineCookiePrefix), identities, names.product);
     const context: DataPlaneContext = {
       names,
       table,
@@ -167,13 +183,16 @@ class QueryDataPlane implements DataPlane {
       ownership: new OwnershipReport(dependencies.registry, logger, clock),
       prefixes: options.prefixSticky === true ? keys : null,
       handshakes: cookies === null ? null : new HandshakeCookies(cookies, keys, clock),
+      places,
+      engineCookies,
       upstreams,
       headers,
       answerHeaders: new ResponseHeaders({
         ownCookies: ownCookieNames([...options.ownCookies, names.clusterHostCookie], [names.stickyCookiePrefix]),
+        engineCookies,
         sandboxed: pagesMode !== 'proxy',
       }),
-      enginePages: new EnginePages({ mode: pagesMode, answers, headers, table }),
+      enginePages: new EnginePages({ mode: pagesMode, answers, headers, table, places }),
       bodies: dependencies.bodies ?? unlimitedBodies(),
       metrics,
       history: dependencies.history,

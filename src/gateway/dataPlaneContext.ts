@@ -13,6 +13,8 @@ import type { DataPlaneMetrics, RequestKind } from './dataPlaneMetrics.ts';
 import type { ForwardedCheck } from './forwardedCheck.ts';
 import type { HandshakeCookies } from './handshakeCookies.ts';
 import type { OwnershipReport } from './ownershipReport.ts';
+import type { BrowserPlaces } from './pages/browserPlace.ts';
+import type { EngineCookies } from './pages/engineCookies.ts';
 import type { RequestAnalyzer } from './requestAnalyzer.ts';
 import type { RequestHeaders } from './requestHeaders.ts';
 import type { EnginePages } from './requests/enginePages.ts';
@@ -89,6 +91,10 @@ export interface DataPlaneContext {
   readonly prefixes: ClusterKeys | null;
   /** Cookies of OAuth2 logins; null unless they are used. */
   readonly handshakes: HandshakeCookies | null;
+  /** Keeps browsers on one cluster's pages; null where they are not. */
+  readonly places: BrowserPlaces | null;
+  /** Keeps the cookies of clusters apart; null where they pass as they are. */
+  readonly engineCookies: EngineCookies | null;
   readonly upstreams: Upstreams;
   readonly headers: RequestHeaders;
   readonly answerHeaders: ResponseHeaders;

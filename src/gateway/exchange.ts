@@ -4,6 +4,7 @@ import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { classify, isOwnFault } from './clusterError.ts';
 import { writeClusterHead } from './clusterHead.ts';
+import type { ClusterIdentity } from './pages/clusterIdentities.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';
 import type { Upstream } from './upstreams.ts';
 
@@ -103,6 +104,9 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   /** The cluster failed before anything of an answer went to the client: repeat, or answer the client. */
   protected abstract failed(error: Error): void;
+
+  /** The cluster that is asked, or answers; null before one is chosen. */
+  protected abstract clusterIdentity(): ClusterIdentity | null;
 
   /** The exchange is over, whatever way. Called once. */
   protected abstract finished(end: ExchangeEnd): void;
@@ -230,7 +234,8 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const length = headers['content-length'];
     this.#remaining = typeof length === 'string' ? Number(length) : -1;
     try {
-      const lines = this.#answerHeaders.forClient(headers);
+      const cluster = headers['set-cookie'] === undefined ? null : this.clusterIdentity();
+      const lines = this.#answerHeaders.forClient(headers, cluster);
       const extra = this.extraLines(headers);
       if (extra !== null) lines.push(...extra);
       writeClusterHead(this.response, status, statusText, lines);

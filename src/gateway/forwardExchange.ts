@@ -14,6 +14,8 @@ import type { DataPlaneContext, ProxiedRequest } from './dataPlaneContext.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
 import type { Handshake, HandshakeCookies } from './handshakeCookies.ts';
+import { ownerCluster } from './ownerCluster.ts';
+import type { ClusterIdentity } from './pages/clusterIdentities.ts';
 import { movedOwner, type QueryOwner } from './queryOwner.ts';
 import type { Upstream } from './upstreams.ts';
 
@@ -122,12 +124,15 @@ export class ForwardExchange extends Exchange {
     this.send(upstream, this.#outgoingTo(upstream));
   }
 
-  /** Answers of statement paths hold URLs: only there the cluster is told its prefix. */
+  /** With the cluster's own cookies alone. Answers of statement paths hold URLs: only there it is told its prefix. */
   #outgoingTo(upstream: Upstream): OutgoingRequest {
-    const { trace, statementPath } = this.#proxied;
+    const { trace, statementPath, pathKind, target } = this.#proxied;
+    const { engineCookies, prefixes } = this.#context;
+    if (trace === null && engineCookies === null && (!statementPath || prefixes === null)) return this.#outgoing;
     const cluster = this.#clusterName();
-    if (trace === null && (!statementPath || this.#context.prefixes === null)) return this.#outgoing;
-    const { headers } = this.#outgoing;
+    const { headers: sent } = this.#outgoing;
+    const isPage = pathKind === 'ui' || target.path.startsWith('/oauth2');
+    const headers = engineCookies?.forCluster(sent, this.clusterIdentity(), isPage) ?? sent;
     const told = statementPath ? tellingPrefix(this.#context, headers, cluster) : headers;
     const lines = trace === null ? told : [...told, ...trace.toCluster(cluster, upstream.baseUrl)];
     return { ...this.#outgoing, headers: lines };
@@ -209,11 +214,17 @@ export class ForwardExchange extends Exchange {
   }
 
   protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
-    const { names, handshakes, settings } = this.#context;
+    const { names, handshakes, places, settings } = this.#context;
     const { explainHeader } = settings();
-    if (handshakes === null && !explainHeader) return null;
+    const isPage = places !== null && this.#proxied.pathKind === 'ui';
+    if (handshakes === null && !explainHeader && !isPage) return null;
     const cluster = this.#clusterName();
-    const lines = handshakes === null ? [] : this.#cookieLines(handshakes, headers, cluster);
+    const lines = handshakes === null ? [] : [...this.#cookieLines(handshakes, headers, cluster)];
+    if (isPage) {
+      const { status } = this;
+      const ofQuery = this.#reason.queryId !== null;
+      lines.push(...places.linesFor(this.#proxied, { cluster: this.clusterIdentity(), status, ofQuery }));
+    }
     if (!explainHeader) return lines;
     const reason = this.#reason;
     return reason.queryId === null
@@ -241,7 +252,13 @@ export class ForwardExchange extends Exchange {
     const { queryId } = this.#reason;
     const { method, statementPath } = this.#proxied;
     if (upstream === null || queryId === null || !statementPath || method !== 'GET') return;
-    if (this.#context.settings().cancelQueryOnDisconnect) cancelQuery(this.#context, queryId, upstream, this.#outgoing);
+    if (this.#context.settings().cancelQueryOnDisconnect)
+      cancelQuery(this.#context, queryId, upstream, this.#outgoingTo(upstream));
+  }
+
+  protected override clusterIdentity(): ClusterIdentity {
+    const reason = this.#reason;
+    return reason.queryId === null ? reason.cluster : ownerCluster(this.#context.table.current, reason.owner);
   }
 
   #clusterName(): string {

@@ -24,7 +24,7 @@ export const PREFIXED_METHODS = 'GET, HEAD, DELETE, OPTIONS';
  * the cluster that serves him, also one that takes no queries at the moment.
  */
 export function routeByPrefix(
-  context: Pick<DataPlaneContext, 'paths' | 'stickiness' | 'table'>,
+  context: Pick<DataPlaneContext, 'paths' | 'stickiness' | 'table' | 'places'>,
   keys: ClusterKeys,
   proxied: Pick<ProxiedRequest, 'method' | 'pathKind' | 'target' | 'rawTarget'>,
   key: string,
@@ -44,7 +44,23 @@ export function routeByPrefix(
     // Pages load scripts and styles relative to themselves.
     return pathKind === 'ui' && method !== 'DELETE' ? withoutKey(proxied) : notOfAQuery();
   }
-  return isPlausible(id) ? routeQuery(context, keys, key, id) : refused(unknownQuery(id));
+  if (!isPlausible(id)) return refused(unknownQuery(id));
+  const route = routeQuery(context, keys, key, id);
+  if (pathKind !== 'ui' || context.places === null || method === 'DELETE') return route;
+  return route instanceof Promise
+    ? route.then((found) => atPages(context.stickiness, found, proxied))
+    : atPages(context.stickiness, route, proxied);
+}
+
+/** Browsers send cookies of logins, and the one of their place, only below `/ui`: without the key, where the id is enough. */
+function atPages(
+  stickiness: DataPlaneContext['stickiness'],
+  route: PrefixRoute,
+  proxied: Pick<ProxiedRequest, 'target' | 'rawTarget'>,
+): PrefixRoute | Promise<PrefixRoute> {
+  if (route.to !== 'owner') return route;
+  if (stickiness.ownerNow(route.queryId) !== null) return withoutKey(proxied);
+  return stickiness.find(route.queryId).then((found) => (typeof found === 'string' ? route : withoutKey(proxied)));
 }
 
 function routeQuery(

@@ -33,6 +33,10 @@ const dropped = [
 /** Header names are few; strangers beyond this many are looked at each time. */
 const MAX_KNOWN_NAMES = 1000;
 const MAX_KNOWN_HOSTS = 1000;
+/** Browsers keep attributes of cookies up to 1024 characters (RFC 6265bis §5.6). */
+const MAX_PREFIX = 1000;
+/** A path that needs no quoting in an attribute of a cookie. */
+const plainPath = /^(?:\/[\w.~%-]+)*$/;
 
 /** How requests are told onwards. */
 export interface RequestHeaderOptions {
@@ -82,6 +86,13 @@ export class RequestHeaders {
     }
     const view = this.#directView(request, connection, host);
     return view.address === connection.peer ? view : { ...view, address: connection.peer };
+  }
+
+  /** Path that a trusted proxy in front has taken off (`X-Forwarded-Prefix`), without a trailing slash; empty for none. */
+  prefixOf(request: IncomingMessage): string {
+    if (!this.#connection(request.socket).trusted) return '';
+    const told = firstHeader(request.rawHeaders, 'x-forwarded-prefix')?.replace(/\/+$/, '') ?? '';
+    return told.length <= MAX_PREFIX && plainPath.test(told) ? told : '';
   }
 
   /** The view of an untold client; its address may be another client's: hosts are shared. */

@@ -1,10 +1,14 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { type OwnCookieNames, setsOwnCookie } from './ownCookies.ts';
+import type { ClusterIdentity } from './pages/clusterIdentities.ts';
+import type { EngineCookies } from './pages/engineCookies.ts';
 
 /** What clusters' answers may not do at the gateway's address. */
 export interface ResponseHeaderOptions {
   /** Cookies of the gateway itself: no cluster sets them. */
   readonly ownCookies: OwnCookieNames;
+  /** Keeps the cookies of clusters apart; null where they pass as they are. */
+  readonly engineCookies: EngineCookies | null;
   /**
    * Whether answers that a browser could show as a page are shown without scripts and outside of the gateway's origin
    * (`server.enginePages` other than `proxy`).
@@ -23,8 +27,9 @@ export class ResponseHeaders {
   /**
    * Lines of a cluster's answer for the client, names and values in turn: hop-by-hop ones dropped, those that speak for
    * the whole origin dropped, repeated ones kept as lines of their own.
+   * @param cluster the one that answers; null where it sets no cookies
    */
-  forClient(headers: IncomingHttpHeaders): string[] {
+  forClient(headers: IncomingHttpHeaders, cluster: ClusterIdentity | null): string[] {
     const lines: string[] = [];
     const connection = headers.connection;
     const named =
@@ -46,7 +51,7 @@ export class ResponseHeaders {
         case 'report-to':
           continue;
         case 'set-cookie':
-          if (named?.has(name) !== true) this.#pushCookies(lines, headers[name]);
+          if (named?.has(name) !== true) this.#pushCookies(lines, headers[name], cluster);
           continue;
         default: {
           if (named?.has(name) === true) continue;
@@ -74,11 +79,14 @@ export class ResponseHeaders {
     return count === 0 ? null : kept;
   }
 
-  #pushCookies(lines: string[], value: string | string[] | undefined): void {
+  #pushCookies(lines: string[], value: string | string[] | undefined, cluster: ClusterIdentity | null): void {
     if (value === undefined) return;
-    const { ownCookies } = this.#options;
+    const { ownCookies, engineCookies } = this.#options;
     for (const line of typeof value === 'string' ? [value] : value) {
-      if (!setsOwnCookie(line, ownCookies)) lines.push('set-cookie', line);
+      if (setsOwnCookie(line, ownCookies)) continue;
+      if (engineCookies === null) lines.push('set-cookie', line);
+      else if (cluster !== null)
+        for (const kept of engineCookies.forClient(line, cluster)) lines.push('set-cookie', kept);
     }
   }
 }

@@ -20,6 +20,7 @@ import { decisionText } from './decisionText.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
 import { explainLine } from './explain.ts';
 import { answerHeadTooLarge, overloaded, unreachableOwner } from './forwardExchange.ts';
+import type { ClusterIdentity } from './pages/clusterIdentities.ts';
 import type { OwnershipConflict } from './queryOwner.ts';
 import type { Upstream } from './upstreams.ts';
 
@@ -113,10 +114,14 @@ export class SubmissionExchange extends Exchange {
     }
   }
 
-  #outgoingTo({ name, proxyTo }: ClusterEntry): OutgoingRequest {
+  #outgoingTo(cluster: ClusterEntry): OutgoingRequest {
+    const { name, proxyTo } = cluster;
     const { trace } = this.#proxied;
-    if (this.#context.prefixes === null && trace === null) return this.#outgoing;
-    const headers = tellingPrefix(this.#context, this.#outgoing.headers, name);
+    const { prefixes, engineCookies } = this.#context;
+    if (prefixes === null && engineCookies === null && trace === null) return this.#outgoing;
+    const { headers: sent } = this.#outgoing;
+    const own = engineCookies?.forCluster(sent, cluster, false) ?? sent;
+    const headers = tellingPrefix(this.#context, own, name);
     return { ...this.#outgoing, headers: trace === null ? headers : [...headers, ...trace.toCluster(name, proxyTo)] };
   }
 
@@ -287,6 +292,10 @@ export class SubmissionExchange extends Exchange {
       message: `Cluster "${cluster.name}" answered with query id ${queryId}, ${why}. Its answer is refused; ask the administrator of the gateway.`,
       queryId: null,
     });
+  }
+
+  protected override clusterIdentity(): ClusterIdentity | null {
+    return this.#cluster;
   }
 
   protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {

@@ -29,6 +29,10 @@ export interface ProductNames {
   readonly clusterHostCookie: string;
   /** Prefix of the gateway's sticky cookies: the product's initials and a dot. The reference's is `TG.`. */
   readonly stickyCookiePrefix: string;
+  /** Cookie that keeps a browser on one cluster's pages: `EG.UI`. */
+  readonly pageCookie: string;
+  /** Prefix of the names under which browsers keep clusters' cookies: `EG-`. */
+  readonly engineCookiePrefix: string;
 }
 
 /**
@@ -40,6 +44,7 @@ export function productNames(productName: string): ProductNames {
   const headerPrefix = `X-${productName}-`;
   const headerKeyPrefix = headerPrefix.toLowerCase();
   const camel = productName.charAt(0).toLowerCase() + productName.slice(1);
+  const initials = `${productName.charAt(0).toUpperCase()}G`;
   return {
     product: productName,
     header: (suffix) => headerPrefix + suffix,
@@ -53,6 +58,8 @@ export function productNames(productName: string): ProductNames {
     queryPropertiesObject: `${camel}QueryProperties`,
     gateway: `${productName}Gateway`,
     clusterHostCookie: `${camel}ClusterHost`,
-    stickyCookiePrefix: `${productName.charAt(0).toUpperCase()}G.`,
+    stickyCookiePrefix: `${initials}.`,
+    pageCookie: `${initials}.UI`,
+    engineCookiePrefix: `${initials}-`,
   };
 }

@@ -9,7 +9,13 @@ import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
 import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
-import { dataPlaneSettings, externalRulesOptions, handshakeCookieOptions, upstreamOptions } from '../settings.ts';
+import {
+  dataPlaneSettings,
+  externalRulesOptions,
+  handshakeCookieOptions,
+  pageCookieOptions,
+  upstreamOptions,
+} from '../settings.ts';
 import type { Control } from './control.ts';
 import type { Frame } from './frame.ts';
 import type { Storage } from './storage.ts';
@@ -21,7 +27,7 @@ export function openExternalRules(frame: Frame, tls: ClusterTls): ExternalRulesC
   if (options === null) return null;
   const client = new ExternalRulesClient(
     { names, clock, logger, registry: metrics },
-    { ...options, ownCookies: ownCookies(names), tls },
+    { ...options, ownCookies: [...ownCookies(names), names.pageCookie], tls },
   );
   undo(() => client.close());
   return client;
@@ -87,6 +93,7 @@ export function openDataPlane(
       prefixSticky: config.routing.prefixSticky,
       handshakeCookies: handshakeCookieOptions(config, names),
       enginePages: config.server.enginePages ?? 'proxy',
+      pageCookies: pageCookieOptions(config),
       upstream: { ...upstreamOptions(config), tls },
       settings: dataPlaneSettings(config),
     },

@@ -3,6 +3,8 @@ import { parseHost } from '../../model/requestHost.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { ProxiedRequest } from '../dataPlaneContext.ts';
 import type { ClientView } from '../forwardedHeaders.ts';
+import type { BrowserPlaces } from '../pages/browserPlace.ts';
+import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import type { RequestHeaders } from '../requestHeaders.ts';
 import type { OwnAnswers } from './ownAnswers.ts';
 
@@ -15,6 +17,8 @@ export interface EnginePagesParts {
   readonly answers: OwnAnswers;
   readonly headers: Pick<RequestHeaders, 'clientOf'>;
   readonly table: { readonly current: RoutingTable };
+  /** Null: browsers are redirected to any cluster. */
+  readonly places: BrowserPlaces | null;
 }
 
 /** Answers requests for engines' web pages (paths below `/ui`) where those are not proxied. */
@@ -57,11 +61,13 @@ export class EnginePages {
 
   /**
    * Redirects to the same page at the cluster's own address.
-   * @param cluster its registry name; one that is not registered any more has no address
+   * @param cluster one that is not registered any more has no address
+   * @param ofQuery whether the URL names a query, whose owner the cluster is
    */
-  redirect(proxied: ProxiedRequest, cluster: string): void {
-    const { answers, headers, table } = this.#parts;
-    const entry = table.current.clusters.get(cluster);
+  redirect(proxied: ProxiedRequest, cluster: ClusterIdentity, ofQuery: boolean): void {
+    const { answers, headers, places, table } = this.#parts;
+    const { name } = cluster;
+    const entry = table.current.clusters.get(name);
     // The default of externalUrl is proxyTo, the gateway's way to the cluster, which is not for browsers.
     const base =
       entry === undefined || (entry.externalUrl === entry.proxyTo && entry.hasExternalUrl !== true)
@@ -72,7 +78,7 @@ export class EnginePages {
     if (url === null || !/^https?:$/.test(url.protocol)) {
       this.#answer(
         proxied,
-        `The web pages of engines are not proxied here (server.enginePages: redirect), and cluster "${cluster}" has no address for browsers. Set its externalUrl.`,
+        `The web pages of engines are not proxied here (server.enginePages: redirect), and cluster "${name}" has no address for browsers. Set its externalUrl.`,
       );
       return;
     }
@@ -80,7 +86,7 @@ export class EnginePages {
     if (isSameHost(url, view)) {
       this.#answer(
         proxied,
-        `The externalUrl of cluster "${cluster}" is the address of this gateway, where the web pages of engines are not served (server.enginePages: redirect). Set it to the address of the cluster itself.`,
+        `The externalUrl of cluster "${name}" is the address of this gateway, where the web pages of engines are not served (server.enginePages: redirect). Set it to the address of the cluster itself.`,
       );
       return;
     }
@@ -89,7 +95,8 @@ export class EnginePages {
       (byte) => `%${byte.charCodeAt(0).toString(16).padStart(2, '0')}`,
     );
     const lines = ['location', `${base}${target}`, 'cache-control', 'no-store', 'referrer-policy', 'no-referrer'];
-    answers.answer(proxied, 307, lines, '');
+    const place = places?.linesFor(proxied, { cluster, status: 307, ofQuery }) ?? [];
+    answers.answer(proxied, 307, [...lines, ...place], '');
   }
 
   #answer(proxied: ProxiedRequest, message: string): void {

@@ -2,6 +2,7 @@ import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
 import { CoordinatorSearch } from '../coordinatorSearch.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import { ForwardExchange } from '../forwardExchange.ts';
+import { ownerCluster } from '../ownerCluster.ts';
 import type { QueryOwner } from '../queryOwner.ts';
 import { disownedQuery, undecidedQuery, unknownQuery } from '../unknownQueries.ts';
 import type { RequestSteps } from './requestSteps.ts';
@@ -47,7 +48,7 @@ export class FollowUps {
   toOwner(proxied: ProxiedRequest, queryId: string, owner: QueryOwner): void {
     const { enginePages } = this.#context;
     if (enginePages.replaces(proxied)) {
-      enginePages.redirect(proxied, owner.cluster);
+      enginePages.redirect(proxied, ownerCluster(this.#context.table.current, owner), true);
       return;
     }
     const upstream = this.#context.upstreams.get(owner.baseUrl);

@@ -23,10 +23,10 @@ export class OtherRequests {
 
   /** Decides where a request goes, and sends it there. */
   route(proxied: ProxiedRequest): void {
-    const { handshakes } = this.#context;
+    const { handshakes, places } = this.#context;
     const handshake = handshakes?.read(proxied.target.path, () => proxied.request.headers.cookie) ?? null;
-    if (handshake !== null && handshake.cluster !== null) {
-      const { cluster } = handshake;
+    const cluster = places?.clusterOf(proxied) ?? handshake?.cluster ?? null;
+    if (cluster !== null) {
       const decision = backTo(cluster, 'cookie');
       this.forwardTo(proxied, { queryId: null, decision, cluster, fallback: false, handshake });
       return;
@@ -51,7 +51,7 @@ export class OtherRequests {
   forwardTo(proxied: ProxiedRequest, reason: OtherReason): void {
     const { enginePages } = this.#context;
     if (enginePages.replaces(proxied)) {
-      enginePages.redirect(proxied, reason.cluster.name);
+      enginePages.redirect(proxied, reason.cluster, false);
       return;
     }
     const upstream = this.#context.upstreams.get(reason.cluster.proxyTo);

@@ -1,12 +1,14 @@
 /**
  * Value of the first cookie of a name in the lines of the Cookie header (RFC 6265 §4.2); quotes around it are taken off.
+ * @param name the name, or what says whether a name is meant
  * @returns null when there is none
  */
-export function cookieValue(lines: readonly string[], name: string): string | null {
+export function cookieValue(lines: readonly string[], name: string | ((sent: string) => boolean)): string | null {
+  const isMeant = typeof name === 'string' ? (sent: string) => sent === name : name;
   for (const line of lines) {
     for (const pair of line.split(';')) {
       const equals = pair.indexOf('=');
-      if (equals < 0 || pair.slice(0, equals).trim() !== name) continue;
+      if (equals < 0 || !isMeant(pair.slice(0, equals).trim())) continue;
       const value = pair.slice(equals + 1).trim();
       return value.length > 1 && value.startsWith('"') && value.endsWith('"') ? value.slice(1, -1) : value;
     }

@@ -4,6 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { EngineCookieNames } from '../pages/engineCookieName.ts';
 import { cookieValue } from './cookies.ts';
 import { basicUser, credentialsOf } from './credentials.ts';
 import { type Claims, LONGEST_TOKEN, unverifiedClaims } from './jwtClaims.ts';
@@ -53,6 +54,7 @@ export class UserExtractor {
   readonly #trusted: ReadonlySet<UserSource>;
   readonly #names: ProductNames;
   readonly #userKey: string;
+  readonly #kept: EngineCookieNames;
   readonly #exchange: TokenExchange | null;
   readonly #verifier: JwtVerifier | null;
 
@@ -62,6 +64,7 @@ export class UserExtractor {
     this.#trusted = new Set(settings.trustedUserSources);
     this.#names = names;
     this.#userKey = names.headerKey('User');
+    this.#kept = new EngineCookieNames(names.engineCookiePrefix);
     const metrics = new UserMetrics(registry);
     const { oauthTokenInfoUrl, jwksUrl, issuer, audience } = settings;
     this.#exchange =
@@ -127,11 +130,16 @@ export class UserExtractor {
     return verified.then(({ claims }) => this.#userOf(claims));
   }
 
+  /** Value of an engine's cookie, under its own name or as it is kept for a cluster; of several clusters' the first. */
+  #token(lines: readonly string[], name: string): string | null {
+    return cookieValue(lines, name) ?? cookieValue(lines, (sent) => this.#kept.read(sent)?.name === name);
+  }
+
   #cookie(headers: RawHeaders): RequestUser | Promise<RequestUser> {
     if (!this.#trusted.has('cookie')) return noUser;
     const lines = headerValues(headers, 'cookie');
     if (lines.length === 0) return noUser;
-    const token = cookieValue(lines, this.#names.uiTokenCookie) ?? cookieValue(lines, this.#names.idTokenCookie);
+    const token = this.#token(lines, this.#names.uiTokenCookie) ?? this.#token(lines, this.#names.idTokenCookie);
     if (token === null) return noUser;
     const claimed = unverifiedClaims(token);
     if (claimed === null) return noUser;
