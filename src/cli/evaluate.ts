@@ -70,10 +70,10 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
     onFileError: 'header',
     monotonic: () => 0,
   });
-  const { ruleSet, fileProblems } = compiler.compile([], { path: rulesPath, text });
+  const { ruleSet, fileProblems, fileState } = compiler.compile([], { path: rulesPath, text });
   for (const { path, line, column, message } of fileProblems)
     io.stderr.write(`${path}:${line}:${column}: error: ${message}\n`);
-  if (ruleSet === null || fileProblems.length > 0) return exitCodes.failure;
+  if (ruleSet === null || fileState !== 'loaded') return exitCodes.failure;
   const description = await readDescription(requestPath, io);
   if (description === null) return exitCodes.failure;
   const checked = parseDescribedRequest(description);

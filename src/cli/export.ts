@@ -70,10 +70,10 @@ async function readRules(path: string | null, io: CliIo): Promise<readonly Expor
     return null;
   }
   const { documents, problems } = parseRulesFile({ path, text });
-  for (const problem of problems) {
-    io.stderr.write(`${path}:${problem.line}:${problem.column}: ${problem.message}\n`);
+  for (const { effect, line, column, message } of problems) {
+    io.stderr.write(`${path}:${line}:${column}: ${effect === 'warning' ? 'warning: ' : ''}${message}\n`);
   }
-  if (problems.length > 0) return null;
+  if (problems.some(({ effect }) => effect !== 'warning')) return null;
   return documents.map(({ rule }) => ({
     name: rule.name,
     description: rule.description,

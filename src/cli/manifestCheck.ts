@@ -11,12 +11,15 @@ import { textPlace } from '../rules/compile/textPlace.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
 
+/** A mistake or warning with its place. */
+export type Finding = Omit<RulesFileProblem, 'effect'>;
+
 /** What checking a manifest file found. */
 export interface ManifestCheck {
   /** Resources of the gateway's API group in the file. */
   readonly resources: number;
-  readonly problems: readonly RulesFileProblem[];
-  readonly warnings: readonly RulesFileProblem[];
+  readonly problems: readonly Finding[];
+  readonly warnings: readonly Finding[];
 }
 
 /** What a gateway allows whose configuration names no addresses; where it runs, and so loopback, is not known here. */
@@ -24,8 +27,8 @@ const defaultAddresses = new ClusterAddresses({ allowed: [], loopback: true });
 
 /** Checks the resources of a manifest file: their form, and that rules compile. Documents of other API groups are not ours. */
 export function checkManifests(path: string, text: string, context: CompileContext): ManifestCheck {
-  const problems: RulesFileProblem[] = [];
-  const warnings: RulesFileProblem[] = [];
+  const problems: Finding[] = [];
+  const warnings: Finding[] = [];
   let resources = 0;
   for (const document of readManifests(text, 'default')) {
     if (document.kind === 'other') continue;

@@ -4,9 +4,8 @@ import { productNames } from '../model/names.ts';
 import { listManifestFiles } from '../operator/directory/manifestFiles.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
-import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
-import { checkManifests } from './manifestCheck.ts';
+import { checkManifests, type Finding } from './manifestCheck.ts';
 
 interface ValidateOptions {
   readonly product: string;
@@ -80,7 +79,7 @@ function looksLikeRules(text: string): boolean {
   );
 }
 
-function report(problems: readonly RulesFileProblem[], warnings: readonly RulesFileProblem[], io: CliIo): void {
+function report(problems: readonly Finding[], warnings: readonly Finding[], io: CliIo): void {
   const lines = [
     ...problems.map((problem) => ({ ...problem, kind: 'error' })),
     ...warnings.map((warning) => ({ ...warning, kind: 'warning' })),

@@ -12,6 +12,9 @@ import type { CompiledRules, RulesFile, RulesFileProblem, RuleVerdict } from '..
 import { fieldsOf } from './rulesFile/ruleDocument.ts';
 import type { Provenance, ResourceSource } from './source.ts';
 
+/** Most warnings of a file that are listed. */
+const MOST_WARNINGS = 200;
+
 /** Whether a rule is asked, and if not, why. */
 export type RuleStatus = RuleVerdict['programmedReason'] | 'FileFailed';
 
@@ -43,6 +46,7 @@ export interface RuleInventory {
     readonly path: string;
     readonly state: CompiledRules['fileState'];
     readonly problems: readonly RulesFileProblem[];
+    readonly warnings: readonly RulesFileProblem[];
   } | null;
   /** In the order in which they are asked; those that are not asked where they would be. */
   readonly rules: readonly InventoryRule[];
@@ -72,7 +76,15 @@ export async function ruleInventory(parts: RuleInventoryParts): Promise<RuleInve
   const state = compiled?.fileState ?? 'absent';
   return {
     engine,
-    file: file === null ? null : { path: file.path, state, problems: compiled?.fileProblems ?? [] },
+    file:
+      file === null
+        ? null
+        : {
+            path: file.path,
+            state,
+            problems: compiled?.fileProblems ?? [],
+            warnings: (compiled?.fileWarnings ?? []).slice(0, MOST_WARNINGS),
+          },
     rules,
   };
 }
@@ -109,9 +121,10 @@ interface PlacedRule {
 function listedRules({ source, compiled, file, engine }: RuleInventoryParts): PlacedRule[] {
   const fileState = compiled?.fileState ?? 'absent';
   const ofFile = file === null ? [] : parseRulesFile(file).documents;
+  const leftOut = leftOutDocuments(compiled);
   const listed = [
     ...ofFile.map(({ rule, document }) => ({
-      rule: fileRule(rule, `${file?.path}, document ${document}`),
+      rule: fileRule(rule, `${file?.path}, document ${document}`, leftOut.get(document)),
       said: rule as object,
     })),
     ...source
@@ -126,9 +139,9 @@ function listedRules({ source, compiled, file, engine }: RuleInventoryParts): Pl
     (compiled?.order ?? []).map(({ rule, origin }, index) => [`${origin}/${rule}`, index + 1] as const),
   );
   return listed.map(({ rule, said }) => {
-    const status = rule.origin === 'file' ? fileStatus(fileState, engine) : rule.status;
+    const status = rule.origin === 'file' ? fileStatus(rule.status, fileState, engine) : rule.status;
     const isAsked = status === 'Programmed' || status === 'PreviousVersion';
-    const message = rule.origin === 'file' ? (fileMessages[status] ?? '') : rule.message;
+    const message = rule.origin === 'file' ? (fileMessages[status] ?? rule.message) : rule.message;
     const position = isAsked && engine !== 'off' ? (positions.get(`${rule.origin}/${rule.name}`) ?? null) : null;
     return { rule: { ...rule, status, message, position }, said };
   });
@@ -136,7 +149,13 @@ function listedRules({ source, compiled, file, engine }: RuleInventoryParts): Pl
 
 type Listed = Omit<InventoryRule, 'position' | 'problems'>;
 
-function fileRule(rule: RuleDefinition, place: string): Listed {
+/** Documents of the file whose rules are left out, with why. */
+function leftOutDocuments(compiled: CompiledRules | null): ReadonlyMap<number | null, string> {
+  const found = (compiled?.fileProblems ?? []).filter(({ effect }) => effect === 'ruleLeftOut');
+  return new Map(found.map(({ document, message }) => [document, message]));
+}
+
+function fileRule(rule: RuleDefinition, place: string, leftOut: string | undefined): Listed {
   return {
     ...knownTexts(rule, rule.name, () => {
       const { routeTo, deny, onUnavailable, stop, suspended, priority } = rule;
@@ -146,8 +165,8 @@ function fileRule(rule: RuleDefinition, place: string): Listed {
     resource: null,
     place,
     managers: [],
-    status: 'Programmed',
-    message: '',
+    status: leftOut === undefined ? 'Programmed' : 'NotAccepted',
+    message: leftOut ?? '',
   };
 }
 
@@ -207,10 +226,10 @@ function versioned<T extends object>(fields: T): T & { readonly version: string 
   return { ...fields, version: createHash('sha256').update(JSON.stringify(fields)).digest('base64url').slice(0, 16) };
 }
 
-function fileStatus(state: CompiledRules['fileState'], engine: RuleInventory['engine']): RuleStatus {
+function fileStatus(own: RuleStatus, state: CompiledRules['fileState'], engine: RuleInventory['engine']): RuleStatus {
   if (engine === 'off') return 'RulesEngineDisabled';
   if (engine === 'external') return 'ExternalRules';
-  return state === 'loaded' ? 'Programmed' : state === 'keptLast' ? 'PreviousVersion' : 'FileFailed';
+  return state === 'loaded' ? own : state === 'keptLast' ? 'PreviousVersion' : 'FileFailed';
 }
 
 const fileMessages: Partial<Record<RuleStatus, string>> = {

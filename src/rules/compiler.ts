@@ -3,7 +3,7 @@ import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
 import { keyOf, keyText } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { Turns } from '../model/turns.ts';
-import { warningsOf } from './compile/checkRules.ts';
+import { fileProblems, warningsOf } from './compile/checkRules.ts';
 import { type CompiledRule, compileRule } from './compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from './compile/definition.ts';
 import { draftDefinition, placedProblems, type RuleDraft } from './compile/ruleDraft.ts';
@@ -43,6 +43,7 @@ interface KnownResource {
 interface KnownFile {
   readonly text: string | null;
   readonly rules: readonly CompiledRule[];
+  /** Mistakes and warnings. */
   readonly problems: readonly RulesFileProblem[];
 }
 
@@ -115,7 +116,7 @@ class SetCompiler implements RuleCompiler {
       if (rule !== null) inForce.push(rule);
     }
     const settings = { ...this.#options, ...this.#options.live?.() };
-    const fileFailed = compiledFile !== null && compiledFile.problems.length > 0;
+    const fileFailed = compiledFile !== null && !isLoaded(compiledFile);
     const keepsLast = fileFailed && settings.onFileError === 'keepLast' && this.#lastGoodFile !== null;
     const fileRules = keepsLast ? (this.#lastGoodFile ?? []) : (compiledFile?.rules ?? []);
     this.#partaking = { file: isOff ? [] : fileRules, resources: inForce, fileFailed: fileFailed && !keepsLast };
@@ -123,7 +124,8 @@ class SetCompiler implements RuleCompiler {
     return {
       ruleSet: isOff || isUnused ? null : this.#ruleSet(order, this.#partaking.fileFailed, settings),
       verdicts,
-      fileProblems: compiledFile?.problems ?? [],
+      fileProblems: compiledFile?.problems.filter(({ effect }) => effect !== 'warning') ?? [],
+      fileWarnings: compiledFile?.problems.filter(({ effect }) => effect === 'warning') ?? [],
       fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
       order: order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority })),
     };
@@ -264,7 +266,7 @@ class SetCompiler implements RuleCompiler {
     const known = this.#knownFile(file) ?? this.#newFile(file);
     this.#preparedFile = null;
     this.#file = known;
-    if (known.problems.length === 0) this.#lastGoodFile = known.rules;
+    if (isLoaded(known)) this.#lastGoodFile = known.rules;
     return known;
   }
 
@@ -297,17 +299,23 @@ class FileRules {
     const compiled = compileRule(rule, options);
     if ('rule' in compiled) {
       this.#rules.push(compiled.rule);
+      const at = { effect: 'warning', path: this.#file.path, document, rule: rule.name } as const;
+      this.#problems.push(...warningsOf(compiled.rule).map((warning) => ({ ...at, ...warning })));
       return;
     }
     const at = { path: this.#file.path, document, rule: rule.name };
-    for (const { field, message, line, column } of compiled.problems) {
-      this.#problems.push({ ...at, line, column, message: `${field}: ${message}` });
-    }
+    this.#problems.push(...fileProblems(compiled.problems, at));
   }
 
   get known(): KnownFile {
-    return { text: this.#file.text, rules: this.#problems.length === 0 ? this.#rules : [], problems: this.#problems };
+    const known = { text: this.#file.text, rules: this.#rules, problems: this.#problems };
+    return isLoaded(known) ? known : { ...known, rules: [] };
   }
+}
+
+/** Whether no mistake keeps the whole file out of force. */
+function isLoaded({ problems }: Pick<KnownFile, 'problems'>): boolean {
+  return problems.every(({ effect }) => effect !== 'fileNotLoaded');
 }
 
 /** A rule's definition from its resource, or what is wrong with the spec. */

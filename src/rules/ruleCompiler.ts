@@ -16,8 +16,15 @@ export interface RulesFile {
   readonly error?: string;
 }
 
+/**
+ * What a mistake of the rules file does: no rule of the file is in force, its rule alone is left out, or nothing, as the
+ * rule runs but perhaps not as it was meant (docs/rules.md#rules-that-cannot-run).
+ */
+export type ProblemEffect = 'fileNotLoaded' | 'ruleLeftOut' | 'warning';
+
 /** A mistake in the rules file, with its place. */
 export interface RulesFileProblem {
+  readonly effect: ProblemEffect;
   readonly path: string;
   /** Document of the file, counted from 1; null when the mistake is not within one. */
   readonly document: number | null;
@@ -65,8 +72,13 @@ export interface CompiledRules {
   readonly ruleSet: RuleSet | null;
   /** One verdict a resource, by `keyText(keyOf(resource))`. */
   readonly verdicts: ReadonlyMap<string, RuleVerdict>;
-  /** Mistakes of the rules file; with any, none of its rules is in force (or the last good ones: `onFileError`). */
+  /**
+   * Mistakes of the rules file that keep all of its rules out of force (or the last good ones in force: `onFileError`), or
+   * one of them.
+   */
   readonly fileProblems: readonly RulesFileProblem[];
+  /** What in the rules file may not be meant as it runs. */
+  readonly fileWarnings: readonly RulesFileProblem[];
   /** Whether the file's rules in force are those of its current text. */
   readonly fileState: 'absent' | 'loaded' | 'failed' | 'keptLast';
   /** Rules in the order in which they are asked. */
@@ -140,7 +152,7 @@ export interface RuleCompiler {
   compile(resources: readonly RoutingRule[], file: RulesFile | null, rights?: RouteRights | null): CompiledRules;
   /**
    * Compiles a rules file in turns of the event loop, for the next `compile` with it; changes nothing that is in force.
-   * @returns its mistakes
+   * @returns its mistakes and warnings
    */
   prepareFile(file: RulesFile): Promise<readonly RulesFileProblem[]>;
   /**

@@ -40,6 +40,18 @@ export const RuleState = Type.Object(
 );
 export type RuleState = Answer<typeof RuleState>;
 
+const FileProblem = Type.Object({
+  effect: Type.Union([Type.Literal('fileNotLoaded'), Type.Literal('ruleLeftOut'), Type.Literal('warning')], {
+    description: 'No rule of the file is in force; its rule alone is left out; or nothing.',
+  }),
+  path: Type.String(),
+  document: nullable(Type.Integer()),
+  line: Type.Integer(),
+  column: Type.Integer(),
+  rule: nullable(Type.String()),
+  message: Type.String(),
+});
+
 /** All rules and what holds for all of them. */
 export const RuleInventory = Type.Object({
   engine: Type.Union([Type.Literal('on'), Type.Literal('off'), Type.Literal('external')], {
@@ -54,17 +66,8 @@ export const RuleInventory = Type.Object({
         Type.Literal('failed'),
         Type.Literal('keptLast'),
       ]),
-      problems: Type.Array(
-        Type.Object({
-          path: Type.String(),
-          document: nullable(Type.Integer()),
-          line: Type.Integer(),
-          column: Type.Integer(),
-          rule: nullable(Type.String()),
-          message: Type.String(),
-        }),
-        { description: 'Its mistakes, with places in the file.' },
-      ),
+      problems: Type.Array(FileProblem, { description: 'Its mistakes, with places in the file.' }),
+      warnings: Type.Array(FileProblem, { description: 'What may not be meant as it runs, 200 at most.' }),
     }),
     'The rules file; null: none is configured.',
   ),

@@ -12,7 +12,7 @@ export interface RulesFileWatchOptions {
   readonly path: string;
   /** `routingRules.rulesRefreshPeriod` in milliseconds, as it is now. */
   readonly refreshPeriod: () => number;
-  /** Mistakes of a text, for the log and to tell a file that is being written. */
+  /** Mistakes and warnings of a text, for the log and to tell a file that is being written. */
   readonly check: (file: RulesFile) => Promise<readonly RulesFileProblem[]>;
   /** Called when `current` is another one. Must not throw. */
   readonly onChange: () => void;
@@ -28,6 +28,8 @@ const RETRY_MS = 100;
 const MAX_BYTES = 16 * 1024 * 1024;
 /** Most mistakes of one reading that are logged. */
 const MAX_LOGGED = 20;
+/** In the order in which they are logged. */
+const EFFECTS = ['fileNotLoaded', 'ruleLeftOut', 'warning'] as const;
 
 /**
  * The rules file, read again every refresh period and whenever its folder says that something changed (an editor's
@@ -109,7 +111,8 @@ export class RulesFileWatch {
   /** Broken, empty or gone, but only just: perhaps it is being written. */
   #isDoubtful(file: RulesFile, problems: readonly RulesFileProblem[], changedAt: number | null): boolean {
     const isEmpty = file.text !== null && file.text.trim() === '';
-    const isSound = problems.length === 0 && !(isEmpty && (this.#current.text ?? '').trim() !== '');
+    const isSound =
+      problems.every(({ effect }) => effect === 'warning') && !(isEmpty && (this.#current.text ?? '').trim() !== '');
     if (isSound) return false;
     const { clock } = this.#options;
     if (this.#doubtedSince === null || this.#doubtedSince.text !== file.text) {
@@ -140,9 +143,13 @@ export class RulesFileWatch {
 
   #log(file: RulesFile, problems: readonly RulesFileProblem[]): void {
     const { logger } = this.#options;
-    if (problems.length === 0) logger.info({ file: file.path }, 'rules file read');
-    for (const { path, document, line, column, rule, message } of problems.slice(0, MAX_LOGGED)) {
-      logger.error({ file: path, document, line, column, rule }, `rules file does not load: ${message}`);
+    if (problems.every(({ effect }) => effect !== 'fileNotLoaded')) logger.info({ file: file.path }, 'rules file read');
+    const worstFirst = EFFECTS.flatMap((wanted) => problems.filter(({ effect }) => effect === wanted));
+    for (const { effect, path, document, line, column, rule, message } of worstFirst.slice(0, MAX_LOGGED)) {
+      const place = { file: path, document, line, column, rule };
+      if (effect === 'warning') logger.warn(place, `rules file: ${message}`);
+      else if (effect === 'ruleLeftOut') logger.error(place, `rule of the rules file left out: ${message}`);
+      else logger.error(place, `rules file does not load: ${message}`);
     }
   }
 

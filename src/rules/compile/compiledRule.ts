@@ -6,7 +6,7 @@ import { parse } from '../language/parser.ts';
 import { compileBlock, type Program } from '../language/program.ts';
 import type { CompileContext } from '../language/scope.ts';
 import { AnalysisDisabledError } from '../language/scope.ts';
-import { CompileError, placeText, positionOf } from '../language/source.ts';
+import { CompileError, placeText, positionOf, UnavailableError } from '../language/source.ts';
 import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
@@ -33,6 +33,8 @@ export interface RuleProblem {
   readonly line: number;
   readonly column: number;
   readonly analysisDisabled: boolean;
+  /** Whether it is a matter of this rule alone: the reference gateway loads it. */
+  readonly unavailable: boolean;
 }
 
 /** Compiles a rule: all of its mistakes, or the rule. */
@@ -74,9 +76,11 @@ export function compileRule(
 function problemOf({ text, field, place }: RuleText, error: CompileError): RuleProblem {
   const position = positionOf(text, error.offset);
   const analysisDisabled = error instanceof AnalysisDisabledError;
-  if (place === null) return { field, message: error.message, ...position, analysisDisabled };
+  const unavailable = error instanceof UnavailableError;
+  const kind = { analysisDisabled, unavailable };
+  if (place === null) return { field, message: error.message, ...position, ...kind };
   const column = position.line === 1 ? place.column + position.column - 1 : (place.indent ?? 1) + position.column - 1;
-  return { field, message: error.message, line: place.line + position.line - 1, column, analysisDisabled };
+  return { field, message: error.message, line: place.line + position.line - 1, column, ...kind };
 }
 
 /** A rule's failure for logs, traces and clients: field, place and reason. */

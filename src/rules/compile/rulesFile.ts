@@ -13,7 +13,7 @@ import {
 } from 'yaml';
 import { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
 import { Turns } from '../../model/turns.ts';
-import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
+import type { ProblemEffect, RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { plainRule, type RuleDefinition, type RuleText } from './definition.ts';
 import { textPlace } from './textPlace.ts';
 
@@ -27,7 +27,7 @@ export interface RuleDocument {
   readonly rule: RuleDefinition;
 }
 
-/** What a rules file holds; with problems, the rules are those documents that could be read. */
+/** What a rules file holds; with problems, warnings among them, the rules are those documents that could be read. */
 export interface ParsedRulesFile {
   readonly documents: readonly RuleDocument[];
   readonly problems: readonly RulesFileProblem[];
@@ -70,7 +70,10 @@ function remembered(file: RulesFile, parsed: ParsedRulesFile): ParsedRulesFile {
 function* parsingOf({ path, text, error }: RulesFile): Generator<void, ParsedRulesFile> {
   if (text !== null) return yield* new RulesFileReader(path, text).read();
   const message = `the file cannot be read${error === undefined ? '' : `: ${error}`}`;
-  return { documents: [], problems: [{ path, document: null, line: 1, column: 1, rule: null, message }] };
+  return {
+    documents: [],
+    problems: [{ effect: 'fileNotLoaded', path, document: null, line: 1, column: 1, rule: null, message }],
+  };
 }
 
 class RulesFileReader {
@@ -111,9 +114,10 @@ class RulesFileReader {
     return { documents: this.#documents, problems: this.#problems };
   }
 
-  #problem(message: string, offset: number): void {
+  #problem(message: string, offset: number, effect: ProblemEffect = 'fileNotLoaded'): void {
     const { line, col } = this.#lines.linePos(offset);
     this.#problems.push({
+      effect,
       path: this.#path,
       document: this.#document,
       line: Math.max(1, line),
@@ -138,7 +142,7 @@ class RulesFileReader {
     }
     const before = this.#problems.length;
     const rule = this.#ruleOf(contents, document);
-    if (rule !== null && this.#problems.length === before) {
+    if (rule !== null && this.#problems.slice(before).every(({ effect }) => effect === 'warning')) {
       this.#documents.push({ document: this.#document, start: contents.range[0], end: contents.range[1], rule });
     }
   }
@@ -166,7 +170,7 @@ class RulesFileReader {
     const offset = (name: string): number => fields.get(name)?.offset ?? contents.range[0];
     const name = this.#text1('name', node('name'), offset('name'), document);
     this.#rule = name;
-    const description = this.#text1('description', node('description'), offset('description'), document);
+    const description = this.#description(node('description'), offset('description'), document);
     const priority = this.#priority(node('priority'), offset('priority'));
     const condition = this.#code('condition', node('condition'), offset('condition'));
     const actions = this.#actions(node('actions'), offset('actions'));
@@ -181,6 +185,13 @@ class RulesFileReader {
     if (isScalar(resolved) && resolved.value !== null) return textOf(resolved);
     this.#problem(`${field} is ${node === null || isNull(node) ? 'missing' : 'no text'}`, offset);
     return null;
+  }
+
+  /** As in the reference, a rule without one has an empty one. */
+  #description(node: Node | null, offset: number, document: Document.Parsed): string | null {
+    if (node !== null && !isNull(node)) return this.#text1('description', node, offset, document);
+    this.#problem('description is missing and taken as ""; say what the rule is for', offset, 'warning');
+    return '';
   }
 
   #priority(node: Node | null, offset: number): number | null {
@@ -210,7 +221,8 @@ class RulesFileReader {
     const at = node?.range?.[0] ?? offset;
     if (node === null || isNull(node)) this.#problem(`${field} is missing`, at);
     else if (isAlias(node)) this.#problem(`${field} cannot be an alias; write the text itself`, at);
-    else this.#problem(`${field} must be a text; put it in quotes`, at);
+    // The reference reads a number or true and fails when it asks the rule.
+    else this.#problem(`${field} must be a text; put it in quotes`, at, isScalar(node) ? 'ruleLeftOut' : undefined);
     return null;
   }
 }

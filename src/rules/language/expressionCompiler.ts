@@ -19,7 +19,7 @@ import { JavaClass, type Kind, kindOf, type Value } from '../values/value.ts';
 import type { Expression } from './ast.ts';
 import { chainLink, hasGuard, SKIPPED } from './memberCompiler.ts';
 import type { GlobalObject, Scope } from './scope.ts';
-import { CompileError } from './source.ts';
+import { CompileError, UnavailableError } from './source.ts';
 
 /** Compiled code: evaluates against a request. */
 export type Code = (e: Evaluation) => Value;
@@ -109,9 +109,9 @@ function nameCode({ name, offset }: Node<'name'>, scope: Scope): Code {
 /** The error for a name that is no variable, object or class. */
 export function unknownName(name: string, offset: number, scope: Scope): CompileError {
   if (/^[A-Z]/.test(name)) {
-    return new CompileError(`the class ${name} is not available; there are ${classNames().join(', ')}`, offset);
+    return new UnavailableError(`the class ${name} is not available; there are ${classNames().join(', ')}`, offset);
   }
-  return new CompileError(`unknown variable ${name}; there are ${scope.globalNames().join(', ')}`, offset);
+  return new UnavailableError(`unknown variable ${name}; there are ${scope.globalNames().join(', ')}`, offset);
 }
 
 function notCode({ operand, offset }: Node<'not'>, scope: Scope): Code {
@@ -199,7 +199,7 @@ function newCode({ className, args, offset }: Node<'new'>, scope: Scope): Code {
   const overloads = found?.constructors.get('new');
   if (found === undefined)
     throw unknownName(/^[A-Z]/.test(className) ? className : `X${className}`.slice(1), offset, scope);
-  if (overloads === undefined) throw new CompileError(`${className} cannot be made with new`, offset);
+  if (overloads === undefined) throw new UnavailableError(`${className} cannot be made with new`, offset);
   const named = { name: `new ${className}`, methods: overloads.methods };
   return callCode(named, args, offset, scope);
 }
@@ -212,7 +212,7 @@ export function callCode(overloads: Overloads, args: readonly Expression[], offs
       variadic ? codes.length >= parameters.length : codes.length === parameters.length,
     )
   ) {
-    throw new CompileError(`${overloads.name} cannot take ${codes.length} arguments`, offset);
+    throw new UnavailableError(`${overloads.name} cannot take ${codes.length} arguments`, offset);
   }
   return (e) => {
     const values = codes.map((code) => code(e));
@@ -341,7 +341,8 @@ export function literalPattern(value: Value, offset: number, scope: Scope): Java
     scope.budget.countPattern(pattern.cost, offset);
     return pattern;
   } catch (error) {
-    if (error instanceof CompileError) throw new CompileError(error.message, offset);
+    // Java's own engine takes more: whether it would refuse this one too cannot be told.
+    if (error instanceof CompileError) throw new UnavailableError(error.message, offset);
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 import type { BinaryOperator, Expression } from './ast.ts';
 import type { Token } from './lexer.ts';
-import { CompileError } from './source.ts';
+import { CompileError, UnavailableError } from './source.ts';
 import { TokenReader } from './tokenReader.ts';
 import { bindingOf, castHint, isReservedWord, isTypeName } from './vocabulary.ts';
 
@@ -108,7 +108,7 @@ export class ExpressionParser extends TokenReader {
         this.expect(']', 'after the index');
         left = this.#node({ type: 'index', target: left, key, offset: token.offset, depth: 0 }, [left, key]);
       } else if (token.text === '(' && left.type === 'name') {
-        throw new CompileError(
+        throw new UnavailableError(
           `there is no function ${left.name}; methods are called on an object or class`,
           left.offset,
         );
@@ -153,7 +153,7 @@ export class ExpressionParser extends TokenReader {
     if (this.accept('(')) return this.#group(token.offset);
     if (this.accept('[')) return this.#bracket(token.offset);
     if (token.text === '{')
-      throw new CompileError('arrays in braces do not exist; write a list as in ["a", "b"]', token.offset);
+      throw new UnavailableError('arrays in braces do not exist; write a list as in ["a", "b"]', token.offset);
     throw this.unexpected('a value is missing');
   }
 
@@ -162,7 +162,7 @@ export class ExpressionParser extends TokenReader {
     const inner = this.expression();
     this.expect(')', 'after the expression in parentheses');
     if (inner.type === 'name' && isTypeName(inner.name) && this.#startsOperand()) {
-      throw new CompileError(`casts do not exist; use ${castHint(inner.name)}`, inner.offset);
+      throw new UnavailableError(`casts do not exist; use ${castHint(inner.name)}`, inner.offset);
     }
     const copy = { ...inner };
     this.#grouped.add(copy);
@@ -190,16 +190,16 @@ export class ExpressionParser extends TokenReader {
         return this.#construct(offset);
       default:
     }
-    if (isReservedWord(text)) throw new CompileError(`${text} cannot be used here`, offset);
+    if (isReservedWord(text)) throw new UnavailableError(`${text} cannot be used here`, offset);
     return { type: 'name', name: text, offset, depth: 1 };
   }
 
   #construct(offset: number): Expression {
     const className = this.qualifiedName('a class name after new');
     if (this.at('<'))
-      throw new CompileError('type parameters must be left out: write new HashSet()', this.peek().offset);
+      throw new UnavailableError('type parameters must be left out: write new HashSet()', this.peek().offset);
     if (this.at('['))
-      throw new CompileError('arrays cannot be made; write a list as in ["a", "b"]', this.peek().offset);
+      throw new UnavailableError('arrays cannot be made; write a list as in ["a", "b"]', this.peek().offset);
     this.expect('(', `after new ${className}`);
     const args = this.#list(')');
     return this.#node({ type: 'new', className, args, offset, depth: 0 }, args);
@@ -269,7 +269,7 @@ export class ExpressionParser extends TokenReader {
   }
 
   #checked(node: Expression): Expression {
-    if (node.depth > MAX_HEIGHT) throw new CompileError(`more than ${MAX_HEIGHT} operations in a row`, node.offset);
+    if (node.depth > MAX_HEIGHT) throw new UnavailableError(`more than ${MAX_HEIGHT} operations in a row`, node.offset);
     return node;
   }
 }

@@ -1,7 +1,7 @@
 import type { Value } from '../values/value.ts';
 import { JavaDouble, JavaFloat, JavaLong } from '../values/value.ts';
 import type { CompileBudget } from './compileBudget.ts';
-import { CompileError } from './source.ts';
+import { CompileError, UnavailableError } from './source.ts';
 
 /** A token of the rules language. */
 export interface Token {
@@ -156,10 +156,8 @@ function numberValue(digits: string, suffix: string, offset: number): Value {
       return new JavaFloat(Number(digits));
     default:
   }
-  throw new CompileError(
-    `${shown}${suffix.slice(0, LONGEST_SHOWN)} is no number; allowed suffixes are L, f and d`,
-    offset,
-  );
+  const Refusal = /^[bBiI]$/.test(suffix) ? UnavailableError : CompileError;
+  throw new Refusal(`${shown}${suffix.slice(0, LONGEST_SHOWN)} is no number; allowed suffixes are L, f and d`, offset);
 }
 
 /** The literal 2147483647 is a long already, as in MVEL. */

@@ -17,7 +17,7 @@ import {
   unknownName,
 } from './expressionCompiler.ts';
 import type { GlobalObject, Scope } from './scope.ts';
-import { CompileError } from './source.ts';
+import { UnavailableError } from './source.ts';
 
 /** What `.?` gives in the middle of a chain where it found null: the rest of the chain is skipped. */
 class Skipped extends JavaObject {
@@ -77,7 +77,7 @@ function classOf(expression: Expression, scope: Scope): ReturnType<typeof librar
   if (name.includes('.') && (root === 'java' || root === 'javax' || root === 'jakarta')) {
     const isComplete = /\.[A-Z]\w*$/.test(name);
     if (isComplete)
-      throw new CompileError(
+      throw new UnavailableError(
         `the class ${name} is not available; there are ${classNames().join(', ')}`,
         expression.offset,
       );
@@ -92,7 +92,7 @@ function propertyCode(expression: Node<'property'>, scope: Scope): Code {
     const field = known.fields.get(name);
     if (field === undefined) {
       const fields = [...known.fields.keys()];
-      throw new CompileError(
+      throw new UnavailableError(
         `${known.name} has no constant ${name}${fields.length > 0 ? `; it has ${fields.join(', ')}` : ''}`,
         offset,
       );
@@ -146,7 +146,7 @@ function checkMember(kind: Kind, name: string, args: number | null, offset: numb
   const table = methodsOfKind(kind);
   if (table === undefined) return;
   if (args === null ? table.getter(name) !== null : table.get(name) !== undefined) return;
-  throw new CompileError(
+  throw new UnavailableError(
     `${table.owner} has no ${args === null ? 'property' : 'method'} ${name}; it has ${table.names().join(', ')}`,
     offset,
   );
@@ -159,7 +159,7 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
     const overloads = known.statics.get(name);
     if (overloads === undefined) {
       const names = known.statics.names();
-      throw new CompileError(
+      throw new UnavailableError(
         `${known.name} has no static method ${name}${names.length > 0 ? `; it has ${names.join(', ')}` : ''}`,
         offset,
       );

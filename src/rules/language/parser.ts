@@ -2,7 +2,7 @@ import type { AssignmentOperator, Block, Expression, Statement } from './ast.ts'
 import type { CompileBudget } from './compileBudget.ts';
 import { ExpressionParser } from './expressionParser.ts';
 import { tokenize } from './lexer.ts';
-import { CompileError } from './source.ts';
+import { CompileError, UnavailableError } from './source.ts';
 import { isReservedWord } from './vocabulary.ts';
 
 const ASSIGNMENTS = new Set(['=', '+=', '-=', '*=', '/=', '%=']);
@@ -62,7 +62,10 @@ class Parser extends ExpressionParser {
         default:
       }
       const refused = Object.hasOwn(REFUSED_STATEMENTS, token.text) ? REFUSED_STATEMENTS[token.text] : undefined;
-      if (refused !== undefined) throw new CompileError(refused, token.offset);
+      if (refused !== undefined) {
+        const Refusal = token.text === 'switch' || token.text === 'else' ? CompileError : UnavailableError;
+        throw new Refusal(refused, token.offset);
+      }
       if (this.#declares()) return this.#declaration();
     }
     return this.#simple();

@@ -11,7 +11,7 @@ import { CompileBudget } from './compileBudget.ts';
 import { type Code, compileExpression } from './expressionCompiler.ts';
 import { parse } from './parser.ts';
 import { type CompileContext, Scope } from './scope.ts';
-import { CompileError } from './source.ts';
+import { CompileError, UnavailableError } from './source.ts';
 
 /** A compiled condition or action. */
 export interface Program {
@@ -133,7 +133,7 @@ function ifCode({ test, yes, no, offset }: Node<'if'>, scope: Scope): Code {
 
 function checkType(javaType: string, offset: number): void {
   if (javaType === 'var' || javaType === 'Object' || primitiveTypes.has(javaType)) return;
-  if (libraryClass(javaType) === undefined) throw new CompileError(`the type ${javaType} is not available`, offset);
+  if (libraryClass(javaType) === undefined) throw new UnavailableError(`the type ${javaType} is not available`, offset);
 }
 
 function declareCode({ javaType, name, value, offset }: Node<'declare'>, scope: Scope): Code {
@@ -151,7 +151,7 @@ function declareCode({ javaType, name, value, offset }: Node<'declare'>, scope: 
 
 function incrementCode({ name, by, prefix, offset }: Node<'increment'>, scope: Scope): Code {
   const slot = scope.slot(name);
-  if (slot === undefined) throw new CompileError(`unknown variable ${name}`, offset);
+  if (slot === undefined) throw new UnavailableError(`unknown variable ${name}`, offset);
   return (e) => {
     const before = e.locals[slot] ?? null;
     const after = by === 1 ? add(before, 1, e) : arithmetic('-', before, 1, offset);
@@ -203,7 +203,7 @@ function assignVariable(
 ): Code {
   const known = scope.slot(name);
   if (known === undefined && combine !== null)
-    throw new CompileError(`unknown variable ${name} before ${operator}`, offset);
+    throw new UnavailableError(`unknown variable ${name} before ${operator}`, offset);
   const slot = known ?? scope.declare(name, offset);
   return (e) => {
     const value = code(e);

@@ -1,9 +1,9 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { CompileBudget } from './compileBudget.ts';
-import { CompileError } from './source.ts';
+import { CompileError, UnavailableError } from './source.ts';
 
 /** A rule needs request analysis, which is off. */
-export class AnalysisDisabledError extends CompileError {}
+export class AnalysisDisabledError extends UnavailableError {}
 
 /** What a text is compiled against. */
 export interface CompileContext {

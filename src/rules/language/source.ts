@@ -10,6 +10,12 @@ export class CompileError extends Error {
   }
 }
 
+/**
+ * What this language leaves out or does not know while the reference gateway loads it: it leaves out its own rule
+ * and not the whole rules file (docs/rules.md#rules-that-cannot-run).
+ */
+export class UnavailableError extends CompileError {}
+
 /** A place in a text: line and column counted from 1, columns in UTF-16 units. */
 export interface Position {
   readonly line: number;

@@ -1,7 +1,7 @@
 import { MAX_DEPTH } from '../limits.ts';
 import type { Token } from './lexer.ts';
-import { CompileError } from './source.ts';
-import { refusalOf } from './vocabulary.ts';
+import { CompileError, UnavailableError } from './source.ts';
+import { isWrongEverywhere, refusalOf } from './vocabulary.ts';
 
 /** A place in a text's tokens, for parsers to go on from. */
 export class TokenReader {
@@ -47,17 +47,16 @@ export class TokenReader {
     const refused = token.type === 'literal' ? undefined : refusalOf(token.text);
     const found =
       token.type === 'end' ? 'the end' : token.type === 'literal' ? 'a literal' : JSON.stringify(token.text);
-    return new CompileError(
-      refused === undefined ? `${expected}; found ${found}` : `${token.text} cannot be used here: ${refused}`,
-      token.offset,
-    );
+    if (refused === undefined) return new CompileError(`${expected}; found ${found}`, token.offset);
+    const Refusal = isWrongEverywhere(token.text) ? CompileError : UnavailableError;
+    return new Refusal(`${token.text} cannot be used here: ${refused}`, token.offset);
   }
 
   /** Runs a step one level deeper, within the depth budget. */
   protected nested<T>(read: () => T): T {
     this.#depth += 1;
     if (this.#depth > MAX_DEPTH) {
-      throw new CompileError(`nested deeper than ${MAX_DEPTH} levels`, this.peek().offset);
+      throw new UnavailableError(`nested deeper than ${MAX_DEPTH} levels`, this.peek().offset);
     }
     const result = read();
     this.#depth -= 1;

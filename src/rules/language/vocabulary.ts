@@ -60,6 +60,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   '::': 'functions cannot be written; use foreach',
   '++': 'only a variable of its own statement can be incremented, as in i++',
   '--': 'only a variable of its own statement can be decremented, as in i--',
+  $: 'projections do not exist; use foreach',
   in: 'in is not available; write list contains value',
   soundslike: 'soundslike is not available',
   strsim: 'strsim is not available',
@@ -70,6 +71,14 @@ const REFUSED: Readonly<Record<string, string>> = {
 /** What to write instead of something that this language leaves out; undefined for all else. */
 export function refusalOf(text: string): string | undefined {
   return Object.hasOwn(REFUSED, text) ? REFUSED[text] : undefined;
+}
+
+/** Of what is left out, that which the reference gateway refuses as well when it loads a rules file. */
+const WRONG_EVERYWHERE = new Set(['===', '!==', '->', '::', 'not']);
+
+/** Whether no gateway of this kind takes an operator or word of `refusalOf`. */
+export function isWrongEverywhere(text: string): boolean {
+  return WRONG_EVERYWHERE.has(text);
 }
 
 /** Words that are no names of variables. */

@@ -127,7 +127,7 @@ describe('evaluate', () => {
     const request = file('request2.json', '{"paht": "/"}');
     const broken = await run(['evaluate', '--rules', rules, '--request', request]);
     expect(broken.code).toBe(1);
-    expect(broken.stderr).toContain(`${rules}:2:1: error: description is missing`);
+    expect(broken.stderr).toContain(`${rules}:2:1: error: condition is missing`);
     const wrong = await run(['evaluate', '--rules', file('ok.yaml', goodRules), '--request', request]);
     expect(wrong.code).toBe(1);
     expect(wrong.stderr).toContain('paht');

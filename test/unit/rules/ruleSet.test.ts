@@ -290,6 +290,7 @@ describe('what turns rules on and off', () => {
     expect(alone.fileState).toBe('failed');
     expect(alone.fileProblems).toEqual([
       {
+        effect: 'fileNotLoaded',
         path: 'rules.yaml',
         document: 1,
         line: 3,
@@ -371,6 +372,51 @@ describe('resources', () => {
     expect(compile('false')).not.toBe(first);
   });
 });
+
+describe('a rule of the file that the reference gateway loads, but this one cannot run, is left out alone', () => {
+  const cases: readonly (readonly [condition: string, message: string])[] = [
+    ["'request.nosuch() == 1'", 'has no method nosuch'],
+    ["'Nosuch.foo() == 1'", 'the class Nosuch is not available'],
+    ["'Math.nosuch(1) == 1'", 'Math has no static method nosuch'],
+    ['\'new java.math.BigInteger("5") == 5\'', 'BigInteger'],
+    ["'(5 | 3) == 7'", 'bit operators do not exist'],
+    ["'2 ** 3 == 8'", 'there is no power operator'],
+    ["'(int) 7 == 7'", 'casts do not exist'],
+    ["'($ in [1]).size() == 1'", 'projections do not exist'],
+    ["'assert true'", 'assert does not exist'],
+    ['\'request.getMethod() ~= "(?<=a)b"\'', 'look-behind is not available'],
+    ['true', 'condition must be a text; put it in quotes'],
+  ];
+
+  test.each(cases)('%s', (condition, message) => {
+    const text = `${fileRule('good', 'g')}---\nname: bad\ndescription: d\ncondition: ${condition}\nactions: ["1"]\n`;
+    const compiled = createRuleCompiler(options).compile([], file(text));
+    expect(compiled.fileState).toBe('loaded');
+    expect(compiled.fileProblems).toMatchObject([{ effect: 'ruleLeftOut', document: 2, rule: 'bad' }]);
+    expect(compiled.fileProblems[0]?.message).toContain(message);
+    expect(decide(compiled)).toMatchObject({ useHeader: false, routingGroup: 'g' });
+  });
+
+  test('with request analysis off, so is one that needs it', () => {
+    const text = `${fileRule('good', 'g')}---\nname: bad\ndescription: d\ncondition: 'engineRequestUser.userExistsAndEquals("a")'\nactions: ["1"]\n`;
+    const compiled = createRuleCompiler({ ...options, analyzeRequest: false }).compile([], file(text));
+    expect(compiled.fileState).toBe('loaded');
+    expect(compiled.fileProblems).toMatchObject([{ effect: 'ruleLeftOut', rule: 'bad' }]);
+    expect(decide(compiled, { user: null, queryProperties: null })).toMatchObject({ routingGroup: 'g' });
+  });
+});
+
+test.each(['', 'description:\n', 'description: ~\n', 'description: null\n'])(
+  'a rule of the file with %j runs, with a warning',
+  (description) => {
+    const text = `name: a\n${description}condition: "true"\nactions: ['result.put("routingGroup", "g")']\n`;
+    const compiled = createRuleCompiler(options).compile([], file(text));
+    expect(compiled).toMatchObject({ fileState: 'loaded', fileProblems: [] });
+    expect(compiled.fileWarnings).toMatchObject([{ effect: 'warning', document: 1, rule: 'a' }]);
+    expect(compiled.fileWarnings[0]?.message).toContain('description is missing and taken as ""');
+    expect(decide(compiled).routingGroup).toBe('g');
+  },
+);
 
 test('a compile error in the file names path, document, line and column', () => {
   const text = `${fileRule('good', 'g')}---\nname: bad\ndescription: d\ncondition: |\n  true &&\n    nosuch(\nactions:\n  - "1 +"\n`;

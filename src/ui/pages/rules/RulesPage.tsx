@@ -58,7 +58,9 @@ function Notices({ inventory: { engine, file } }: { readonly inventory: RuleInve
           <Text size="sm">
             {file.state === 'keptLast'
               ? 'Its last version that loaded is in force.'
-              : 'Its rules are not in force until it is mended.'}
+              : file.state === 'loaded'
+                ? 'The rules named here are left out; all others are in force.'
+                : 'Its rules are not in force until it is corrected.'}
           </Text>
           <List size="sm">
             {file.problems.map(({ line, column, rule, message }) => (
