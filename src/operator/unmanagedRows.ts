@@ -79,7 +79,7 @@ export class RowWatch {
     this.#pollMs = options.pollMs ?? 5_000;
   }
 
-  /** Why the database is away; null while it answers. */
+  /** Whether the last look found the database unavailable. */
   get away(): boolean {
     return this.#away;
   }
