@@ -18,6 +18,7 @@ import { sameText } from '../values/textSearch.ts';
 import { JavaClass, type Kind, kindOf, type Value } from '../values/value.ts';
 import type { Expression } from './ast.ts';
 import { chainLink, hasGuard, SKIPPED } from './memberCompiler.ts';
+import { comparedWith, isOptionalText } from './optionalText.ts';
 import type { GlobalObject, Scope } from './scope.ts';
 import { CompileError, UnavailableError } from './source.ts';
 
@@ -298,9 +299,12 @@ function equalsCode({ left, right, offset }: Node<'binary'>, isEqual: boolean, s
     };
   }
   const b = compileExpression(right, scope);
+  const [isLeftOptional, isRightOptional] = [isOptionalText(left, scope), isOptionalText(right, scope)];
   return (e) => {
-    const first = a(e);
-    const second = b(e);
+    const givenFirst = a(e);
+    const givenSecond = b(e);
+    const first = isLeftOptional ? comparedWith(givenFirst, givenSecond) : givenFirst;
+    const second = isRightOptional ? comparedWith(givenSecond, givenFirst) : givenSecond;
     e.at = offset;
     return looseEquals(first, second, e, offset) === isEqual;
   };

@@ -16,6 +16,7 @@ import {
   type Node,
   unknownName,
 } from './expressionCompiler.ts';
+import { comparedWith, isOptionalText, optionalTextCall, optionalTextProperty } from './optionalText.ts';
 import type { GlobalObject, Scope } from './scope.ts';
 import { UnavailableError } from './source.ts';
 
@@ -107,6 +108,8 @@ function propertyCode(expression: Node<'property'>, scope: Scope): Code {
   const object = rootObject(target, scope);
   if (object === 'request' || object === 'user' || object === 'query') checkMember(object, name, null, offset);
   const receiver = chainLink(target, scope);
+  const asOptional = isOptionalText(target, scope) ? optionalTextProperty(name, receiver, offset) : null;
+  if (asOptional !== null) return asOptional;
   const get = memberReader(name, offset, safe);
   return (e) => {
     const value = receiver(e);
@@ -174,13 +177,18 @@ function methodCode(expression: Node<'call'>, scope: Scope): Code {
   if (special !== null) return special;
   const receiver = chainLink(target, scope);
   const codes = args.map((arg) => compileExpression(arg, scope));
+  if (isOptionalText(target, scope)) {
+    const asOptional = optionalTextCall(name, receiver, codes, offset);
+    if (asOptional !== null) return asOptional;
+  }
   const find = overloadFinder(name);
   const [first] = codes;
+  const isCompared = name === 'equals' && args[0] !== undefined && isOptionalText(args[0], scope);
   if (codes.length === 1 && first !== undefined) {
     return (e) => {
       const self = receiver(e);
       if (self === SKIPPED) return SKIPPED;
-      const arg = first(e);
+      const arg = isCompared ? comparedWith(first(e), self) : first(e);
       e.at = offset;
       return invoke(find(self), e, self, [arg]);
     };

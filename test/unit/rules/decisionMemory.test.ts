@@ -22,6 +22,8 @@ const specs: readonly Partial<RoutingRuleSpec>[] = [
   { condition: 'engineQueryProperties.catalogs.size() == 2', ...put('"two"') },
   { condition: 'engineQueryProperties.tablesContains("a.b.c")', ...put('"table"') },
   { condition: 'engineQueryProperties.getDefaultSchema() == "a"', actions: ['state.put("schema", 1)'] },
+  { condition: 'engineQueryProperties.getDefaultSchema().isPresent()', ...put('"some"') },
+  { condition: 'engineQueryProperties.defaultSchema.orElse("b").equals("b")', ...put('"schema b"') },
   { condition: 'state.get("schema") != null', ...put('result.get("routingGroup") + "-schema"') },
   { condition: 'result.get("routingGroup") == "tagged"', stop: true, routeTo: { routingGroup: 'stopped' } },
   { condition: 'engineQueryProperties.getQueryType() == "Insert"', deny: { message: 'no writes' } },

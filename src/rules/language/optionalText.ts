@@ -1,0 +1,58 @@
+import { methodsOfKind } from '../library/library.ts';
+import { invoke } from '../library/methodTable.ts';
+import { emptyOptional, JavaOptional, type Value } from '../values/value.ts';
+import type { Expression } from './ast.ts';
+import type { Code } from './expressionCompiler.ts';
+import type { Scope } from './scope.ts';
+
+/** Getters of the query that give a String here and an Optional in the reference gateway. */
+const OPTIONAL_TEXTS = new Set(['getDefaultCatalog', 'getDefaultSchema', 'defaultCatalog', 'defaultSchema']);
+/** Methods of Optional that its text answers as itself. */
+const TEXT_METHODS = new Set(['toString', 'hashCode']);
+
+/**
+ * Whether an expression is a text that answers as an Optional too: the query's default catalog or schema, asked directly
+ * (docs/rules.md#default-catalog-and-schema).
+ */
+export function isOptionalText(expression: Expression, scope: Scope): boolean {
+  if (expression.type !== 'call' && expression.type !== 'property') return false;
+  const { target, name } = expression;
+  return (
+    OPTIONAL_TEXTS.has(name) &&
+    target.type === 'name' &&
+    scope.slot(target.name) === undefined &&
+    target.name === scope.context.names.queryPropertiesObject
+  );
+}
+
+/** A method of Optional called on such a text; null for methods that only the text has. */
+export function optionalTextCall(name: string, text: Code, args: readonly Code[], offset: number): Code | null {
+  const ofOptional = TEXT_METHODS.has(name) ? undefined : methodsOfKind('optional')?.get(name);
+  if (ofOptional === undefined) return null;
+  const ofText = methodsOfKind('string')?.get(name);
+  return (e) => {
+    const value = text(e);
+    const given = args.map((code) => code(e));
+    e.at = offset;
+    // isEmpty() and equals() both know: a text is empty where it is "", and equals the text or its Optional.
+    const isText = typeof value === 'string' && !(given[0] instanceof JavaOptional);
+    return ofText !== undefined && isText
+      ? invoke(ofText, e, value, given)
+      : invoke(ofOptional, e, asOptional(value), given);
+  };
+}
+
+/** `.present`, `.empty` and the like of such a text; null for other properties. */
+export function optionalTextProperty(name: string, text: Code, offset: number): Code | null {
+  const getter = methodsOfKind('optional')?.getter(name) ?? null;
+  return getter === null ? null : optionalTextCall(getter.name, text, [], offset);
+}
+
+/** Such a text's value beside another one that it is compared with: an Optional beside an Optional. */
+export function comparedWith(text: Value, other: Value): Value {
+  return other instanceof JavaOptional ? asOptional(text) : text;
+}
+
+function asOptional(text: Value): Value {
+  return text === null ? emptyOptional : new JavaOptional(text);
+}
