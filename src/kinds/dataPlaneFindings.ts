@@ -1,3 +1,4 @@
+import { keyText } from '../model/resource.ts';
 import type { CredentialsFinding, ForwardedHeadersFinding } from './engineCluster/clusterStatus.ts';
 import type { ResourceOutcome } from './outcome.ts';
 
@@ -40,22 +41,22 @@ export class DataPlaneFindings {
   }
 
   /** Notes that a rule as it is now failed for a request. False when that was known. */
-  noteRuleFailure(key: string, outcome: ResourceOutcome, message: string): boolean {
-    const { generation } = outcome.resource.metadata;
-    const before = this.#ruleFailures.get(key);
+  noteRuleFailure({ key, resource }: ResourceOutcome, message: string): boolean {
+    const { generation } = resource.metadata;
+    const before = this.#ruleFailures.get(keyText(key));
     if (before?.generation === generation && before.message === message) return false;
-    this.#ruleFailures.set(key, { generation, message });
+    this.#ruleFailures.set(keyText(key), { generation, message });
     return true;
   }
 
   /** How a rule failed last, as it is now; null when it has not, or was changed since. */
-  ruleFailure(key: string, outcome: ResourceOutcome): string | null {
-    const failure = this.#ruleFailures.get(key);
-    return failure?.generation === outcome.resource.metadata.generation ? failure.message : null;
+  ruleFailure({ key, resource }: ResourceOutcome): string | null {
+    const failure = this.#ruleFailures.get(keyText(key));
+    return failure?.generation === resource.metadata.generation ? failure.message : null;
   }
 
-  /** Forgets the failure of a rule that is gone. */
-  forgetRule(key: string): void {
+  /** Forgets what was seen of a resource that is gone. @param key as `keyText` has it */
+  forget(key: string): void {
     this.#ruleFailures.delete(key);
   }
 }

@@ -1,5 +1,6 @@
 import type { Problem } from '../model/errors.ts';
-import type { Kind } from '../model/resource.ts';
+import type { Kind, Resource } from '../model/resource.ts';
+import type { BackendRow } from '../store/store.ts';
 import type { ResourceKind } from './resourceKind.ts';
 
 /** The kinds that there are. Whatever works on any kind takes one of these. */
@@ -34,6 +35,16 @@ export class KindRegistry {
     const found = this.#byName.get(kind);
     if (found === undefined) throw new TypeError(`no kind ${kind} is registered`);
     return found;
+  }
+
+  /** Names of the kinds that are few. */
+  get few(): readonly Kind[] {
+    return this.all.filter(({ few }) => few).map(({ kind }) => kind);
+  }
+
+  /** The row of `gateway_backend` that a resource gives when it is looked at alone; null: none. */
+  rowOf(resource: Resource): BackendRow | null {
+    return this.of(resource.kind).rows?.ofResource(resource) ?? null;
   }
 
   /**

@@ -1,6 +1,10 @@
 import type { TSchema } from 'typebox';
 import type { Problem } from '../model/errors.ts';
-import type { Kind } from '../model/resource.ts';
+import type { Kind, Resource } from '../model/resource.ts';
+import type { BackendRow } from '../store/store.ts';
+import type { KindProgram, ProgramSettings } from './kindProgram.ts';
+import type { ResourceOutcome } from './outcome.ts';
+import type { StatusDraft, StatusView } from './status.ts';
 
 /** A column of `kubectl get` (CustomResourceColumnDefinition). */
 export interface PrinterColumn {
@@ -28,11 +32,22 @@ export interface OwnAccess {
   readonly why: string;
 }
 
+/** How a kind gives rows of `gateway_backend` (docs/decisions/0005-guarded-projection.md). */
+export interface RowProjection<Outcome extends ResourceOutcome = ResourceOutcome> {
+  /** The row of an outcome; null for none. */
+  ofOutcome(outcome: Outcome): BackendRow | null;
+  /**
+   * The row that a resource gives when it is looked at alone, for a write whose transaction stores both. What others have
+   * to do with it (a name that is claimed twice) the reconcile puts right.
+   */
+  ofResource(resource: Resource): BackendRow | null;
+}
+
 /**
  * A kind of resources: all that the gateway knows of it (docs/architecture.md#kinds-of-resources). What works on any kind
  * asks the registry for these, so that a kind is added by its folder and a line of `registry.ts`.
  */
-export interface ResourceKind {
+export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome> {
   /** Its name, as in `kind:` of a manifest. */
   readonly kind: Kind;
   /** Lower-case plural, as in paths of the API server and in RBAC. */
@@ -60,4 +75,16 @@ export interface ResourceKind {
    * front of them. Empty when it is fine.
    */
   specProblems(spec: unknown): readonly Problem[];
+  /** Makes what works out outcomes; one an operator. */
+  program(settings: ProgramSettings): KindProgram;
+  /** Whether two outcomes of one resource say the same: nothing is written for the later one then. */
+  isSame(before: Outcome, after: Outcome): boolean;
+  /** Last step of a reconcile: what to say about a resource. Pure. */
+  status(outcome: Outcome, view: StatusView): StatusDraft;
+  /** Annotations that have no effect any more and are to be removed. */
+  endedAnnotations(outcome: Outcome): readonly string[];
+  /** Rows of `gateway_backend` that the projection has beside the resource itself; null: none. */
+  readonly rows: RowProjection<Outcome> | null;
+  /** Whether there are few enough to compare all of them with the database every few seconds. */
+  readonly few: boolean;
 }

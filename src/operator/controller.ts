@@ -4,7 +4,9 @@ import { isClusterOutcome } from '../kinds/engineCluster/clusterOutcome.ts';
 import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import type { CredentialsFinding, ForwardedHeadersFinding } from '../kinds/engineCluster/clusterStatus.ts';
 import { noServices, type ServiceLookup } from '../kinds/engineCluster/dereference.ts';
+import type { KindRegistry } from '../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../kinds/outcome.ts';
+import { resourceKinds } from '../kinds/registry.ts';
 import { isRuleOutcome } from '../kinds/routingRule/ruleOutcome.ts';
 import type { Clock, Random } from '../model/clock.ts';
 import { keyText, type ResourceKey } from '../model/resource.ts';
@@ -26,6 +28,8 @@ import { WorkQueue } from './workQueue.ts';
 
 /** Options of a controller. Times in milliseconds. */
 export interface ControllerOptions {
+  /** Kinds that there are; left out, all of `registry.ts`. */
+  readonly kinds?: KindRegistry;
   readonly source: ResourceSource;
   readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly table: RoutingTableHolder;
@@ -62,6 +66,7 @@ export interface ControllerOptions {
  */
 export class Controller {
   readonly #options: ControllerOptions;
+  readonly #kinds: KindRegistry;
   readonly #state: RoutingState;
   readonly #queue: WorkQueue;
   readonly #statuses: StatusWriter;
@@ -78,15 +83,18 @@ export class Controller {
 
   constructor(options: ControllerOptions) {
     this.#options = options;
-    const { source, leadership, clock, logger } = options;
+    const { kinds = resourceKinds, source, leadership, clock, logger } = options;
+    this.#kinds = kinds;
     this.#schedule = new RefreshSchedule(clock, () => this.#refresh());
     this.#resources = new ServedResources({
+      kinds,
       source,
       clock,
       onDue: () => this.scheduleRefresh(),
       ...(options.confirmEmptyMs === undefined ? {} : { confirmEmptyMs: options.confirmEmptyMs }),
     });
     this.#state = new RoutingState({
+      kinds,
       table: options.table,
       compiler: options.compiler,
       rulesFile: options.rulesFile,
@@ -106,8 +114,9 @@ export class Controller {
         options.onTransition?.(transition);
       },
     });
-    this.#projector = new Projector({ store: options.store, source, leadership, logger });
+    this.#projector = new Projector({ kinds, store: options.store, source, leadership, logger });
     const reconciler = new Reconciler({
+      kinds,
       source,
       resources: this.#resources,
       state: this.#state,
@@ -126,6 +135,7 @@ export class Controller {
       random: options.random,
     });
     this.#rows = new RowWatch({
+      kinds,
       store: options.store,
       source: source.name,
       clock,
@@ -194,7 +204,7 @@ export class Controller {
 
   /** To be called when the rules file was read anew, or a setting that rules depend on changed. */
   rulesFileChanged(): void {
-    this.#state.recompile();
+    this.#state.recompute();
     this.scheduleRefresh();
   }
 
@@ -212,7 +222,7 @@ export class Controller {
   reportRuleFailure(rule: string, message: string): void {
     for (const [key, outcome] of this.#state.outcomes) {
       if (!isRuleOutcome(outcome) || outcome.registryName !== rule) continue;
-      if (this.#findings.noteRuleFailure(key, outcome, message)) this.#queue.add(key);
+      if (this.#findings.noteRuleFailure(outcome, message)) this.#queue.add(key);
     }
   }
 
@@ -274,7 +284,7 @@ export class Controller {
   #findDrift(view: DatabaseView): void {
     const { leadership, source } = this.#options;
     if (!this.#resources.fromSource) return;
-    const { same, differs } = findDrift(view, this.#state.outcomes, source.name);
+    const { same, differs } = findDrift(view, this.#kinds, this.#state.outcomes, source.name);
     for (const [key, outcome] of same) this.#projector.noteStored(key, outcome);
     for (const key of differs) this.#projector.noteDrift(key);
     if (leadership.isLeader) for (const key of differs) this.#queue.add(key);

@@ -10,7 +10,6 @@ import type { SourceName, Store } from '../store/store.ts';
 import type { AppliedChange } from './appliedChange.ts';
 import { Controller } from './controller.ts';
 import { DatabaseSource } from './database/databaseSource.ts';
-import { standaloneRow } from './database/standaloneRow.ts';
 import { DirectorySource } from './directory/directorySource.ts';
 import type { EventRecorder } from './kubernetes/eventRecorder.ts';
 import type { HealthCredentials, SecretCredentials } from './kubernetes/healthCredentials.ts';
@@ -139,7 +138,7 @@ async function sourceParts(options: OperatorOptions): Promise<SourceParts> {
   }
   const namespace = resources.namespace === null || resources.namespace === '*' ? 'default' : resources.namespace;
   if (resources.source === 'database') {
-    const source = new DatabaseSource({ store, rowOf: standaloneRow, namespace, clock, logger });
+    const source = new DatabaseSource({ store, namespace, clock, logger });
     return { source, leadership: row };
   }
   // The configuration's schema asks for a directory with this source.

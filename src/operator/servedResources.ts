@@ -1,5 +1,5 @@
+import type { KindRegistry } from '../kinds/kindRegistry.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Kind, Resource } from '../model/resource.ts';
 import type { StoredResource } from '../store/store.ts';
 import type { ResourceLists } from './routingState.ts';
 import type { ResourceSource } from './source.ts';
@@ -7,6 +7,7 @@ import { resourceOfStored } from './storedResource.ts';
 
 /** Options of served resources. Times in milliseconds. */
 export interface ServedResourcesOptions {
+  readonly kinds: KindRegistry;
   readonly source: Pick<ResourceSource, 'state' | 'list'>;
   readonly clock: Clock;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
@@ -35,19 +36,16 @@ export class ServedResources {
   /** Serves the database's copy from now on, unless the source has been read already. */
   restore(stored: readonly StoredResource[]): void {
     if (this.#options.source.state().synced) return;
-    const resources = stored.map(resourceOfStored);
-    const ofKind = (kind: Kind): readonly Resource[] => resources.filter((resource) => resource.kind === kind);
-    this.#copy = { clusters: ofKind('EngineCluster'), rules: ofKind('RoutingRule') };
+    this.#copy = Map.groupBy(stored.map(resourceOfStored), ({ kind }) => kind);
   }
 
   /** What is served now. */
   lists(): ResourceLists {
-    const { source, clock } = this.#options;
-    const lists: ResourceLists = { clusters: source.list('EngineCluster'), rules: source.list('RoutingRule') };
+    const { kinds, source, clock } = this.#options;
+    const lists: ResourceLists = new Map(kinds.names.map((kind) => [kind, source.list(kind)]));
     if (this.#copy === null) return lists;
     if (!source.state().synced) return this.#copy;
-    const remembered = this.#copy.clusters.length + this.#copy.rules.length;
-    if (lists.clusters.length + lists.rules.length === 0 && remembered > 0) {
+    if (countOf(lists) === 0 && countOf(this.#copy) > 0) {
       // Everything gone while we were away is likelier a source that is not what it should be.
       const confirmMs = this.#options.confirmEmptyMs ?? 5_000;
       this.#emptySince ??= clock.monotonic();
@@ -65,4 +63,8 @@ export class ServedResources {
   stop(): void {
     clearTimeout(this.#emptyTimer);
   }
+}
+
+function countOf(lists: ResourceLists): number {
+  return lists.values().reduce((count, { length }) => count + length, 0);
 }

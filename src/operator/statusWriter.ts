@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import type { StatusDraft } from '../kinds/engineCluster/clusterStatus.ts';
+import type { StatusDraft } from '../kinds/status.ts';
 import type { Clock } from '../model/clock.ts';
 import { type Condition, mergeConditions } from '../model/condition.ts';
 import { keyOf, keyOfText, keyText, type Resource, type ResourceStatus } from '../model/resource.ts';

@@ -1,12 +1,15 @@
 import type { Logger } from 'pino';
+import type { KindRegistry } from '../kinds/kindRegistry.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Kind } from '../model/resource.ts';
 import type { BackendRow, SourceName, Store, StoredResource } from '../store/store.ts';
 
 /** What the database had at one time. */
 export interface DatabaseView {
-  /** Whether rules were read too, not only clusters. */
+  /** Whether every kind was read, not only those that are few. */
   readonly complete: boolean;
+  /** Kinds that were read. */
+  readonly kinds: ReadonlySet<Kind>;
   /** Stored resources of the configured source. */
   readonly stored: readonly StoredResource[];
   /** Rows of `gateway_backend` that none of our resources stands for. */
@@ -18,20 +21,23 @@ export interface DatabaseView {
  * Reads projection and rows. A row is unmanaged when no resource stands for it: it is of a gateway that ran before, or
  * of a resource source that was configured before.
  * @param source the configured source; rows of resources from elsewhere are not its own
- * @param kind only resources of this kind; undefined for all
+ * @param only kinds to read; undefined for all
  */
 async function readDatabase(
   store: Pick<Store, 'resources' | 'backends'>,
+  kinds: KindRegistry,
   source: SourceName,
-  kind?: Kind,
+  only?: readonly Kind[],
 ): Promise<DatabaseView> {
   // Resources first: what is projected in between has its row marked as managed then.
-  const everything = await store.resources.all(kind);
+  const read = await store.resources.all(only);
+  // A later version of the gateway, which is about to replace this one, may have kinds of its own.
+  const everything = read.filter((resource) => kinds.find(resource.kind) !== null);
   const all = await store.backends.all();
   const own = new Set<string>();
   const foreign = new Set<string>();
   for (const resource of everything) {
-    if (resource.kind !== 'EngineCluster') continue;
+    if (kinds.of(resource.kind).rows === null) continue;
     const isOwn = source === 'database' || resource.source === source;
     (isOwn ? own : foreign).add(resource.registryName);
   }
@@ -40,7 +46,7 @@ async function readDatabase(
     .filter((row) => !row.managed || (foreign.has(row.name) && !own.has(row.name)))
     .map(({ managed: _, ...row }) => row);
   const stored = source === 'database' ? everything : everything.filter((row) => row.source === source);
-  return { complete: kind === undefined, stored, unmanaged, rows };
+  return { complete: only === undefined, kinds: new Set(only ?? kinds.names), stored, unmanaged, rows };
 }
 
 /** Least time between two readings of everything, in milliseconds. */
@@ -48,6 +54,7 @@ const COMPLETE_MS = 60_000;
 
 /** Options of a watch of unmanaged rows. */
 export interface RowWatchOptions {
+  readonly kinds: KindRegistry;
   readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly source: SourceName;
   readonly clock: Clock;
@@ -134,13 +141,13 @@ export class RowWatch {
     }
   }
 
-  /** Clusters are few and looked at each time; thousands of rules only now and then, and only after a change. */
+  /** Kinds that are few are looked at each time; thousands of resources only now and then, and only after a change. */
   async #read(): Promise<DatabaseView> {
-    const { store, source, clock } = this.#options;
+    const { kinds, store, source, clock } = this.#options;
     const mark = await store.resources.changeMark();
     const due = this.#away || this.#complete === null || clock.monotonic() - this.#complete.at >= COMPLETE_MS;
-    if (!due || this.#complete?.mark === mark) return await readDatabase(store, source, 'EngineCluster');
-    const view = await readDatabase(store, source);
+    if (!due || this.#complete?.mark === mark) return await readDatabase(store, kinds, source, kinds.few);
+    const view = await readDatabase(store, kinds, source);
     this.#complete = { mark, at: clock.monotonic() };
     return view;
   }

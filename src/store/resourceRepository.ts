@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
-import type { ResourceKey } from '../model/resource.ts';
+import type { Kind, ResourceKey } from '../model/resource.ts';
 import { Turns } from '../model/turns.ts';
 import { backendColumns, backendRow } from './backendRepository.ts';
 import type { Database } from './database.ts';
@@ -114,10 +114,10 @@ export class KnexResourceRepository implements ResourceRepository {
     this.database = database;
   }
 
-  all(kind?: ResourceKey['kind']): Promise<readonly StoredResource[]> {
+  all(kinds?: readonly Kind[]): Promise<readonly StoredResource[]> {
     return this.database.run(async (knex) => {
       const query = knex('eg_resources').whereNull('deleted_at').orderBy(['kind', 'namespace', 'name']);
-      const rows: Row[] = await (kind === undefined ? query : query.where('kind', kind));
+      const rows: Row[] = await (kinds === undefined ? query : query.whereIn('kind', kinds));
       const turns = new Turns();
       const resources: StoredResource[] = [];
       for (const row of rows) {

@@ -1,4 +1,4 @@
-import type { ResourceKey } from '../model/resource.ts';
+import type { Kind, ResourceKey } from '../model/resource.ts';
 
 /** Database families. MariaDB is `mysql`. */
 export type Dialect = 'sqlite' | 'mysql' | 'postgresql';
@@ -50,7 +50,8 @@ export type ProjectionResult = 'applied' | 'unchanged' | 'stale' | 'fenced';
 
 /** `eg_resources` and the rows derived from it. */
 export interface ResourceRepository {
-  all(kind?: ResourceKey['kind']): Promise<readonly StoredResource[]>;
+  /** @param kinds left out, every kind */
+  all(kinds?: readonly Kind[]): Promise<readonly StoredResource[]>;
   get(key: ResourceKey): Promise<StoredResource | null>;
   /**
    * Stores a resource and its derived row in one guarded transaction (docs/decisions/0005-guarded-projection.md).

@@ -5,7 +5,6 @@ import { systemClock } from '../../src/model/clock.ts';
 import type { ResourceKey } from '../../src/model/resource.ts';
 import { Controller, type ControllerOptions } from '../../src/operator/controller.ts';
 import { DatabaseSource } from '../../src/operator/database/databaseSource.ts';
-import { standaloneRow } from '../../src/operator/database/standaloneRow.ts';
 import { DirectorySource } from '../../src/operator/directory/directorySource.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership.ts';
 import { operatorMetrics } from '../../src/operator/metrics.ts';
@@ -49,7 +48,6 @@ export function quickDirectory(directory: string): DirectorySource {
 export function quickDatabase(store: Store): DatabaseSource {
   return new DatabaseSource({
     store,
-    rowOf: standaloneRow,
     namespace: 'default',
     clock: systemClock,
     logger,

@@ -1,23 +1,9 @@
-import { type ConditionDraft, type ConditionStatus, conditionsAt } from '../../model/condition.ts';
+import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { pausedMessage } from '../paused.ts';
+import type { StatusDraft, StatusView, Stored } from '../status.ts';
 import { specActive } from './activeOverride.ts';
 import type { ClusterOutcome } from './clusterOutcome.ts';
-
-/** A status before the times of its transitions are known. */
-export interface StatusDraft {
-  readonly observedGeneration: number;
-  readonly conditions: readonly ConditionDraft[];
-  /** Further fields of the status. */
-  readonly fields: Readonly<Record<string, unknown>>;
-}
-
-/** Whether the database has a resource as it is now. */
-export interface Stored {
-  readonly stored: boolean;
-  /** Why not; empty when it has. */
-  readonly reason: string;
-}
 
 /** What the data plane saw of a cluster's handling of forwarded headers. */
 export interface ForwardedHeadersFinding {
@@ -30,6 +16,14 @@ export interface CredentialsFinding {
   /** CamelCase. */
   readonly reason: string;
   readonly message: string;
+}
+
+/** The status of a cluster by the routing table and what the data plane found. */
+export function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings }: StatusView): StatusDraft {
+  const { registryName, routable } = outcome;
+  const entry = routable === null ? null : (table.clusters.get(registryName) ?? null);
+  const credentials = findings.credentials(registryName);
+  return clusterStatus(outcome, entry, stored, findings.forwardedHeaders(registryName), credentials);
 }
 
 /** Last step of a reconcile of a cluster: what to say about it. Pure. */

@@ -1,9 +1,15 @@
+import { ACTIVE_ANNOTATION } from '../../model/resource.ts';
+import { isSameOutcome } from '../outcome.ts';
 import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
+import { backendRow, type ClusterOutcome } from './clusterOutcome.ts';
+import { ClusterProgram } from './clusterProgram.ts';
+import { clusterStatusIn } from './clusterStatus.ts';
 import { ENGINE_CLUSTER, EngineClusterSpec } from './spec.ts';
+import { standaloneRow } from './standaloneRow.ts';
 import { clusterProblems } from './validation.ts';
 
 /** Clusters behind the gateway (docs/resources.md). */
-export const engineCluster: ResourceKind = {
+export const engineCluster: ResourceKind<ClusterOutcome> = {
   kind: ENGINE_CLUSTER,
   plural: 'engineclusters',
   singular: 'enginecluster',
@@ -39,4 +45,13 @@ export const engineCluster: ResourceKind = {
   },
   gauge: { name: 'engine_clusters', help: 'EngineCluster resources.' },
   specProblems: clusterProblems,
+  program: (settings) => new ClusterProgram(settings),
+  isSame: isSameOutcome,
+  status: clusterStatusIn,
+  endedAnnotations: ({ override }) => (override.kind === 'ended' ? [ACTIVE_ANNOTATION] : []),
+  rows: {
+    ofOutcome: ({ routable }) => (routable === null ? null : backendRow(routable)),
+    ofResource: standaloneRow,
+  },
+  few: true,
 };

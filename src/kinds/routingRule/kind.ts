@@ -1,9 +1,13 @@
+import { isSameOutcome } from '../outcome.ts';
 import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
+import type { RuleOutcome } from './ruleOutcome.ts';
+import { RuleProgram } from './ruleProgram.ts';
+import { ruleStatus } from './ruleStatus.ts';
 import { ROUTING_RULE, RoutingRuleSpec } from './spec.ts';
 import { ruleProblems } from './validation.ts';
 
 /** Rules that choose the routing group of requests (docs/rules.md#fields). */
-export const routingRule: ResourceKind = {
+export const routingRule: ResourceKind<RuleOutcome> = {
   kind: ROUTING_RULE,
   plural: 'routingrules',
   singular: 'routingrule',
@@ -24,4 +28,10 @@ export const routingRule: ResourceKind = {
   ownAccess: { verbs: ['get', 'list', 'watch', 'patch'], why: 'REST replaces rules that exist.' },
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },
   specProblems: ruleProblems,
+  program: (settings) => new RuleProgram(settings),
+  isSame: isSameOutcome,
+  status: (outcome, { stored, findings }) => ruleStatus(outcome, stored, findings.ruleFailure(outcome)),
+  endedAnnotations: () => [],
+  rows: null,
+  few: false,
 };

@@ -1,7 +1,7 @@
 import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { RuleVerdict } from '../../rules/ruleCompiler.ts';
-import type { StatusDraft, Stored } from '../engineCluster/clusterStatus.ts';
 import { pausedMessage } from '../paused.ts';
+import type { StatusDraft, Stored } from '../status.ts';
 import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
 
 /**

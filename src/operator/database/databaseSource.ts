@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
+import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock } from '../../model/clock.ts';
 import {
   API_GROUP_VERSION,
@@ -11,7 +13,7 @@ import {
   type ResourceKey,
   type ResourceStatus,
 } from '../../model/resource.ts';
-import type { BackendRow, Fence, Store, StoredResource } from '../../store/store.ts';
+import type { Fence, Store, StoredResource } from '../../store/store.ts';
 import { FencedWrite } from '../leadership.ts';
 import { changedResource } from '../resourceChange.ts';
 import {
@@ -31,8 +33,8 @@ import { PolledSource } from '../watchedSource.ts';
 /** Options of a database source. */
 export interface DatabaseSourceOptions {
   readonly store: Pick<Store, 'resources'>;
-  /** The row of `gateway_backend` that a resource gives; null for none. */
-  readonly rowOf: (resource: Resource) => BackendRow | null;
+  /** Kinds that there are; left out, all of `registry.ts`. */
+  readonly kinds?: KindRegistry;
   /** Namespace of resources that REST creates. */
   readonly namespace: string;
   readonly clock: Clock;
@@ -46,6 +48,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
   readonly name = 'database';
   readonly writeNamespace: string;
   readonly #options: DatabaseSourceOptions;
+  readonly #kinds: KindRegistry;
   readonly #pollMs: number;
   #resources: ReadonlyMap<string, Resource> = new Map();
   #mark: string | null = null;
@@ -58,6 +61,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
   constructor(options: DatabaseSourceOptions) {
     super();
     this.#options = options;
+    this.#kinds = options.kinds ?? resourceKinds;
     this.writeNamespace = options.namespace;
     this.#pollMs = options.pollMs ?? 500;
   }
@@ -149,7 +153,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     if (held === null || held.metadata.uid !== uid) return;
     const resource = { ...held, status };
     const stored = storedOfResource(resource, 'database');
-    const result = await this.#options.store.resources.project(stored, this.#options.rowOf(resource), fence);
+    const result = await this.#options.store.resources.project(stored, this.#kinds.rowOf(resource), fence);
     if (result === 'applied') this.#take(keyText(key), resource);
     else if (result === 'stale') await this.#read();
     else if (result === 'fenced') throw new FencedWrite();
@@ -157,7 +161,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
 
   async #write(resource: Resource, expectedVersion: string | null): Promise<Resource | null> {
     const stored = storedOfResource(resource, 'database');
-    const written = await this.#options.store.resources.write(stored, this.#options.rowOf(resource), expectedVersion);
+    const written = await this.#options.store.resources.write(stored, this.#kinds.rowOf(resource), expectedVersion);
     if (written === null) return null;
     const result = resourceOfStored(written);
     this.#take(keyText(keyOf(result)), result);

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
-import { isRuleOutcome } from '../../kinds/routingRule/ruleOutcome.ts';
 import type { SourceName } from '../../store/store.ts';
 import { sameStored } from '../storedResource.ts';
 import type { DatabaseView } from '../unmanagedRows.ts';
@@ -14,9 +14,10 @@ export interface Drift {
   readonly differs: readonly string[];
 }
 
-/** Compares a look at the database with the outcomes, whoever changed what. Rules are left out of a look without them. */
+/** Compares a look at the database with the outcomes, whoever changed what. Kinds that the look left out are left out. */
 export function findDrift(
   view: DatabaseView,
+  kinds: KindRegistry,
   outcomes: ReadonlyMap<string, ResourceOutcome>,
   source: SourceName,
 ): Drift {
@@ -25,9 +26,9 @@ export function findDrift(
   const same = new Map<string, ResourceOutcome>();
   const differs = [...stored.keys()].filter((key) => !outcomes.has(key));
   for (const [key, outcome] of outcomes) {
-    if (isRuleOutcome(outcome) && !view.complete) continue;
+    if (!view.kinds.has(outcome.key.kind)) continue;
     const row = stored.get(key);
-    const derived = rowOfOutcome(outcome);
+    const derived = rowOfOutcome(kinds, outcome);
     const isSame =
       row !== undefined &&
       sameStored(row, outcome.resource, source) &&

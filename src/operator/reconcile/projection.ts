@@ -1,12 +1,12 @@
-import { backendRow, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKey } from '../../model/resource.ts';
 import type { BackendRow, Fence, ProjectionResult, SourceName, Store } from '../../store/store.ts';
 import { storedOfResource } from '../storedResource.ts';
 
 /** Row of `gateway_backend` that an outcome gives; null for none. */
-export function rowOfOutcome(outcome: ResourceOutcome): BackendRow | null {
-  return isClusterOutcome(outcome) && outcome.routable !== null ? backendRow(outcome.routable) : null;
+export function rowOfOutcome(kinds: KindRegistry, outcome: ResourceOutcome): BackendRow | null {
+  return kinds.of(outcome.key.kind).rows?.ofOutcome(outcome) ?? null;
 }
 
 /**
@@ -15,11 +15,12 @@ export function rowOfOutcome(outcome: ResourceOutcome): BackendRow | null {
  */
 export async function project(
   store: Pick<Store, 'resources'>,
+  kinds: KindRegistry,
   outcome: ResourceOutcome,
   source: SourceName,
   fence: Fence | null,
 ): Promise<ProjectionResult> {
-  return await store.resources.project(storedOfResource(outcome.resource, source), rowOfOutcome(outcome), fence);
+  return await store.resources.project(storedOfResource(outcome.resource, source), rowOfOutcome(kinds, outcome), fence);
 }
 
 /**

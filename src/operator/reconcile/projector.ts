@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOfText, keyText, type ResourceKey } from '../../model/resource.ts';
@@ -11,6 +12,7 @@ import { project, unproject } from './projection.ts';
 
 /** Options of a projector. */
 export interface ProjectorOptions {
+  readonly kinds: KindRegistry;
   readonly store: Pick<Store, 'resources'>;
   readonly source: Pick<ResourceSource, 'name' | 'renewVersion'>;
   readonly leadership: Pick<Leadership, 'fence' | 'fenced'>;
@@ -64,7 +66,7 @@ export class Projector {
    * database is away.
    */
   async project(key: string, outcome: ResourceOutcome | null): Promise<void> {
-    const { store, source, leadership, logger } = this.#options;
+    const { kinds, store, source, leadership, logger } = this.#options;
     const { fence } = leadership;
     // A lead without a fence is one whom the database has not confirmed: it is away, and there is nothing to write to.
     if (fence === null)
@@ -73,7 +75,7 @@ export class Projector {
     const result =
       outcome === null
         ? await unproject(store, resourceKey, source.name, fence)
-        : await project(store, outcome, source.name, fence);
+        : await project(store, kinds, outcome, source.name, fence);
     if (result === 'fenced') {
       leadership.fenced(fence);
       return;
@@ -100,9 +102,9 @@ export class Projector {
    */
   async projectWrite(key: ResourceKey, outcome: ResourceOutcome | null, timeoutMs: number): Promise<ProjectionOutcome> {
     const text = keyText(key);
-    const { store, source } = this.#options;
+    const { kinds, store, source } = this.#options;
     const work =
-      outcome === null ? unproject(store, key, source.name, null) : project(store, outcome, source.name, null);
+      outcome === null ? unproject(store, key, source.name, null) : project(store, kinds, outcome, source.name, null);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<'late'>((resolve) => {
       timer = setTimeout(() => resolve('late'), timeoutMs);

@@ -1,10 +1,8 @@
 import type { Logger } from 'pino';
 import type { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
-import { isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
-import { clusterStatus, type StatusDraft, type Stored } from '../../kinds/engineCluster/clusterStatus.ts';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
-import { isRuleOutcome } from '../../kinds/routingRule/ruleOutcome.ts';
-import { ruleStatus } from '../../kinds/routingRule/ruleStatus.ts';
+import type { StatusDraft, Stored } from '../../kinds/status.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership.ts';
 import type { OperatorMetrics } from '../metrics.ts';
@@ -12,11 +10,12 @@ import type { RoutingState } from '../routingState.ts';
 import type { ServedResources } from '../servedResources.ts';
 import type { ResourceSource } from '../source.ts';
 import type { StatusWriter } from '../statusWriter.ts';
-import { endOverride } from './overrideEnd.ts';
+import { removeEnded } from './endedAnnotations.ts';
 import type { Projector } from './projector.ts';
 
 /** Options of a reconciler. */
 export interface ReconcilerOptions {
+  readonly kinds: KindRegistry;
   readonly source: Pick<ResourceSource, 'apply'>;
   readonly resources: Pick<ServedResources, 'fromSource'>;
   readonly state: Pick<RoutingState, 'outcomes'>;
@@ -42,7 +41,7 @@ export class Reconciler {
    * source has been read. Rejects when it is to be tried again.
    */
   async reconcile(key: string): Promise<void> {
-    const { source, resources, state, leadership, projector, metrics, logger } = this.#options;
+    const { kinds, source, resources, state, leadership, projector, metrics, logger } = this.#options;
     if (!leadership.isLeader || !resources.fromSource) return;
     metrics.reconciles.inc();
     const outcome = state.outcomes.get(key);
@@ -57,9 +56,8 @@ export class Reconciler {
       failure = error;
     }
     this.#options.statuses.offer(outcome.resource, this.#status(key, outcome, failure));
-    if (isClusterOutcome(outcome) && outcome.override.kind === 'ended') {
-      await endOverride(source, outcome.resource, logger);
-    }
+    const ended = kinds.of(outcome.key.kind).endedAnnotations(outcome);
+    if (ended.length > 0) await removeEnded(source, outcome.resource, ended, logger);
     if (failure !== null) {
       metrics.reconcileErrors.inc();
       throw failure;
@@ -68,26 +66,16 @@ export class Reconciler {
 
   async #reconcileAbsence(key: string): Promise<void> {
     const { findings, statuses, projector } = this.#options;
-    findings.forgetRule(key);
+    findings.forget(key);
     statuses.forget(key);
     projector.forget(key);
     await projector.project(key, null);
   }
 
   #status(key: string, outcome: ResourceOutcome, failure: unknown): StatusDraft {
-    const { findings, table } = this.#options;
+    const { kinds, findings, table } = this.#options;
     const stored = this.#stored(key, outcome, failure);
-    if (isRuleOutcome(outcome)) return ruleStatus(outcome, stored, findings.ruleFailure(key, outcome));
-    if (!isClusterOutcome(outcome)) throw new TypeError(`${key} is of no kind that has a status`);
-    const { registryName, routable } = outcome;
-    const entry = routable === null ? null : (table.current.clusters.get(registryName) ?? null);
-    return clusterStatus(
-      outcome,
-      entry,
-      stored,
-      findings.forwardedHeaders(registryName),
-      findings.credentials(registryName),
-    );
+    return kinds.of(outcome.key.kind).status(outcome, { stored, table: table.current, findings });
   }
 
   #stored(key: string, outcome: ResourceOutcome, failure: unknown): Stored {

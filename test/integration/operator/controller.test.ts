@@ -91,7 +91,7 @@ test('what is in the directory gets into table, database and status, and leaves 
   expect([...rig.table.current.clusters.keys()]).toEqual(['a', 'b']);
   await until(async () => {
     expect(await rowNames()).toEqual(['a', 'b']);
-    expect((await store.resources.all('RoutingRule')).map((rule) => rule.name)).toEqual(['r', 's']);
+    expect((await store.resources.all(['RoutingRule'])).map((rule) => rule.name)).toEqual(['r', 's']);
   });
   await until(() => {
     expect(condition(rig, 'a', 'Accepted')).toMatchObject({ status: 'True', observedGeneration: 1 });

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { StatusDraft } from '../../../src/kinds/engineCluster/clusterStatus.ts';
+import type { StatusDraft } from '../../../src/kinds/status.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { Resource, ResourceKey, ResourceStatus } from '../../../src/model/resource.ts';
 import { FencedWrite } from '../../../src/operator/leadership.ts';

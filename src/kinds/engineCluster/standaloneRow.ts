@@ -1,0 +1,11 @@
+import type { Resource } from '../../model/resource.ts';
+import type { BackendRow } from '../../store/store.ts';
+import { backendRow, clusterOutcomes } from './clusterOutcome.ts';
+import { noServices } from './dereference.ts';
+
+/** Row of `gateway_backend` that a cluster gives when it is looked at alone. */
+export function standaloneRow(resource: Resource): BackendRow | null {
+  const surroundings = { services: noServices, allowedServiceNamespaces: [], lastGood: new Map() };
+  const [outcome] = clusterOutcomes([resource], surroundings).values();
+  return outcome?.routable == null ? null : backendRow(outcome.routable);
+}

@@ -1,0 +1,47 @@
+import type { Resource } from '../model/resource.ts';
+import type { RoutableCluster } from '../routing/routingTable.ts';
+import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
+import type { BackendRow } from '../store/store.ts';
+import type { ClusterPolicy } from './engineCluster/clusterPolicy.ts';
+import type { ServiceLookup } from './engineCluster/dereference.ts';
+import type { ResourceOutcome } from './outcome.ts';
+
+/** What outcomes depend on beside the resources. */
+export interface ProgramSettings {
+  readonly compiler: RuleCompiler;
+  /** The rules file as it was last read; null when none is configured. */
+  readonly rulesFile: () => RulesFile | null;
+  readonly services: ServiceLookup;
+  readonly allowedServiceNamespaces: () => readonly string[];
+  readonly defaultRoutingGroup: () => string;
+  /** What the configuration lets authors of resources do; left out: the open policy. */
+  readonly policy?: () => ClusterPolicy;
+}
+
+/** What is routed, as the kinds make it one after the other: each may look at what those before it left. */
+export interface RoutingDraft {
+  /** Rows of a gateway that ran before, which no resource has adopted. */
+  readonly rows: readonly BackendRow[];
+  clusters: readonly RoutableCluster[];
+  /** Null until a kind has compiled them. */
+  rules: CompiledRules | null;
+}
+
+/** Works out what the resources of a kind mean, and remembers what it needs for that. Synchronous and without I/O. */
+export interface KindProgram {
+  /**
+   * Takes over what was in force before a restart, for resources that are not valid or are paused now.
+   * @param resources the database's copy of the kind's resources
+   * @param rows every row of `gateway_backend`
+   */
+  restore(resources: readonly Resource[], rows: readonly BackendRow[]): void;
+  /**
+   * Works the outcomes out and adds to the draft what they mean for routing. Outcomes that did not change stay the same
+   * objects where that is known cheaply: there may be thousands.
+   * @param resources all of the kind
+   * @returns by `keyText`
+   */
+  refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, ResourceOutcome>;
+  /** Has the next refresh work everything out, whatever changed or not: a setting did. */
+  recompute(): void;
+}

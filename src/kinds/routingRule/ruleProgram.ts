@@ -1,0 +1,94 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Resource } from '../../model/resource.ts';
+import type { RouteRights } from '../../rules/routeRights.ts';
+import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
+import { openPolicy } from '../engineCluster/clusterPolicy.ts';
+import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
+import { isPaused } from '../paused.ts';
+import { routeRights } from './routeRights.ts';
+import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './ruleOutcome.ts';
+import type { RoutingRule } from './spec.ts';
+
+/** Compiles the rules of resources together with those of the rules file. */
+export class RuleProgram implements KindProgram {
+  readonly #settings: ProgramSettings;
+  /** Rules as they were before they were paused. */
+  readonly #versions = new Map<string, Resource>();
+  #compiled: CompiledRules | null = null;
+  #lastCompile: {
+    readonly rules: readonly Resource[];
+    readonly file: RulesFile | null;
+    readonly rights: string | null;
+  } | null = null;
+  #outcomes: ReadonlyMap<string, RuleOutcome> = new Map();
+  #targets: RuleTargets | null = null;
+  #rules: readonly Resource[] = [];
+
+  constructor(settings: ProgramSettings) {
+    this.#settings = settings;
+  }
+
+  restore(resources: readonly Resource[]): void {
+    for (const resource of resources) this.#versions.set(resource.metadata.uid, resource);
+  }
+
+  refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, RuleOutcome> {
+    const { defaultRoutingGroup, policy } = this.#settings;
+    const rules = resources.filter((rule) => rule.metadata.deletionTimestamp === undefined);
+    const compiled = this.#compile(
+      rules.map((rule) => this.#inForce(rule)),
+      routeRights((policy?.() ?? openPolicy).groups, draft.clusters),
+    );
+    const uids = new Set(rules.map((rule) => rule.metadata.uid));
+    for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);
+    const targets = {
+      groups: new Set([defaultRoutingGroup(), ...draft.clusters.map((cluster) => cluster.routingGroup)]),
+      clusters: new Set(draft.clusters.map((cluster) => cluster.name)),
+    };
+    const unchanged = compiled === this.#compiled && isDeepStrictEqual(targets, this.#targets);
+    if (!unchanged || !sameElements(rules, this.#rules))
+      this.#outcomes = ruleOutcomes(rules, compiled, targets, this.#outcomes);
+    this.#targets = targets;
+    this.#rules = rules;
+    this.#compiled = compiled;
+    draft.rules = compiled;
+    return this.#outcomes;
+  }
+
+  recompute(): void {
+    this.#lastCompile = null;
+  }
+
+  /** Thousands of rules take a while to compile: only when one of them, the file, or a right is another than last time. */
+  #compile(rules: readonly Resource[], rights: RouteRights | null): CompiledRules {
+    const { compiler, rulesFile } = this.#settings;
+    const file = rulesFile();
+    const last = this.#lastCompile;
+    const version = rights?.version ?? null;
+    const same =
+      last !== null && last.rights === version && sameRules(last.rules, rules) && isDeepStrictEqual(last.file, file);
+    if (same && this.#compiled !== null) return this.#compiled;
+    this.#lastCompile = { rules, file, rights: version };
+    return compiler.compile(rules as readonly RoutingRule[], file, rights);
+  }
+
+  /** The version of a rule that is in force: of a paused one that before it was paused. */
+  #inForce(rule: Resource): Resource {
+    const { uid } = rule.metadata;
+    const held = this.#versions.get(uid);
+    if (isPaused(rule) && held !== undefined) return held;
+    this.#versions.set(uid, rule);
+    return rule;
+  }
+}
+
+function sameElements(a: readonly Resource[], b: readonly Resource[]): boolean {
+  return a.length === b.length && a.every((element, index) => element === b[index]);
+}
+
+/** Whether rules say the same: a resource whose status was written is another object with the same spec and metadata. */
+function sameRules(a: readonly Resource[], b: readonly Resource[]): boolean {
+  const same = (one: Resource, other: Resource | undefined) =>
+    one === other || (one.spec === other?.spec && one.metadata === other.metadata);
+  return a.length === b.length && a.every((rule, index) => same(rule, b[index]));
+}
