@@ -66,7 +66,7 @@ export class Catalogs {
   readonly #system: () => ReadonlyMap<string, Table>;
   readonly #memory = new Map<string, Table>();
 
-  /** @param system tables of `system.runtime`, made anew at each read */
+  /** @param system tables of `system.runtime`, made at each read */
   constructor(system: () => ReadonlyMap<string, Table>) {
     this.#system = system;
   }

@@ -36,8 +36,8 @@ try {
   process.once('disconnect', stop);
 } catch (error) {
   const { code, port } = error as NodeJS.ErrnoException & { port?: number };
-  const mend = 'stop the other program, or choose other ports with --ports A,B,C';
-  console.error(code === 'EADDRINUSE' ? `port ${port} is taken: ${mend}` : error);
+  const fix = 'stop the other program, or choose other ports with --ports A,B,C';
+  console.error(code === 'EADDRINUSE' ? `port ${port} is taken: ${fix}` : error);
   process.send?.({ ready: false, code, port });
   process.exitCode = 1;
   if (process.connected) process.disconnect?.();

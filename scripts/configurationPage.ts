@@ -21,7 +21,7 @@ routing:
   defaultRoutingGroup: adhoc
 \`\`\`
 
-- **Mistakes** stop the start, all of them at once, each with its line, its key and the mend. Unknown keys are mistakes.
+- **Mistakes** stop the start, all of them at once, each with its line, its key and the fix. Unknown keys are mistakes.
   \`engine-gateway config --config gateway.yaml\` checks a file without starting anything and prints the effective
   configuration, defaults included and secrets masked; it exits with 1 when there are mistakes.
 - **\`\${ENV:NAME}\`** stands for an environment variable anywhere in a value or key. The value is put in after the file is

@@ -17,9 +17,9 @@ interface Reference {
   readonly anchor: string | null;
 }
 
-/** Files that hold recorded or foreign text, and the test of this check, whose pages exist in its own folder only. */
+/** Files that hold recorded or foreign text, and tests of checks, whose pages exist in their own folders only. */
 const excluded =
-  /^(?:test\/fixtures\/|test\/unit\/scripts\/references\.test\.ts$|package-lock\.json$|docs\/images\/|LICENSE$)/;
+  /^(?:test\/fixtures\/|test\/unit\/scripts\/(?:references|wording)\.test\.ts$|package-lock\.json$|docs\/images\/|LICENSE$)/;
 const code = /\.(?:ts|tsx|js|sh|ya?ml|tpl|java|py|toml|lua|css|html|txt)$|(?:^|\/)(?:Dockerfile|run)$/;
 
 const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { encoding: 'utf8' })

@@ -87,7 +87,7 @@ function shots(): readonly (readonly [string, string, (page: Page) => Promise<vo
   ];
 }
 
-/** Queries of several users, spread over the clusters by rules; one cluster is switched off, one is away. */
+/** Queries of several users, spread over the clusters by rules; one cluster is switched off, one is unavailable. */
 async function queries({ gateway, engines, database }: Rig): Promise<void> {
   const statements = [
     'SELECT name, count(*) AS orders FROM tpch.tiny.nation GROUP BY name',

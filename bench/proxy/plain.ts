@@ -38,7 +38,7 @@ interface Round {
 type Put = (target: Target, kind: Load, seconds: number) => Promise<Measured>;
 
 /**
- * Measures the gateway beside nginx, in turns; it is started anew every few rounds.
+ * Measures the gateway beside nginx, in turns; it is restarted every few rounds.
  * @returns 0; 1 where it takes more than it may, an answer failed, or memory grew
  */
 export async function measurePlain(options: PlainOptions): Promise<number> {

@@ -28,7 +28,7 @@ end
 
 const help = `usage: npm run bench -- proxy [--seconds 10] [--rounds 3] [--million] [--plain-only | --rules-only]
   --seconds N   length of a measurement
-  --rounds N    measurements of each; gateways are started anew every 8, and the mean of the starts' medians counts
+  --rounds N    measurements of each; gateways are restarted every 8, and the mean of the starts' medians counts
   --plain-only  without analysis and rules, the external rules service, and TLS
   --rules-only  what analysis and rules add, and nothing else
   --million     afterwards a million follow-ups and submissions; resident memory must stay flat`;

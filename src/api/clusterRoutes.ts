@@ -15,7 +15,7 @@ import { jsonBody } from './jsonBody.ts';
 import { notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers, Force, reference } from './schemas.ts';
 
-/** Needs of the routes of clusters and their resources. */
+/** Dependencies of the routes of clusters and their resources. */
 export interface ClusterRoutes {
   readonly inventory: () => readonly InventoryCluster[];
   readonly registry: ClusterRegistry;
@@ -62,7 +62,7 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
         body: Activation,
         response: {
           200: answer('The cluster.', reference(RegistryCluster)),
-          202: answer('The database is away and follows by itself.', reference(RegistryCluster)),
+          202: answer('The database is unavailable; the change follows there by itself.', reference(RegistryCluster)),
           ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
         },
       },

@@ -6,13 +6,13 @@ import { Drain, LISTED_QUERIES } from './answers/drain.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** Needs of the call. */
+/** Dependencies of the call. */
 export interface DrainRoutes {
   readonly table: RoutingTableHolder;
   readonly runningQueries: ClusterQueriesLookup;
 }
 
-/** Queries that clients follow on a cluster, on all replicas; `complete` is false while the database is away. */
+/** Queries that clients follow on a cluster, on all replicas; `complete` is false while the database is unavailable. */
 export type ClusterQueriesLookup = (
   cluster: string,
 ) => Promise<{ readonly queries: readonly RunningQueryRow[]; readonly complete: boolean }>;

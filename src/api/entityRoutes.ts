@@ -22,7 +22,7 @@ import { jsonBody } from './jsonBody.ts';
 import { answer, emptyAnswer, errorAnswers, Force, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
 
-/** Needs of the entity routes. */
+/** Dependencies of the entity routes. */
 export interface EntityRoutes {
   readonly registry: ClusterRegistry;
   readonly stores: SchemaStores;

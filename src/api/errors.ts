@@ -38,7 +38,7 @@ export function requireLoadable(group: ResourceGroupColumns): void {
 type ErrorForm = (body: ReturnType<GatewayError['toBody']>, status: number) => unknown;
 
 /**
- * Answers every error of the API in its one form (or that of a family of its own); what is no GatewayError is logged and
+ * Answers every error of the API in its one form (or that of a family of its own); what is not a GatewayError is logged and
  * told as EG_INTERNAL.
  */
 export function errorHandler(logger: Logger, form: ErrorForm = (body) => body) {

@@ -16,7 +16,7 @@ import { jsonBody } from './jsonBody.ts';
 import { RuleToTry, wholeRule } from './ruleRoutes.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
-/** Needs of the routes that explain routing. */
+/** Dependencies of the routes that explain routing. */
 export interface ExplainRoutes {
   readonly explain: ExplainRequest;
   readonly history: QueryHistoryRepository;

@@ -6,7 +6,7 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ComponentState, Readiness } from './readiness.ts';
 import { textAnswer } from './schemas.ts';
 
-/** Needs of the probes. */
+/** Dependencies of the probes. */
 export interface HealthRoutes {
   readonly readiness: Readiness;
   readonly table: RoutingTableHolder;
@@ -37,7 +37,8 @@ export async function healthRoutes(app: FastifyInstance, { readiness, table, nam
         schema: {
           tags,
           summary: 'Readiness',
-          description: 'Never unready because a database, an API server or a cluster is away; verbose tells what is.',
+          description:
+            'Never unready because a database, an API server or a cluster is unavailable; verbose tells what is.',
           querystring: Verbose,
           response: {
             200: textAnswer('ok: takes requests.'),

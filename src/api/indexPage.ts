@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import type { ProductNames } from '../model/names.ts';
 import { answer } from './schemas.ts';
 
-/** Needs of the index page. */
+/** Dependencies of the index page. */
 export interface IndexPage {
   readonly names: ProductNames;
   readonly version: string;
@@ -23,7 +23,7 @@ const styleHash = createHash('sha256').update(style).digest('base64');
 export async function indexPage(app: FastifyInstance, { names, version, hasPages }: IndexPage): Promise<void> {
   const links: readonly (readonly [string, string, string])[] = [
     ['/gateway/backend/all', 'Clusters', 'all registered clusters as JSON'],
-    ['/readyz?verbose', 'Health', 'whether the gateway takes requests, and what is away'],
+    ['/readyz?verbose', 'Health', 'whether the gateway takes requests, and what is unavailable'],
     ['/metrics', 'Metrics', 'for Prometheus'],
     ['/openapi.json', 'OpenAPI', 'the description of the REST API'],
   ];

@@ -20,7 +20,7 @@ export function jsonBody(request: FastifyRequest, type: 'json' | 'any' = 'json')
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new GatewayError('EG_MALFORMED', `The body is no JSON: ${(cause as Error).message}`, { cause });
+    throw new GatewayError('EG_MALFORMED', `The body is not JSON: ${(cause as Error).message}`, { cause });
   }
   const twice = repeatedKey(text);
   if (twice !== null) {

@@ -14,7 +14,7 @@ import { Turns } from '../model/turns.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { errorAnswers } from './schemas.ts';
 
-/** Needs of the metrics. */
+/** Dependencies of the metrics. */
 export interface MetricsRoutes {
   /** All metrics of the process; every module registers its own. */
   readonly metrics: Registry;

@@ -3,7 +3,7 @@ export interface ComponentState {
   /** e.g. `database`, `resource source`, `history buffer`. */
   readonly name: string;
   readonly ok: boolean;
-  /** Sentence for people; of a component that is away: since when and why. */
+  /** Sentence for people; of a component that is unavailable: since when and why. */
   readonly message: string;
 }
 

@@ -11,7 +11,7 @@ import { malformed } from './errors.ts';
 import { jsonBody, utf8 } from './jsonBody.ts';
 import { answer, ErrorBody, emptyAnswer, errorAnswers, Force, reference } from './schemas.ts';
 
-/** Needs of the registry's routes. */
+/** Dependencies of the registry's routes. */
 export interface RegistryRoutes {
   readonly registry: ClusterRegistry;
   readonly names: ProductNames;
@@ -29,7 +29,7 @@ const unknownCluster = {
 /** The cluster registry (docs/rest-api.md#cluster-registry, docs/compatibility.md#cluster-registry). */
 export async function registryRoutes(app: FastifyInstance, { registry, names }: RegistryRoutes): Promise<void> {
   const pendingHeader = names.header('Gateway-Pending');
-  const accepted = `As 200, but the database is away: the change is safe in the resource source and follows by itself (header ${pendingHeader}).`;
+  const accepted = `As 200, but the database is unavailable: the change is safe in the resource source and follows by itself (header ${pendingHeader}).`;
 
   /** 200, or 202 with the header that says what is pending. */
   const send = (reply: FastifyReply, pending: boolean, body?: unknown) => {

@@ -28,7 +28,7 @@ import { jsonBody } from './jsonBody.ts';
 import { answer, emptyAnswer, errorAnswers, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
 
-/** Needs of the resource group routes. */
+/** Dependencies of the resource group routes. */
 export interface ResourceGroupRoutes {
   readonly stores: SchemaStores;
   readonly names: ProductNames;

@@ -15,7 +15,7 @@ import { jsonBody } from './jsonBody.ts';
 import { notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers, Force, reference } from './schemas.ts';
 
-/** Needs of the routes of routing rules. */
+/** Dependencies of the routes of routing rules. */
 export interface RuleRoutes {
   readonly rules: Pick<RoutingRules, 'inventory' | 'named' | 'update'>;
   readonly names: ProductNames;
@@ -101,7 +101,7 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
         body: RuleUpdate,
         response: {
           200: answer('The rule, in force.', reference(RuleState)),
-          202: answer('The database is away and follows by itself.', reference(RuleState)),
+          202: answer('The database is unavailable; the change follows there by itself.', reference(RuleState)),
           ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
         },
       },

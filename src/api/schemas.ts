@@ -8,7 +8,7 @@ export const ErrorBody = Type.Object(
   {
     error: Type.Object({
       code: Type.Unsafe<ErrorCode>({ type: 'string', enum: codes, description: 'Stable code, see docs/errors.md.' }),
-      message: Type.String({ description: 'What is wrong and how to mend it.' }),
+      message: Type.String({ description: 'What is wrong and how to fix it.' }),
       field: Type.Optional(Type.String({ description: 'Path of the field that is wrong.' })),
       owners: Type.Optional(
         Type.Array(Type.Object({ field: Type.String(), manager: Type.String() }), {

@@ -69,7 +69,7 @@ async function answerCases(io: CliIo, productName: string): Promise<number> {
     try {
       request = JSON.parse(text) as AnalysisCase;
     } catch (error) {
-      io.stderr.write(`error: line ${line} is no JSON: ${(error as Error).message}\n`);
+      io.stderr.write(`error: line ${line} is not JSON: ${(error as Error).message}\n`);
       return exitCodes.failure;
     }
     io.stdout.write(`${JSON.stringify({ id: request.id, ...caseVerdict(request, productName) })}\n`);

@@ -148,7 +148,7 @@ async function answerCases(io: CliIo): Promise<number> {
     try {
       line = JSON.parse(text) as RuleCase;
     } catch (error) {
-      io.stderr.write(`error: line ${number} is no JSON: ${(error as Error).message}\n`);
+      io.stderr.write(`error: line ${number} is not JSON: ${(error as Error).message}\n`);
       return exitCodes.failure;
     }
     io.stdout.write(`${JSON.stringify(evaluateCase(line))}\n`);

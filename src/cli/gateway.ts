@@ -31,13 +31,13 @@ export interface RunningGateway {
   readonly adminUrl: string | null;
   /** Takes settings that may change while it runs; the others are as at start. */
   configure(config: GatewayConfig): void;
-  /** Stops cleanly: running answers finish within `server.drainTimeout`, the history is written, the lead given back. */
+  /** Stops cleanly: running answers finish within `server.drainTimeout`, the history is written, leadership released. */
   stop(): Promise<void>;
 }
 
 /**
  * Makes all parts of the gateway, joins and starts them (docs/architecture.md).
- * @throws GatewayError for what the operator has to mend, such as a port that is taken; nothing is left running then
+ * @throws GatewayError for what the operator has to fix, such as a port that is taken; nothing is left running then
  */
 export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
   const open = openFrame(options);

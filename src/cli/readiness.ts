@@ -66,13 +66,13 @@ function sourceState({ source }: ReadinessParts): ComponentState {
     return `${place}: ${problem.message}`;
   });
   const name = 'resource source';
-  if (!available) return { name, ok: false, message: `${source.name} is away: ${reason ?? 'no reason known'}` };
+  if (!available) return { name, ok: false, message: `${source.name} is unavailable: ${reason ?? 'no reason known'}` };
   if (problems.length > 0) return { name, ok: false, message: problems.join('; ') };
   return { name, ok: true, message: `${source.name} is followed` };
 }
 
 function leaderState(leadership: Leadership): ComponentState {
-  const message = leadership.isLeader ? 'this replica has the lead' : 'another replica has the lead, or none yet';
+  const message = leadership.isLeader ? 'this replica is the leader' : 'another replica is the leader, or none yet';
   return { name: 'leader', ok: true, message };
 }
 

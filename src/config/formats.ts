@@ -10,7 +10,7 @@ type Check = (text: string) => string | null;
 const jdbcForms =
   'jdbc:postgresql://HOST/DATABASE, jdbc:mysql://HOST/DATABASE, jdbc:mariadb://HOST/DATABASE or jdbc:sqlite:FILE';
 
-/** Checks of the forms of text, each with a message that says the mend. */
+/** Checks of the forms of text, each with a message that says the fix. */
 export const formatChecks: Readonly<Record<TextFormat, Check>> = {
   authority: (text) =>
     parseHost(text) !== null

@@ -26,11 +26,11 @@ export async function loadConfig(path: string | undefined, environment: Environm
 /**
  * Reads the text of a configuration file. All mistakes are told at once, in the order of the file.
  * @param productName product name of names derived from it, where it is not the file's own: a running gateway keeps
- * its name until it is started anew
+ * its name until it is restarted
  */
 export function parseConfig(text: string, environment: Environment, productName?: string): LoadResult {
   const source = readSource(text, environment);
-  // Text that is no YAML has no tree to speak about: what it would lack is not the mistake.
+  // Text that is not YAML has no tree to speak about: what it would lack is not the mistake.
   const malformed = source.problems.filter((problem) => problem.message.startsWith(NOT_YAML));
   if (malformed.length > 0) return { problems: inOrder(malformed) };
   const reading = readBySchema(configFields, source.root);

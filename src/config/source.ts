@@ -12,7 +12,7 @@ import {
 import { type Environment, expand, holdsMarks, markReferences, oddReference, unmarkReferences } from './environment.ts';
 import type { ConfigProblem } from './problem.ts';
 
-/** How a message about text that is no YAML begins. */
+/** How a message about text that is not YAML begins. */
 export const NOT_YAML = 'is not valid YAML';
 
 /** A scalar of the file with its references replaced. */

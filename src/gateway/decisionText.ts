@@ -70,7 +70,7 @@ function remember(trace: DecisionTrace, one: Remembered): void {
   known.push(one);
 }
 
-/** What the rules did is put in as it is remembered: making it anew would cost more than all else here. */
+/** What the rules did is put in as it is remembered: making it again would cost more than all else here. */
 function write(decision: GroupDecision, { cluster, fallback, attempts }: WayToCluster): string {
   const { stored } = decision.trace;
   const rest = JSON.stringify({

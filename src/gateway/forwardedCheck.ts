@@ -12,7 +12,7 @@ export interface ForwardedHeadersObservation {
 
 /** A cluster whose answers were fine is looked at again after this. */
 const RECHECK_AFTER_MS = 60_000;
-/** One that ignores forwarded headers may be mended any moment. */
+/** One that ignores forwarded headers may be fixed any moment. */
 const RECHECK_BAD_AFTER_MS = 1_000;
 const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
 
@@ -36,7 +36,7 @@ export class ForwardedCheck {
 
   /** A cluster answered a submission 406. */
   refused(cluster: string, baseUrl: string): void {
-    this.#note(cluster, baseUrl, false, `The cluster answers 406 to forwarded headers; ${mend}.`);
+    this.#note(cluster, baseUrl, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
   }
 
   /**
@@ -59,7 +59,7 @@ export class ForwardedCheck {
       honoured,
       honoured
         ? 'Follow-up URLs of the cluster point to the gateway.'
-        : `Follow-up URLs of the cluster point to ${url.origin} instead of the gateway; ${mend}.`,
+        : `Follow-up URLs of the cluster point to ${url.origin} instead of the gateway; ${fix}.`,
     );
   }
 
@@ -70,4 +70,4 @@ export class ForwardedCheck {
   }
 }
 
-const mend = "set http-server.process-forwarded=true in the engine's configuration";
+const fix = "set http-server.process-forwarded=true in the engine's configuration";

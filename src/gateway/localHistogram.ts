@@ -22,7 +22,7 @@ type Values = Awaited<ReturnType<Histogram['get']>>;
 
 /**
  * A histogram that registries show like one of prom-client. There, an observation looks its labels up and checks them
- * anew, and many cannot be handed over at once; here it is two additions.
+ * again, and many cannot be handed over at once; here it is two additions.
  */
 export class LocalHistogram implements Told {
   // Fields that only TypeScript hides: what shows metrics may do so by views, objects whose prototype this is.

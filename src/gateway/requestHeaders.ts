@@ -17,7 +17,7 @@ import { plainAddress, type TrustPeer } from './trustedProxies.ts';
 const Action = { copy: 0, drop: 1, connection: 2, cookie: 3, acceptEncoding: 4, forwarded: 5, host: 6 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
-/** Hop-by-hop headers (RFC 9110 §7.6.1), what the connection itself says anew, and what Node has answered. */
+/** Hop-by-hop headers (RFC 9110 §7.6.1), what each connection says for itself, and what Node has answered. */
 const dropped = [
   'keep-alive',
   'proxy-connection',
@@ -241,7 +241,7 @@ function isTraceHeader(lower: string): boolean {
   return (traceHeaders as readonly string[]).includes(lower);
 }
 
-/** Headers that tell of the client, which the gateway writes anew. */
+/** Headers that tell of the client, which the gateway replaces. */
 const forwardedParts: ReadonlyMap<string, keyof IncomingForwarded> = new Map([
   ['x-forwarded-for', 'for'],
   ['x-forwarded-proto', 'proto'],

@@ -13,7 +13,7 @@ export interface RunningQueryDependencies {
 export interface ClusterQueries {
   /** Oldest first. */
   readonly queries: readonly RunningQueryRow[];
-  /** False: the database is away, and only this replica's own are known. */
+  /** False: the database is unavailable, and only this replica's own are known. */
   readonly complete: boolean;
 }
 
@@ -31,7 +31,7 @@ const RENEW_AFTER_MS = 60_000;
 /** Beyond so many, the oldest are forgotten. */
 const MAX_QUERIES = 100_000;
 /**
- * How many are forgotten at a time. A Map keeps the places of deleted entries until it is built anew, and looking for its
+ * How many are forgotten at a time. A Map keeps the places of deleted entries until it is rebuilt, and looking for its
  * first entry passes them all: with 100,000 queries, up to 160,000 places for each one that came new.
  */
 const FORGOTTEN_AT_ONCE = 1_000;

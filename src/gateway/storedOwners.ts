@@ -19,7 +19,7 @@ export class StoredOwners {
 
   /**
    * The owner that was seen last of each cluster, by its registry name; up to a second old.
-   * @throws what the store throws while the database is away
+   * @throws what the store throws while the database is unavailable
    */
   newest(): Promise<ReadonlyMap<string, QueryOwner>> {
     const now = this.#clock.monotonic();

@@ -106,7 +106,7 @@ export class SubmissionExchange extends Exchange {
   #go(cluster: ClusterEntry, upstream: Upstream | null, fallback: boolean): void {
     this.#cluster = cluster;
     this.#fallback = fallback;
-    if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is no HTTP URL`));
+    if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`));
     else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
     else {
       this.#counted = this.#context.chooser.submitted(cluster, this.#submission.user.user);

@@ -9,7 +9,7 @@ const form = /^(https?):\/\/(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A
 /**
  * Says what is wrong with a cluster's URL (`proxyTo`, `externalUrl`), or null when it is fine. Requests go to
  * `<url><raw path>?<raw query>`, so a query, a fragment or credentials in it have no meaning.
- * @returns a sentence that says what is wrong and how to mend it, without the field's name
+ * @returns a sentence that says what is wrong and how to fix it, without the field's name
  */
 export function clusterUrlProblem(text: string): string | null {
   if (text === '') return 'is empty; give a URL such as http://engine-1.example:8080';

@@ -29,13 +29,13 @@ export const errorCatalog = {
   EG_CLUSTER_FAILED: { status: 502, meaning: 'The cluster did not answer properly.' },
   EG_IDENTITY_UNAVAILABLE: {
     status: 503,
-    meaning: 'What knows users (OpenID provider, LDAP server, Kubernetes API server) is away.',
+    meaning: 'What knows users (OpenID provider, LDAP server, Kubernetes API server) is unavailable.',
   },
   EG_SOURCE_UNAVAILABLE: {
     status: 503,
-    meaning: 'The resource source (API server, directory) is away; nothing was changed.',
+    meaning: 'The resource source (API server, directory) is unavailable; nothing was changed.',
   },
-  EG_DATABASE_UNAVAILABLE: { status: 503, meaning: 'The database is away; nothing was changed.' },
+  EG_DATABASE_UNAVAILABLE: { status: 503, meaning: 'The database is unavailable; nothing was changed.' },
   EG_BUSY: {
     status: 503,
     meaning: 'The bodies of other requests take all of `server.requestMemory`; send the call again.',
@@ -66,7 +66,7 @@ export interface FieldOwner {
   readonly manager: string;
 }
 
-/** An error with a stable code whose message is meant for the caller: it names what is wrong and the mend. */
+/** An error with a stable code whose message is meant for the caller: it names what is wrong and the fix. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly code: ErrorCode;
@@ -114,7 +114,7 @@ export interface ErrorFacts extends Pick<ErrorDetails, 'field' | 'owners' | 'pro
 export interface Problem {
   /** Path of the field, e.g. `spec.proxyTo`; empty for the whole. */
   readonly field: string;
-  /** What is wrong and how to mend it. */
+  /** What is wrong and how to fix it. */
   readonly message: string;
 }
 

@@ -3,7 +3,7 @@ import type { ResourceReference } from './appliedChange.ts';
 
 /** Answer of a registry write. */
 export interface RegistryDeletion {
-  /** True when the database is away and catches up later. */
+  /** True when the database is unavailable and catches up later. */
   readonly pending: boolean;
   /** The resource that was written; null where there is none. */
   readonly resource: ResourceReference | null;

@@ -149,7 +149,7 @@ export class Controller {
 
   /**
    * Loads the database's copy of the resources, serves it, then reads the source and follows it. Resolves when a
-   * snapshot is loaded, from either; goes on trying where one of them is away.
+   * snapshot is loaded, from either; goes on trying where one of them is unavailable.
    */
   async start(): Promise<void> {
     const { source, leadership, table, services } = this.#options;
@@ -202,7 +202,7 @@ export class Controller {
     return this.#state.compiled;
   }
 
-  /** To be called when the rules file was read anew, or a setting that rules depend on changed. */
+  /** To be called when the rules file was read again, or a setting that rules depend on changed. */
   rulesFileChanged(): void {
     this.#state.recompute();
     this.scheduleRefresh();
@@ -245,7 +245,7 @@ export class Controller {
 
   /**
    * Projects a resource, or its absence, for a REST write: without a fence, on leader and follower alike. `pending`
-   * when the database is away or too slow; the leader catches up then.
+   * when the database is unavailable or too slow; the leader catches up then.
    */
   async projectNow(key: ResourceKey, timeoutMs: number): Promise<ProjectionOutcome> {
     const text = keyText(key);
@@ -273,7 +273,7 @@ export class Controller {
       this.#resources.restore(view.stored);
     }
     this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
-    // Kept for the lead, which may come soon; as leader there is no later use for it.
+    // Kept for when this replica becomes the leader, which may be soon; as leader there is no later use for it.
     if (this.#options.leadership.isLeader) this.#view = null;
     else if (view.complete) this.#view = view;
     this.#findDrift(view);

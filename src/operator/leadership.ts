@@ -2,12 +2,12 @@ import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { Fence, Store } from '../store/store.ts';
 
-/** A write was refused as another replica has the lead by now: nothing was changed. */
+/** A write was refused as another replica is the leader by now: nothing was changed. */
 export class FencedWrite extends Error {
   override readonly name = 'FencedWrite';
 
   constructor() {
-    super('another replica has the lead');
+    super('another replica is the leader');
   }
 }
 
@@ -18,10 +18,10 @@ export interface Leadership {
   readonly fence: Fence | null;
   /** Registers a listener for becoming or ceasing to be leader, and for a new fence; the answer removes it. */
   onChange(listener: () => void): () => void;
-  /** A transaction found that another has the lead. */
+  /** A transaction found that another is the leader. */
   fenced(fence: Fence): void;
   start(): Promise<void>;
-  /** Gives the lead back, so that another replica takes over at once. */
+  /** Releases leadership, so that another replica takes over at once. */
   stop(): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ export interface DatabaseLeadershipOptions {
   readonly holder: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** How long the lead lasts without renewal: 15,000. */
+  /** How long leadership lasts without renewal: 15,000. */
   readonly ttlMs?: number;
   /** Time between renewals, and between tries of those who wait: 2,000. */
   readonly retryMs?: number;
@@ -104,7 +104,7 @@ export class DatabaseLeadership implements Leadership {
       this.#set(fence, fence === null ? 0 : asked + this.#ttlMs);
       this.#loggedFailure = false;
     } catch (error) {
-      // Until the time is over the lead is still ours; nobody else can have it.
+      // Until the time is over leadership is still ours; nobody else can have it.
       if (!this.#loggedFailure) logger.warn({ err: error }, 'leadership could not be renewed');
       this.#loggedFailure = true;
       if (this.#fence !== null && clock.monotonic() >= this.#until) this.#set(null, 0);

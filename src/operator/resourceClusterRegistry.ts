@@ -32,7 +32,7 @@ export interface ResourceClusterRegistryOptions {
   readonly projectionTimeoutMs?: number;
 }
 
-/** How often a write is decided anew as the resource changed under it. */
+/** How often a write is decided again as the resource changed under it. */
 const ATTEMPTS = 5;
 
 /** The registry of clusters over any resource source. */

@@ -63,7 +63,7 @@ export interface RuleChange
 
 /** Answer of a change of a rule. */
 export interface RuleWrite {
-  /** True when the database is away and catches up later. */
+  /** True when the database is unavailable and catches up later. */
   readonly pending: boolean;
   /** The resource that was written; null when it was a file. */
   readonly resource: ResourceReference | null;

@@ -46,7 +46,7 @@ export class ServedResources {
     if (this.#copy === null) return lists;
     if (!source.state().synced) return this.#copy;
     if (countOf(lists) === 0 && countOf(this.#copy) > 0) {
-      // Everything gone while we were away is likelier a source that is not what it should be.
+      // Everything gone while the gateway did not watch is likelier a source that is not what it should be.
       const confirmMs = this.#options.confirmEmptyMs ?? 5_000;
       this.#emptySince ??= clock.monotonic();
       const waitMs = this.#emptySince + confirmMs - clock.monotonic();

@@ -59,7 +59,7 @@ export interface ApplyOptions {
   readonly expectedVersion: string;
 }
 
-/** The resource changed meanwhile: read it again and decide anew. Not an error of the caller. */
+/** The resource changed meanwhile: read it again and decide again. Not an error of the caller. */
 export class VersionConflict extends Error {
   override readonly name = 'VersionConflict';
 

@@ -67,7 +67,7 @@ export interface RowWatchOptions {
   readonly pollMs?: number;
 }
 
-/** Looks at the database now and then: for unmanaged rows, and for its return after it was away. */
+/** Looks at the database now and then: for unmanaged rows, and for its return after it was unavailable. */
 export class RowWatch {
   readonly #options: RowWatchOptions;
   readonly #pollMs: number;

@@ -37,7 +37,7 @@ export type ExternalAnswer =
 
 /**
  * The decision of a request that belongs to one cluster, as its URL or a cookie says. The cluster of a URL alone can
- * answer; the one of a cookie may be replaced by another of its group, where the handshake starts anew.
+ * answer; the one of a cookie may be replaced by another of its group, where the handshake starts again.
  */
 export function backTo(
   { name, routingGroup }: { readonly name: string; readonly routingGroup: string },

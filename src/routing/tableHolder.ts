@@ -25,7 +25,7 @@ export class RoutingTableHolder {
     return this.#table;
   }
 
-  /** Replaces clusters, rules or both. Verdicts of clusters that kept name and address stay; others start anew. */
+  /** Replaces clusters, rules or both. Verdicts of clusters that kept name and address stay; others start again. */
   setInputs(inputs: Partial<RoutingInputs>): void {
     this.#inputs = { ...this.#inputs, ...inputs };
     const addresses = new Map(this.#inputs.clusters.map(({ name, proxyTo }) => [name, proxyTo]));
@@ -43,7 +43,7 @@ export class RoutingTableHolder {
     const cluster = this.#table.clusters.get(name);
     if (cluster === undefined || cluster.proxyTo !== proxyTo) return;
     this.#verdicts.set(name, { proxyTo, verdict });
-    // Only this entry is made anew: checks of hundreds of clusters replace the table many times a second.
+    // Only this entry is replaced: checks of hundreds of clusters replace the table many times a second.
     const entry: ClusterEntry = { ...cluster, health: verdict };
     const { routingGroup } = cluster;
     const members = this.#table.groups.get(routingGroup) ?? [];

@@ -138,7 +138,7 @@ function serverConnection(target: ServerTarget, connectTimeoutMs: number): objec
       };
 }
 
-/** Opens the pool; connections are made when they are needed, so a server that is away is no error here. */
+/** Opens the pool; connections are made when they are needed, so a server that is unavailable is no error here. */
 export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, logger: Logger): Database {
   const log = {
     warn: (message: unknown) => logger.debug({ detail: String(message) }, 'database driver'),

@@ -119,7 +119,7 @@ export function storeError(error: unknown): Error {
   if (error instanceof GatewayError) return error;
   const failure = databaseFailure(error);
   if (failure.kind === 'away' || failure.kind === 'transient') {
-    return new GatewayError('EG_DATABASE_UNAVAILABLE', 'The database is away or too busy; try again shortly.', {
+    return new GatewayError('EG_DATABASE_UNAVAILABLE', 'The database is unavailable or too busy; try again shortly.', {
       retryAfterSeconds: 5,
       cause: new DatabaseFailure(failure.kind, failure.code, failure.driverMessage),
     });
@@ -127,7 +127,7 @@ export function storeError(error: unknown): Error {
   return new DatabaseFailure(failure.kind, failure.code, failure.driverMessage);
 }
 
-/** Whether an error of a repository says that the database is away. */
+/** Whether an error of a repository says that the database is unavailable. */
 export function isDatabaseAway(error: unknown): boolean {
   return error instanceof GatewayError && error.code === 'EG_DATABASE_UNAVAILABLE';
 }

@@ -146,7 +146,7 @@ class BatchingHistoryWriter implements HistoryWriter {
     this.timer.unref();
   }
 
-  /** One turn: writes what is there, or puts it on disk while the database is away. Never rejects. */
+  /** One turn: writes what is there, or puts it on disk while the database is unavailable. Never rejects. */
   private turn(): Promise<void> {
     this.running ??= this.write()
       .catch((error: unknown) => this.options.logger.error({ err: error }, 'writing the history failed'))

@@ -67,7 +67,7 @@ export function parseJdbcUrl(settings: JdbcSettings): JdbcParse {
   }
   const problem = (message: string): JdbcParse => ({ problems: [{ field: URL_FIELD, message }] });
   const scheme = /^jdbc:([a-z0-9]+):/i.exec(url);
-  if (scheme?.[1] === undefined) return problem(`is no JDBC URL; write ${forms}`);
+  if (scheme?.[1] === undefined) return problem(`is not a JDBC URL; write ${forms}`);
   const name = scheme[1].toLowerCase();
   const rest = url.slice(scheme[0].length);
   if (name === 'sqlite') {

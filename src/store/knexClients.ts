@@ -75,7 +75,7 @@ async function timedQuery(
   }
 }
 
-/** Says good-bye, for a second at most: the pool must not wait for a server that is away. */
+/** Says good-bye, for a second at most: the pool must not wait for a server that is unavailable. */
 async function closeConnection(connection: RawConnection): Promise<void> {
   if (connection.__knex__disposed !== undefined) return cut(connection);
   await new Promise<void>((resolve) => {

@@ -102,7 +102,7 @@ export class KnexStore implements Store {
 
 /**
  * Opens the gateway's database and migrates it (or, with `runMigrations: false`, checks it).
- * @throws GatewayError EG_MALFORMED for a mistake in the settings, EG_DATABASE_UNAVAILABLE when it is away, EG_IMPOSSIBLE
+ * @throws GatewayError EG_MALFORMED for a mistake in the settings, EG_DATABASE_UNAVAILABLE when it is unavailable, EG_IMPOSSIBLE
  *   when tables are missing and migrations are off
  */
 export async function openStore(options: StoreOptions): Promise<KnexStore> {

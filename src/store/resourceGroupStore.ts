@@ -61,7 +61,7 @@ export interface GlobalPropertyRepository {
 
 /**
  * The tables that engines' database resource group manager reads, in one database. Each call is one transaction. Every
- * method rejects with EG_DATABASE_UNAVAILABLE when the database is away, EG_NOT_FOUND when it or its tables do not exist.
+ * method rejects with EG_DATABASE_UNAVAILABLE when the database is unavailable, EG_NOT_FOUND when it or its tables do not exist.
  */
 export interface ResourceGroupStore {
   readonly groups: ResourceGroupRepository;

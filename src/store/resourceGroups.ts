@@ -127,7 +127,7 @@ async function requireMemoryLimit(trx: Knex, { softMemoryLimit }: ResourceGroupC
 }
 
 /**
- * Adds what the engine would refuse as long as it is so (its AbstractResourceConfigurationManager): a later call can mend
+ * Adds what the engine would refuse as long as it is so (its AbstractResourceConfigurationManager): a later call can fix
  * it, so it is told, not refused.
  */
 async function written(

@@ -247,7 +247,7 @@ export interface LeaderRepository {
   release(fence: Fence): Promise<void>;
 }
 
-/** The gateway's database. Every method rejects with a GatewayError EG_DATABASE_UNAVAILABLE when it is away. */
+/** The gateway's database. Every method rejects with a GatewayError EG_DATABASE_UNAVAILABLE when it is unavailable. */
 export interface Store {
   readonly dialect: Dialect;
   readonly backends: BackendRepository;

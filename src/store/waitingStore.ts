@@ -16,9 +16,9 @@ export interface WaitingStoreOptions extends StoreOptions {
 export type GatewayStore = Pick<KnexStore, Exclude<keyof KnexStore, 'database'>>;
 
 /**
- * Opens the gateway's database, also while it is away: the gateway then starts without it (docs/reliability.md),
+ * Opens the gateway's database, also while it is unavailable: the gateway then starts without it (docs/reliability.md),
  * every use of the store is refused as EG_DATABASE_UNAVAILABLE, and opening and migrating go on being tried.
- * @throws GatewayError as `openStore` does, for what waiting does not mend
+ * @throws GatewayError as `openStore` does, for what waiting does not fix
  */
 export async function openStoreWaiting(options: WaitingStoreOptions): Promise<GatewayStore> {
   const { waitMs = 5_000, retryMs = 1_000, logger } = options;
@@ -34,7 +34,7 @@ export async function openStoreWaiting(options: WaitingStoreOptions): Promise<Ga
   ]);
   stop.abort();
   if (typeof waited !== 'symbol') return waited;
-  logger.warn('the database is away: the gateway starts without it and goes on trying');
+  logger.warn('the database is unavailable: the gateway starts without it and goes on trying');
   return new StoreToCome(options, first, retryMs).store;
 }
 

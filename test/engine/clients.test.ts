@@ -144,7 +144,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
         expect(result.workers).toBe(type === 'JMX' || type === 'UI_API' ? 1 : undefined);
         // Over HTTP the server refuses passwords; JMX and JDBC do not send them there.
         const withPassword = await check('s3cret');
-        const refused = { found: 'UNHEALTHY', reason: expect.stringContaining('mend backendState') };
+        const refused = { found: 'UNHEALTHY', reason: expect.stringContaining('fix backendState') };
         expect(withPassword).toMatchObject(type === 'JMX' || type === 'JDBC' ? { found: 'HEALTHY' } : refused);
       } finally {
         if (page.nextUri !== undefined) await fetch(page.nextUri, { method: 'DELETE', headers });

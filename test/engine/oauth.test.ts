@@ -171,7 +171,7 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
 
   describe.each(['cookies', 'keys'])('with %s', (gateway) => {
     test.each([
-      ['anew', 1],
+      ['again', 1],
       ['once', TOO_MANY],
     ])("a client's login, in a browser that is started %s", async (_, logins) => {
       const client = newClient(gateway);

@@ -11,7 +11,7 @@ const logger = pino({ level: 'silent' });
 const missing = await missingTools();
 const present = requireComponent(missing.join(', '), missing.length === 0, 'install them');
 
-/** What a test started, undone last first. */
+/** What a test started, closed last first. */
 let parts = new AsyncDisposableStack();
 afterEach(async () => {
   await parts.disposeAsync();

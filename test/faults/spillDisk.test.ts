@@ -36,7 +36,7 @@ const available =
 /** Records in memory per replica; as many again may wait beside those on their way to the disk. */
 const BUFFER = 20;
 
-describe.skipIf(!available)('the disk of the waiting history is full while the database is away', () => {
+describe.skipIf(!available)('the disk of the waiting history is full while the database is unavailable', () => {
   let disk: string;
   let server: TestServer;
   let world: World;

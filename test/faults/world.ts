@@ -94,7 +94,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       resources: { source: 'directory', directory: manifests },
       dataStore: options.database,
       queryHistory: { spillDirectory: join(folder, `spill-${replica}`) },
-      // Generous, so that a busy machine is not taken for a cluster that is away.
+      // Generous, so that a busy machine is not taken for a cluster that is unavailable.
       monitor: { taskDelay: '1s', timeout: '5s', failureThreshold: 2 },
       ...options.config,
     });

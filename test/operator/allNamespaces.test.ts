@@ -329,7 +329,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     await until(async () => expect(await acceptance(north, 'theirs')).toBe('RefNotPermitted'));
   });
 
-  test('with the Role alone all namespaces cannot be read: the source is away, not empty', async () => {
+  test('with the Role alone all namespaces cannot be read: the source is unavailable, not empty', async () => {
     const single = await kubeRig(plane);
     const operator = await single.startOperator({
       resources: {

@@ -189,7 +189,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     await until(() => expect(names(started.informer)).toEqual([]));
   });
 
-  test('a list that is forbidden, or not found, is a source that is away, never an empty one', async () => {
+  test('a list that is forbidden, or not found, is a source that is unavailable, never an empty one', async () => {
     await rig.apply('kubectl', clusterManifest('a'));
     const { informer } = await start({ relistMs: 1_000 });
     await informer.whenSynced();
@@ -244,7 +244,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
       [403, 1],
       [429, 1],
       [503, 1],
-      // What is gone, or no longer known, is listed anew.
+      // What is gone, or no longer known, is listed again.
       [404, 2],
       [410, 2],
     ])('%i to a watch: what is known stays; lists in all: %i', async (status, expected) => {
@@ -274,7 +274,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     });
   });
 
-  test('etcd forgets the history during a stop (410): listed anew, what changed and went meanwhile is found', async () => {
+  test('etcd forgets the history during a stop (410): listed again, what changed and went meanwhile is found', async () => {
     const lines: string[] = [];
     const logger = pino({ level: 'info' }, { write: (line: string) => lines.push(line) });
     const operator = await rig.startOperator({ logger });
@@ -300,7 +300,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     await until(async () => expect(await stored()).toEqual(['b', 'c']), 40_000);
     const expired = lines
       .map((line) => JSON.parse(line) as { msg: string; informer?: string })
-      .filter(({ msg }) => msg === 'the watch expired; listing anew');
+      .filter(({ msg }) => msg === 'the watch expired; listing again');
     expect(expired.map(({ informer }) => informer)).toContain('EngineCluster');
   });
 

@@ -383,7 +383,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     }
   };
 
-  test('one of two replicas leads; REST on the follower is projected by it; a clean stop hands the lead over', async () => {
+  test('one of two replicas leads; REST on the follower is projected by it; a clean stop hands leadership over', async () => {
     const one = await rig.startOperator();
     await until(() => expect(one.leadership.fence).not.toBeNull());
     const two = await rig.startOperator();

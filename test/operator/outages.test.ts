@@ -172,7 +172,7 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql()).concurrent('outages'
         expect({ rows: rows.length, error }).toEqual({ rows: 5, error: undefined });
       }
       const verbose = (await rest(late, '/readyz?verbose')).text;
-      expect(verbose).toMatch(/resource source.*kubernetes is away/);
+      expect(verbose).toMatch(/resource source.*kubernetes is unavailable/);
       // What waits for the API server's return: a verdict that only a status tells.
       spare.setState({ failing: 503 });
       for (const each of gateways) {

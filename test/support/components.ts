@@ -3,11 +3,11 @@
  * an error, so that nothing is left out unseen.
  * @param name what is needed, for the message
  * @param present whether it was found
- * @param mend what to do when it is not
+ * @param fix what to do when it is not
  */
-export function requireComponent(name: string, present: boolean, mend: string): boolean {
+export function requireComponent(name: string, present: boolean, fix: string): boolean {
   if (present) return true;
-  if (process.env.CI === 'true') throw new Error(`${name} is missing: ${mend}`);
-  console.warn(`skipped: ${name} is missing: ${mend}`);
+  if (process.env.CI === 'true') throw new Error(`${name} is missing: ${fix}`);
+  console.warn(`skipped: ${name} is missing: ${fix}`);
   return false;
 }

@@ -26,9 +26,9 @@ export { clusterAt } from './routableCluster.ts';
 
 type QueryStore = Pick<Store, 'coordinators' | 'queries' | 'history'> & Partial<Pick<Store, 'transactions'>>;
 
-const away = () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is away'));
+const away = () => Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is unavailable'));
 
-/** The store while the database is away: every method rejects. */
+/** The store while the database is unavailable: every method rejects. */
 export const storeAway: Required<QueryStore> = {
   coordinators: { all: away, get: away, learn: away, replace: away, touch: away, deleteBefore: away },
   queries: { get: away, learn: away, replace: away, deleteBefore: away },

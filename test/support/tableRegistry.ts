@@ -18,7 +18,7 @@ export interface RegistryCall extends WriteContext {
 export class TableRegistry implements ClusterRegistry {
   /** Every write that was asked for. */
   readonly calls: RegistryCall[] = [];
-  /** Makes writes answer that the database is away. */
+  /** Makes writes answer that the database is unavailable. */
   pending = false;
   /** Makes the next write fail. */
   failure: unknown = null;

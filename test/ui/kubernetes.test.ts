@@ -153,7 +153,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
     expect(window.defects).toEqual([]);
   });
 
-  test('while the API server is away nothing is written, and the page says when to try again; reading goes on', async () => {
+  test('while the API server is unavailable nothing is written, and the page says when to try again; reading goes on', async () => {
     await declare('steady');
     await using window = await open('/clusters');
     const { page } = window;

@@ -7,7 +7,7 @@ import { canBrowse, openWindow } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
 
-describe.skipIf(!canBrowse)('while the gateway is away', () => {
+describe.skipIf(!canBrowse)('while the gateway is unavailable', () => {
   let rig: Rig;
   beforeAll(async () => {
     rig = await startRig();
@@ -55,7 +55,7 @@ describe.skipIf(!canBrowse || !hasPostgresql())('a database server', () => {
     return { jdbc, name: jdbc.jdbcUrl.slice(jdbc.jdbcUrl.lastIndexOf('/') + 1) };
   };
 
-  test('while it is away, what needs it says so and when to try again; what does not is changed, and follows by itself', async () => {
+  test('while it is unavailable, what needs it says so and when to try again; what does not is changed, and follows by itself', async () => {
     await using window = await openWindow(`${rig.pages}/resource-groups`);
     const { page } = window;
     await page.getByText('There are no resource groups in this database.').waitFor();
@@ -66,13 +66,13 @@ describe.skipIf(!canBrowse || !hasPostgresql())('a database server', () => {
 
       await page.getByRole('link', { name: 'Active Backends' }).click();
       await page.getByRole('switch', { name: 'adhoc-1 takes new queries' }).press('Space');
-      await page.getByText(/^adhoc-1 takes no new queries.*It is safe, but the database is away/).waitFor();
+      await page.getByText(/^adhoc-1 takes no new queries.*It is safe, but the database is unavailable/).waitFor();
       await expectSound(window);
 
       await page.getByRole('link', { name: 'Query History' }).click();
       await expect
         .poll(() => page.getByRole('alert').textContent())
-        .toMatch(/Away at the moment.*database is away.*; try again in \d+ s\./);
+        .toMatch(/Unavailable at the moment.*database is unavailable.*; try again in \d+ s\./);
       await expectSound(window);
     } finally {
       await server.start();

@@ -14,7 +14,7 @@ export const Drain = Type.Object({
     description: 'Not active, no query left, and all replicas could be asked: the cluster may be deleted.',
   }),
   complete: Type.Boolean({
-    description: "False while the database is away: then only this replica's own queries are counted.",
+    description: "False while the database is unavailable: then only this replica's own queries are counted.",
   }),
   runningQueries: Type.Integer({ description: 'Queries that clients are following through any replica.' }),
   oldestSince: Type.Union([time('When the oldest of them began.'), Type.Null()]),

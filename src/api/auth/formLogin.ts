@@ -8,7 +8,7 @@ import type { SessionOrigin } from './sessions.ts';
 
 /** A directory that passwords can be checked against. */
 export interface PasswordDirectory {
-  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is away */
+  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable */
   check(name: string, password: string): Promise<boolean>;
 }
 

@@ -68,7 +68,7 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     );
   }
 
-  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is away */
+  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable */
   async check(name: string, password: string): Promise<boolean> {
     // Without a password a bind is an anonymous one and succeeds (RFC 4513 §5.1.2).
     if (name === '' || password === '') return false;
@@ -87,7 +87,7 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     });
   }
 
-  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is away */
+  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable */
   async privilegesOf(name: string): Promise<string | null> {
     const attribute = this.#settings.ldapGroupMemberAttribute;
     const entry = await this.#find(name);
@@ -200,6 +200,6 @@ async function readAuthorities(path: string): Promise<string> {
     throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} cannot be read: ${why}.`, { field, cause });
   }
   if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
-  const mend = 'a key store of Java is turned into one by keytool -exportcert -rfc';
-  throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} holds no certificate in PEM form; ${mend}.`, { field });
+  const fix = 'a key store of Java is turned into one by keytool -exportcert -rfc';
+  throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} holds no certificate in PEM form; ${fix}.`, { field });
 }

@@ -16,7 +16,7 @@ import { STATE_SECONDS } from './oidcLogin.ts';
 import { pagesOf } from './roleMapping.ts';
 import type { Session, SessionOrigin } from './sessions.ts';
 
-/** Needs of the login routes. */
+/** Dependencies of the login routes. */
 export interface LoginRoutes {
   readonly authentication: Authentication;
   readonly logger: Logger;

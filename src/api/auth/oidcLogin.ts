@@ -82,13 +82,13 @@ export class OidcLogin {
   async finish(query: string, sealed: string | undefined): Promise<ProviderUser> {
     const { provider, redirectUrl, rules, revocations, clock } = this.#options;
     const begun = sealed === undefined ? null : await this.#open(sealed);
-    if (begun === null) throw failed('This login was not begun here, or too long ago. Begin again.');
+    if (begun === null) throw failed('This login was not begun here, or too long ago. Start again.');
     const url = new URL(redirectUrl);
     url.search = query;
     if (url.searchParams.get('state') !== begun.state)
-      throw failed('The answer belongs to another login. Begin again.');
+      throw failed('The answer belongs to another login. Start again.');
     const first = await revocations.revoke(`state ${begun.state}`, clock.now() + STATE_SECONDS * 1000);
-    if (!first) throw failed('This answer was used before. Begin again.');
+    if (!first) throw failed('This answer was used before. Start again.');
     const configuration = await provider.configuration();
     let claims: Readonly<Record<string, unknown>> | undefined;
     try {
@@ -127,7 +127,7 @@ function failed(message: string, cause?: unknown): GatewayError {
   return new GatewayError('EG_UNAUTHENTICATED', message, { cause });
 }
 
-/** Tells a refused login from a provider that is away; the provider's own words stay in the log. */
+/** Tells a refused login from a provider that is unavailable; the provider's own words stay in the log. */
 function failure(error: unknown): GatewayError {
   if (error instanceof ResponseBodyError && error.status >= 500) return providerAway(error);
   const { code, name, cause } = error as { code?: string; name?: string; cause?: unknown };
@@ -135,5 +135,5 @@ function failure(error: unknown): GatewayError {
   if (name === 'TimeoutError' || code === 'OAUTH_TIMEOUT' || code === 'OAUTH_ABORT') return providerAway(error);
   if (error instanceof ClientError && cause instanceof Error && cause.name === 'TimeoutError')
     return providerAway(error);
-  return failed('The provider did not confirm the login. Begin again.', error);
+  return failed('The provider did not confirm the login. Start again.', error);
 }

@@ -33,7 +33,8 @@ export type StoredPassword =
  */
 export function readStoredPassword(text: string): StoredPassword | string {
   if (/^\$2[abxy]?\$/.test(text)) {
-    if (!/^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/.test(text)) return 'looks like a bcrypt hash, but is none; make it anew';
+    if (!/^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/.test(text))
+      return 'looks like a bcrypt hash, but is none; make a new one';
     return { kind: 'bcrypt', hash: text };
   }
   if (text.startsWith('$scrypt$')) return readScrypt(text);

@@ -7,7 +7,7 @@ import type { PresetUsers } from './presetUsers.ts';
 export interface PrivilegesDirectory {
   /**
    * The text of a user's privileges; null for an unknown user.
-   * @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is away
+   * @throws GatewayError EG_IDENTITY_UNAVAILABLE when it is unavailable
    */
   privilegesOf(name: string): Promise<string | null>;
 }
@@ -38,7 +38,7 @@ export class Privileges {
     this.#known = new LRUCache({ max: 10_000, ttl: BELIEVED_MS, ttlResolution: 0, perf });
   }
 
-  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when the directory is away */
+  /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when the directory is unavailable */
   async of(user: string): Promise<string> {
     const preset = this.#presets.privilegesOf(user);
     if (preset !== null) return preset;

@@ -12,7 +12,7 @@ const BELIEVED_MS = 5_000;
 
 /**
  * Sessions that were ended, and one-time values that were used. Kept in memory (the newest 100,000) and, where there is
- * a store, in the database, so that other replicas learn of it within 5 s. While the database is away each replica
+ * a store, in the database, so that other replicas learn of it within 5 s. While the database is unavailable each replica
  * knows its own.
  */
 export class Revocations {
@@ -60,7 +60,7 @@ export class Revocations {
       if (!gone) this.#good.set(id, true);
       return gone;
     } catch {
-      // The data plane's rule holds here as well: the API does not stop because the database is away.
+      // The data plane's rule holds here as well: the API does not stop because the database is unavailable.
       return false;
     }
   }

@@ -13,7 +13,7 @@ import { namesByUrl } from '../webapp/historyRoutes.ts';
 import { type MetricValue, metricTotal, metricValues } from './metricValues.ts';
 import { MAX_INTERVALS, querySeries } from './querySeries.ts';
 
-/** Needs of the overview. */
+/** Dependencies of the overview. */
 export interface OverviewRoutes {
   /** All metrics of the process: what the overview counts is read from there. */
   readonly metrics: Registry;

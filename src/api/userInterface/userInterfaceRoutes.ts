@@ -4,7 +4,7 @@ import type { ProductNames } from '../../model/names.ts';
 import { pathOf } from '../errors.ts';
 import type { BuiltFile, BuiltUserInterface } from './builtFiles.ts';
 
-/** Needs of the user interface's routes. */
+/** Dependencies of the user interface's routes. */
 export interface UserInterfaceRoutes {
   readonly names: ProductNames;
   /** What is served; null: it is not built. */

@@ -10,7 +10,7 @@ import { isForced, writerOf } from '../auth/guard.ts';
 import { Force, reference } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
-/** Needs of the cluster calls. */
+/** Dependencies of the cluster calls. */
 export interface BackendRoutes extends EnvelopeRoutes {
   readonly registry: ClusterRegistry;
   readonly table: RoutingTableHolder;

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { UiConfiguration } from '../answers/session.ts';
 import { type EnvelopeRoutes, envelopeErrors, succeed, successAnswer } from './envelope.ts';
 
-/** Needs of the configuration call. */
+/** Dependencies of the configuration call. */
 export interface ConfigurationRoutes extends EnvelopeRoutes {
   /** `uiConfiguration.disablePages`, as it is now. */
   readonly disablePages: () => readonly string[];

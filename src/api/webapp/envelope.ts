@@ -11,13 +11,13 @@ import { answer, ErrorBody, reference } from '../schemas.ts';
 export const WebappError = Type.Object(
   {
     code: Type.Integer({ description: 'The HTTP status.' }),
-    msg: Type.String({ description: 'What is wrong and how to mend it.' }),
+    msg: Type.String({ description: 'What is wrong and how to fix it.' }),
     error: Type.Index(ErrorBody, ['error']),
   },
   { $id: 'WebappError', description: 'An error of the web application family.' },
 );
 
-/** Needs of every route of the family. */
+/** Dependencies of every route of the family. */
 export interface EnvelopeRoutes {
   readonly logger: Logger;
 }

@@ -7,7 +7,7 @@ import { recordChange } from '../auth/audit.ts';
 import { reference } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
-/** Needs of the calls of exact-match selectors. */
+/** Dependencies of the calls of exact-match selectors. */
 export interface ExactSelectorRoutes extends EnvelopeRoutes {
   readonly exactMatchSelectors: ExactMatchSelectorRepository;
   readonly clock: Clock;

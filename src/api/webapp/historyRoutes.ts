@@ -13,7 +13,7 @@ import { bodyIsOptional } from '../openapi.ts';
 import { withoutNulls } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
-/** Needs of the history calls. */
+/** Dependencies of the history calls. */
 export interface HistoryRoutes extends EnvelopeRoutes {
   readonly history: QueryHistoryRepository;
   readonly counts: QueryCounts;

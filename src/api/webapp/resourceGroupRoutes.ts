@@ -27,7 +27,7 @@ import { reference, withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
-/** Needs of the resource group calls. */
+/** Dependencies of the resource group calls. */
 export interface WebappResourceGroupRoutes extends EnvelopeRoutes {
   readonly stores: SchemaStores;
 }

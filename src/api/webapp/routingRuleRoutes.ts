@@ -7,7 +7,7 @@ import { isForced, writerOf } from '../auth/guard.ts';
 import { emptyAnswer, Force } from '../schemas.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
-/** Needs of the calls of routing rules. */
+/** Dependencies of the calls of routing rules. */
 export interface RoutingRuleRoutes extends EnvelopeRoutes {
   readonly rules: Pick<RoutingRules, 'list' | 'update'>;
   /** Header of answers that say what follows later. */

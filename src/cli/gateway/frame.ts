@@ -16,7 +16,7 @@ export interface GatewayOptions {
   readonly environment: Environment;
 }
 
-/** What all parts of a gateway share: settings, names, clock, log, metrics, and the way they are undone. */
+/** What all parts of a gateway share: settings, names, clock, log, metrics, and how they are closed. */
 export interface Frame extends GatewayOptions {
   /** Settings as they are now; `config` has them as they were at the start. */
   readonly current: () => GatewayConfig;
@@ -29,9 +29,9 @@ export interface Frame extends GatewayOptions {
   readonly startedAt: number;
   /** Whether the gateway has been told to stop. */
   readonly stopping: () => boolean;
-  /** Has a part take changed settings. */
+  /** Registers a part that takes changed settings. */
   onChange(take: (config: GatewayConfig) => void): void;
-  /** Has something undone at the end, last first. */
+  /** Registers a cleanup; those of the end run last first. */
   undo(step: () => unknown): void;
 }
 
@@ -41,7 +41,7 @@ export interface OpenFrame {
   configure(next: GatewayConfig): void;
   /** From now on `stopping` is true. */
   beginStop(): void;
-  /** Undoes every part, last first. */
+  /** Runs every cleanup, last first. */
   close(): Promise<void>;
 }
 

@@ -46,7 +46,7 @@ export const databaseCache = section(
       default: 3_600_000,
     }),
     refreshAfterWrite: duration({
-      description: 'Age at which it is read anew.',
+      description: 'Age at which it is read again.',
       default: 5000,
     }),
   },
@@ -69,7 +69,7 @@ export const queryHistory = section(
       live: true,
     }),
     bufferSize: integer({
-      description: 'Queries held in memory while the database is away or slow; more go to spillDirectory.',
+      description: 'Queries held in memory while the database is unavailable or slow; more go to spillDirectory.',
       default: 10_000,
       minimum: 1,
       maximum: 10_000_000,

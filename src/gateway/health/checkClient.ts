@@ -68,7 +68,7 @@ export class CheckClient {
     return answer;
   }
 
-  /** Asks for an answer 200; any other makes the cluster UNHEALTHY, with what to mend. */
+  /** Asks for an answer 200; any other makes the cluster UNHEALTHY, with what to fix. */
   async read(
     baseUrl: string,
     asked: CheckRequest,
@@ -95,7 +95,7 @@ export class CheckClient {
     // Without the query string, and without user and password that a row of another gateway may hold in its URL.
     const named = `${method} ${url === null ? path : `${url.origin}${url.pathname}`}`;
     const failed = (reason: string): CheckAnswer => ({ ok: false, asked: named, reason });
-    if (url === null) return failed('proxyTo is no HTTP URL');
+    if (url === null) return failed('proxyTo is not an HTTP URL');
     try {
       const answer = await request(`${url.origin}${url.pathname}${url.search}`, {
         method,
@@ -127,11 +127,11 @@ function urlOf(baseUrl: string, path: string): URL | null {
   return url.protocol === 'http:' || url.protocol === 'https:' ? url : null;
 }
 
-/** What a status other than 200 means, and what to mend. */
+/** What a status other than 200 means, and what to fix. */
 export function statusReason(status: number, credentials: CheckCredentials | null): string {
   if (credentials !== null && (status === 401 || status === 403)) {
     const what = status === 403 ? 'may not ask this' : 'or the way it logs in is refused';
-    return `status ${status}: the user of health checks ${what}; mend ${credentials.from}`;
+    return `status ${status}: the user of health checks ${what}; fix ${credentials.from}`;
   }
   if (status >= 300 && status < 400) return `status ${status}, a redirect, which checks do not follow`;
   return `status ${status}`;

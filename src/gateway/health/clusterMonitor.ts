@@ -55,7 +55,7 @@ export class ClusterMonitor {
   #timer: NodeJS.Timeout | null = null;
   #running: Promise<void> | null = null;
   #streak: Streak = noStreak;
-  /** Time until the next check while a request found the cluster away; null otherwise. */
+  /** Time until the next check while a request found the cluster unavailable; null otherwise. */
   #soon: number | null = null;
   /** Grows when requests take the cluster out: a check begun before says nothing any more. */
   #era = 0;
@@ -81,7 +81,7 @@ export class ClusterMonitor {
   /** Whether the monitor is still right for the cluster. */
   fits(cluster: ClusterEntry): boolean {
     if (cluster.proxyTo !== this.baseUrl) return false;
-    // Nearly always the same object; the texts are compared for one that was read anew.
+    // Nearly always the same object; the texts are compared for one that was read again.
     return (
       cluster.healthCheck === this.#healthCheck ||
       JSON.stringify(cluster.healthCheck) === JSON.stringify(this.#healthCheck)

@@ -18,7 +18,7 @@ export interface CheckCredentials {
   readonly username: string;
   /** "" for none. */
   readonly password: string;
-  /** The setting to mend when the cluster refuses them, e.g. `backendState`. */
+  /** The setting to fix when the cluster refuses them, e.g. `backendState`. */
   readonly from: string;
 }
 

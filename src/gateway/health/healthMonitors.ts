@@ -59,7 +59,7 @@ export class HealthMonitors {
     this.#monitors.clear();
   }
 
-  /** Takes changed settings: every cluster is checked anew. */
+  /** Takes changed settings: every cluster is checked again. */
   configure(settings: MonitorSettings): void {
     this.#settings = settings;
     for (const monitor of this.#monitors.values()) monitor.stop();

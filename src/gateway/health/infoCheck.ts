@@ -33,7 +33,7 @@ function judge(asked: string, text: string): CheckResult {
   try {
     info = JSON.parse(text);
   } catch {
-    return { found: 'UNHEALTHY', reason: `${asked}: the answer is no JSON` };
+    return { found: 'UNHEALTHY', reason: `${asked}: the answer is not JSON` };
   }
   const starting = typeof info === 'object' && info !== null && 'starting' in info ? info.starting : undefined;
   if (starting === true) return { found: 'PENDING', reason: 'the cluster is starting' };

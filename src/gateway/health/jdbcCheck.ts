@@ -55,8 +55,8 @@ export class JdbcCheck implements UserCheck {
         const why = answer.ok ? (outcome.reason ?? statusReason(answer.status, credentials)) : answer.reason;
         // It answers, and has more to do than it can: no reason to take it out.
         if (queued && !answer.ok && signal.aborted) {
-          const mend = `give queries with source ${CHECK_SOURCE} a resource group of their own`;
-          return { found: 'inconclusive', reason: `the check's query waits in the cluster's queue; ${mend}` };
+          const fix = `give queries with source ${CHECK_SOURCE} a resource group of their own`;
+          return { found: 'inconclusive', reason: `the check's query waits in the cluster's queue; ${fix}` };
         }
         return { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` };
       }

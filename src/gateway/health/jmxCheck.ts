@@ -49,7 +49,7 @@ export class JmxCheck implements UserCheck {
     );
     if (!answer.ok) return answer;
     const attributes = jsonObject(answer.text)?.attributes;
-    const unusable: CheckResult = { found: 'UNHEALTHY', reason: `${answer.asked}: the answer is no MBean` };
+    const unusable: CheckResult = { found: 'UNHEALTHY', reason: `${answer.asked}: the answer is not an MBean` };
     if (!Array.isArray(attributes)) return { ok: false as const, result: unusable };
     const numbers = new Map<string, number>();
     for (const attribute of attributes as readonly unknown[]) {

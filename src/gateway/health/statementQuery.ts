@@ -57,7 +57,7 @@ export async function runStatement(
   for (;;) {
     if (!answer.ok || answer.status !== 200) return await failed(null);
     const page = jsonObject(answer.text);
-    if (page === null) return await failed('the answer is no query result');
+    if (page === null) return await failed('the answer is not a query result');
     const { error, data, nextUri, stats } = page;
     const state = stateOf(stats);
     queued = state === 'QUEUED';
@@ -65,10 +65,10 @@ export async function runStatement(
     const added = Array.isArray(data) ? (data as readonly unknown[]).filter((row) => Array.isArray(row)) : [];
     rows.push(...added);
     if (nextUri === undefined || nextUri === null) {
-      return state === 'FINISHED' ? { kind: 'rows', rows } : await failed('the answer is no query result');
+      return state === 'FINISHED' ? { kind: 'rows', rows } : await failed('the answer is not a query result');
     }
     next = typeof nextUri === 'string' ? pathOf(nextUri, baseUrl) : null;
-    if (next === null) return await failed('nextUri is no URL');
+    if (next === null) return await failed('nextUri is not a URL');
     if (rows.length > MAX_ROWS) {
       return await failed(`more than ${MAX_ROWS} rows`);
     }
@@ -85,7 +85,7 @@ function stateOf(stats: unknown): unknown {
   return typeof stats === 'object' && stats !== null && 'state' in stats ? stats.state : null;
 }
 
-/** Path and query of a follow-up URL below the cluster's URL; null for what is no URL. */
+/** Path and query of a follow-up URL below the cluster's URL; null for what is not a URL. */
 function pathOf(nextUri: string, baseUrl: string): string | null {
   if (!URL.canParse(nextUri, baseUrl)) return null;
   const { pathname, search } = new URL(nextUri, baseUrl);

@@ -52,7 +52,7 @@ export class UiApiCheck implements UserCheck {
       ? answer.reason
       : answer.status >= 400
         ? statusReason(answer.status, { username, password, from })
-        : `the login form refuses the user; mend ${from}, or choose another type of check where the engine has no form login`;
+        : `the login form refuses the user; fix ${from}, or choose another type of check where the engine has no form login`;
     const result: CheckResult = { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` };
     return { ok: false as const, result };
   }

@@ -55,7 +55,7 @@ export class OtherRequests {
       return;
     }
     const upstream = this.#context.upstreams.get(reason.cluster.proxyTo);
-    if (upstream === null) this.#context.answerFailure(proxied, new Error('proxyTo is no HTTP URL'), false);
+    if (upstream === null) this.#context.answerFailure(proxied, new Error('proxyTo is not an HTTP URL'), false);
     else new ForwardExchange(this.#context, proxied, reason).start(upstream);
   }
 

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 /** Requests of clients that are not answered in full, of all listeners; a clean stop waits for them. */
 export class OpenRequests {
   /**
-   * Places of open requests; null where one is free. A `Set` would make its table anew over and over, and old tables
+   * Places of open requests; null where one is free. A `Set` would rebuild its table over and over, and old tables
    * that wait for collection keep all responses of their time: three times the work for the garbage collector.
    */
   readonly #places: (ServerResponse | null)[] = [];

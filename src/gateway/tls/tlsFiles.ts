@@ -30,7 +30,7 @@ export interface TlsMaterial {
   readonly chain: readonly X509Certificate[];
 }
 
-/** A file that cannot be used; the message names it and the mend. */
+/** A file that cannot be used; the message names it and the fix. */
 export class TlsFileError extends Error {
   readonly file: TlsFile;
   constructor(file: TlsFile, message: string, cause?: unknown) {

@@ -18,7 +18,7 @@ export interface Acceptance {
   readonly status: 'True' | 'False' | 'Unknown';
   readonly reason: string;
   readonly message: string;
-  /** Nothing but a change of the resource itself mends it (condition `Stalled`). */
+  /** Nothing but a change of the resource itself fixes it (condition `Stalled`). */
   readonly final: boolean;
 }
 

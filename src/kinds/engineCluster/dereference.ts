@@ -5,7 +5,7 @@ import type { EngineClusterSpec, ServiceRef } from './spec.ts';
 export type Address =
   /** `externalName`: the name that a Service of type ExternalName stands for. */
   | { readonly ok: true; readonly url: string; readonly externalName?: string }
-  /** `final`: only a change of the resource can mend it. */
+  /** `final`: only a change of the resource can fix it. */
   | {
       readonly ok: false;
       readonly reason: string;

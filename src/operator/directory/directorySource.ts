@@ -36,7 +36,7 @@ export interface DirectorySourceOptions {
   readonly logger: Logger;
   /** A changed file is read once it has been quiet for this time (an editor may still be writing): 60. */
   readonly settleMs?: number;
-  /** How long a manifest must be away before its resource counts as deleted: 1,000. */
+  /** How long a manifest must be missing before its resource counts as deleted: 1,000. */
   readonly confirmDeletionMs?: number;
   /** The same when all manifests went at once: 5,000. */
   readonly confirmEmptyMs?: number;

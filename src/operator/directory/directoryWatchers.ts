@@ -27,7 +27,7 @@ export class DirectoryWatchers {
   #watch(path: string): void {
     const watcher = watchFolder(path, this.#onEvent, this.#logger);
     if (watcher === null) return;
-    // One that failed is made anew by the next `follow`.
+    // One that failed is created again by the next `follow`.
     watcher.on('error', () => this.#drop(path, watcher));
     this.#watchers.set(path, watcher);
   }

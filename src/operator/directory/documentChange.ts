@@ -34,7 +34,7 @@ export function changeDocument(
   if (document === undefined && broken !== undefined && isDeepStrictEqual(broken.key ?? key, key)) {
     throw new GatewayError(
       'EG_CONFLICT',
-      `the document of ${key.name} in ${path} (document ${broken.number}, line ${broken.problemLine}) cannot be read; mend the file first`,
+      `the document of ${key.name} in ${path} (document ${broken.number}, line ${broken.problemLine}) cannot be read; fix the file first`,
     );
   }
   if (text === null || document?.kind !== 'resource' || !sameContent(held, document.manifest)) {

@@ -14,7 +14,7 @@ type Value = Record<string, unknown>;
 
 /**
  * The text of a document after a change. Where only plain values change, nothing but their characters does; otherwise
- * the document is written anew with its comments. What it says afterwards is compared with what was meant.
+ * the document is rewritten with its comments. What it says afterwards is compared with what was meant.
  * @param text one document, as `splitDocuments` cuts it
  * @throws GatewayError EG_IMPOSSIBLE when the document cannot be edited, e.g. as the field is an alias
  */
@@ -108,7 +108,7 @@ function replaceScalars(text: string, edits: readonly Edit[]): string | null {
     .reduce((result, cut) => result.slice(0, cut.from) + cut.text + result.slice(cut.to), text);
 }
 
-/** Writes the document anew from its tree, comments and order kept. */
+/** Rewrites the document from its tree, comments and order kept. */
 function rewrite(text: string, edits: readonly Edit[]): string | null {
   const document = parseDocument(text, quiet);
   try {

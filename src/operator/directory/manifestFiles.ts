@@ -13,7 +13,7 @@ export interface FileStamp {
 /** A manifest file's text as read. */
 export interface FileText {
   readonly stamp: FileStamp;
-  /** Null when the file is no UTF-8 text or too large; `error` says so. */
+  /** Null when the file is not UTF-8 text or too large; `error` says so. */
   readonly text: string | null;
   readonly error: string | null;
 }

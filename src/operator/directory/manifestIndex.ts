@@ -41,7 +41,7 @@ interface Found {
 
 /** Options of a manifest index. Times in milliseconds. */
 export interface ManifestIndexOptions {
-  /** A resource whose manifest went is gone after this time, when it is still away. */
+  /** A resource whose manifest went is gone after this time, when it is still missing. */
   readonly confirmDeletionMs: number;
   /** The same when all resources went at once, e.g. as a volume was unmounted. */
   readonly confirmEmptyMs: number;

@@ -5,7 +5,7 @@ import { GatewayError } from '../../model/errors.ts';
 import { withFileLock } from './fileLock.ts';
 import { fileStamp, readManifestFile } from './manifestFiles.ts';
 
-/** How often a write begins anew as the file changed under it. */
+/** How often a write starts again as the file changed under it. */
 const ATTEMPTS = 5;
 const LOCK_TIMEOUT_MS = 5_000;
 
@@ -17,7 +17,7 @@ export type TextChange = (present: string | null) => string | null | Promise<str
 
 /**
  * Changes a manifest file: reads it, makes the new text, writes that beside it and renames it, under the directory's
- * lock. When the file is changed meanwhile, by an editor that knows no lock, it begins anew.
+ * lock. When the file is changed meanwhile, by an editor that knows no lock, it starts again.
  * @throws GatewayError EG_READ_ONLY naming the file
  */
 export async function changeManifestFile(root: string, path: string, change: TextChange): Promise<void> {

@@ -23,7 +23,7 @@ export interface InformerOptions {
   /** Least time between tries, doubled up to the greatest: 500 to 10,000. */
   readonly backOffMs?: number;
   readonly maxBackOffMs?: number;
-  /** A watch on which nothing came for this time is made anew: its connection may be half open. 30,000. */
+  /** A watch on which nothing came for this time is made again: its connection may be half open. 30,000. */
   readonly idleMs?: number;
   /** Time between full lists, to find what a watch may have lost: 600,000. */
   readonly relistMs?: number;
@@ -45,7 +45,7 @@ const PAGE = 500;
 type WatchEnd =
   /** The server closed it or nothing came for a while: go on from where it was. */
   | { readonly kind: 'closed'; readonly connected: boolean }
-  /** What came since is no longer known (410): list anew. */
+  /** What came since is no longer known (410): list again. */
   | { readonly kind: 'expired' }
   | { readonly kind: 'failed'; readonly error: unknown };
 
@@ -150,7 +150,7 @@ export class Informer {
     if (signal.aborted) return;
     if (end.kind === 'failed') throw end.error;
     if (end.kind === 'expired') {
-      this.#options.logger.info({ informer: this.#options.name }, 'the watch expired; listing anew');
+      this.#options.logger.info({ informer: this.#options.name }, 'the watch expired; listing again');
       this.#version = '';
     }
     // A watch that ends at once, again and again, must not become a storm of requests.
@@ -213,7 +213,7 @@ export class Informer {
         // The library would swallow it, and the event with it.
         this.#options.logger.error(
           { informer: this.#options.name, err: error },
-          'an event could not be taken over; listing anew',
+          'an event could not be taken over; listing again',
         );
         this.#version = '';
         controller?.abort();
@@ -223,7 +223,7 @@ export class Informer {
       this.#heard();
       if (type === 'ERROR') {
         expired = object.code === 410;
-        // Any other error ends the watch too; the copy is made anew to be sure.
+        // Any other error ends the watch too; the copy is listed again to be sure.
         if (!expired) this.#version = '';
         controller?.abort();
         return;

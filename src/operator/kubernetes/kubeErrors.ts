@@ -44,13 +44,13 @@ export function kubeReason(error: unknown): string {
   return typeof name === 'string' ? `the API server cannot be reached: ${name}` : message;
 }
 
-/** Whether the API server, not the request, is the trouble: away, overloaded, or not letting us. */
+/** Whether the API server, not the request, is the trouble: unavailable, overloaded, or not letting us. */
 export function isUnavailable(error: unknown): boolean {
   const code = kubeCode(error);
   return code === null || code === 401 || code === 403 || code === 429 || code >= 500;
 }
 
-/** The error of a source that is away. */
+/** The error of a source that is unavailable. */
 export function unavailable(error: unknown): GatewayError {
   return new GatewayError('EG_SOURCE_UNAVAILABLE', `the resources cannot be changed now: ${kubeReason(error)}`, {
     retryAfterSeconds: kubeStatus(error).details?.retryAfterSeconds ?? 5,

@@ -162,7 +162,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     try {
       return this.#remember(kind, await this.#api.create(kind, namespace, body, API_FIELD_MANAGER));
     } catch (error) {
-      // A creation that ends in 404 has no namespace, or no kind, to be in: not something the caller can mend.
+      // A creation that ends in 404 has no namespace, or no kind, to be in: not something the caller can fix.
       throw kubeCode(error) === 404 ? unavailable(error) : writeError(error, fresh);
     }
   }
@@ -206,7 +206,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
       try {
         this.#takeOwnStatus(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
       } catch (error) {
-        // Gone, or changed: what the watch brings is looked at anew.
+        // Gone, or changed: what the watch brings is looked at again.
         if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
         throw isUnavailable(error) ? unavailable(error) : writeError(error, key);
       }

@@ -18,7 +18,7 @@ export async function removeEnded(
   try {
     await annotate(source, keyOf(resource), annotations, resource.metadata.resourceVersion);
   } catch (error) {
-    // The resource changed again: its next reconcile looks anew.
+    // The resource changed again: its next reconcile looks again.
     if (error instanceof VersionConflict) return;
     if (!(error instanceof GatewayError) || error.code === 'EG_SOURCE_UNAVAILABLE') throw error;
     logger.warn(

@@ -63,14 +63,14 @@ export class Projector {
 
   /**
    * Projects an outcome, or (null) the absence of a resource, as leader. Rejects with EG_DATABASE_UNAVAILABLE while the
-   * database is away.
+   * database is unavailable.
    */
   async project(key: string, outcome: ResourceOutcome | null): Promise<void> {
     const { kinds, store, source, leadership, logger } = this.#options;
     const { fence } = leadership;
-    // A lead without a fence is one whom the database has not confirmed: it is away, and there is nothing to write to.
+    // A leader without a fence is one that the database has not confirmed: it is unavailable, and there is nothing to write to.
     if (fence === null)
-      throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database has not confirmed the lead yet');
+      throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database has not confirmed the leadership yet');
     const resourceKey = keyOfText(key);
     const result =
       outcome === null
@@ -98,7 +98,7 @@ export class Projector {
 
   /**
    * Projects an outcome, or (null) the absence of a resource, for a REST write: without a fence, on leader and follower
-   * alike. `pending` when the database is away or too slow.
+   * alike. `pending` when the database is unavailable or too slow.
    */
   async projectWrite(key: ResourceKey, outcome: ResourceOutcome | null, timeoutMs: number): Promise<ProjectionOutcome> {
     const text = keyText(key);
@@ -120,7 +120,7 @@ export class Projector {
       if (!isDatabaseAway(error)) throw error;
     } finally {
       clearTimeout(timer);
-      // A loss that comes after the answer was given is the leader's to mend.
+      // A loss that comes after the answer was given is the leader's to fix.
       work.catch(() => undefined);
     }
     return 'pending';

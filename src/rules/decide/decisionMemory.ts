@@ -78,7 +78,7 @@ class RulesPlace extends Place {
 
 /**
  * Decisions that are used again. What the rules decide follows from which rules are asked, and from the values of the
- * request that these read: most requests have values that came before, and asking the rules anew costs several times as
+ * request that these read: most requests have values that came before, and asking the rules again costs several times as
  * much as looking their values up.
  */
 export class DecisionMemory {

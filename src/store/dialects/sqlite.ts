@@ -8,7 +8,7 @@ const decisionsSql = `insert into eg_query_decisions (query_id, cluster, created
   select value->>'queryId', value->>'cluster', value->>'created', value->>'decision' from json_each(?) where true
   on conflict do nothing`;
 
-// Rows as arrays: each `->>` reads its row's JSON anew, and names make that longer.
+// Rows as arrays: each `->>` reads its row's JSON again, and names make that longer.
 const putRunningSql = `insert into eg_running_queries (query_id, cluster, started, last_seen)
   select value->>0, value->>1, value->>2, value->>3 from json_each(?) where true
   on conflict (query_id) do update set last_seen = excluded.last_seen`;

@@ -31,7 +31,7 @@ export class ApiError extends Error {
     this.retryAfterSeconds = facts.retryAfterSeconds;
   }
 
-  /** Whether asking again may help: nothing answered, or something behind the gateway is away. */
+  /** Whether asking again may help: nothing answered, or something behind the gateway is unavailable. */
   get mayPass(): boolean {
     return this.status === 0 || this.status === 429 || this.status === 502 || this.status === 503;
   }

@@ -15,7 +15,7 @@ export interface Answer<T> {
   readonly data: T;
   /** What follows later although the change is safe, e.g. `database`; null: nothing. */
   readonly pending: string | null;
-  /** Text of `Warning` headers: done, but the next call should mend something. */
+  /** Text of `Warning` headers: done, but the next call should fix something. */
   readonly warnings: readonly string[];
 }
 

@@ -1,7 +1,7 @@
 import { Component, type ErrorInfo, type ReactNode } from 'react';
 import { ErrorState } from './states.tsx';
 
-/** Shows a defect of a page in its place, and leaves the rest usable. A page whose code is gone is loaded anew. */
+/** Shows a defect of a page in its place, and leaves the rest usable. A page whose code is gone is reloaded. */
 export class ErrorBoundary extends Component<{ readonly children: ReactNode }, { readonly error: Error | null }> {
   override state: { readonly error: Error | null } = { error: null };
 

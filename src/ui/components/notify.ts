@@ -17,7 +17,9 @@ export function notifyWritten(
   message: string,
   { pending, warnings }: Pick<Answer<unknown>, 'pending' | 'warnings'>,
 ): void {
-  notifyDone(pending === null ? message : `${message} It is safe, but the ${pending} is away: it follows by itself.`);
+  notifyDone(
+    pending === null ? message : `${message} It is safe, but the ${pending} is unavailable: it follows by itself.`,
+  );
   for (const warning of warnings) {
     notifications.show({ title: 'Mind', message: warning, color: 'yellow', autoClose: 12_000, closeButtonProps });
   }

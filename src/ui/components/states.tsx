@@ -24,7 +24,7 @@ interface ErrorStateProps {
 /** Something failed: what, and what can be done about it. */
 export function ErrorState({ error, onRetry, retryLabel = 'Try again', full = false }: ErrorStateProps) {
   const forbidden = error instanceof ApiError && error.status === 403;
-  const title = forbidden ? 'Not for you' : isAway(error) ? 'Away at the moment' : 'This did not work';
+  const title = forbidden ? 'Not for you' : isAway(error) ? 'Unavailable at the moment' : 'This did not work';
   return (
     <div className={full ? classes.full : undefined}>
       <Alert

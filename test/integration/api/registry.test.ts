@@ -97,7 +97,7 @@ test.each(['activate', 'deactivate'])(
   },
 );
 
-test('a write whose projection is pending is 202 and says what is away', async () => {
+test('a write whose projection is pending is 202 and says what is unavailable', async () => {
   api.registry.pending = true;
   const added = await post('/gateway/backend/modify/add', good);
   expect([added.status, added.headers['x-engine-gateway-pending'], added.json()]).toEqual([202, 'database', stored]);
@@ -134,8 +134,8 @@ test.each<[GatewayError, number, string | undefined]>([
   [new GatewayError('EG_READ_ONLY', 'engines.yaml cannot be written'), 409, undefined],
   [new GatewayError('EG_API_WRITES_DISABLED', 'resources.apiWrites is off'), 403, undefined],
   [new GatewayError('EG_IMPOSSIBLE', 'the Service has no port 1', { field: 'proxyTo' }), 422, undefined],
-  [new GatewayError('EG_SOURCE_UNAVAILABLE', 'the API server is away'), 503, '5'],
-  [new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is away', { retryAfterSeconds: 2.2 }), 503, '3'],
+  [new GatewayError('EG_SOURCE_UNAVAILABLE', 'the API server is unavailable'), 503, '5'],
+  [new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is unavailable', { retryAfterSeconds: 2.2 }), 503, '3'],
 ])('%s is told as it is', async (failure, status, retryAfter) => {
   for (const path of ['modify/add', 'modify/update', 'modify/delete', 'activate/a', 'deactivate/a']) {
     api.registry.failure = failure;

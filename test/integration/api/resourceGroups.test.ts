@@ -17,7 +17,7 @@ test('the family can be switched off', async () => {
   await api.close();
 });
 
-test.skipIf(!hasPostgresql())('with the database away every call is 503, and none afterwards', async () => {
+test.skipIf(!hasPostgresql())('while the database is unavailable every call is 503, and none afterwards', async () => {
   const server = await startPostgresql();
   const limits = { connectTimeoutMs: 3_000, acquireTimeoutMs: 3_000 };
   const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger, limits });

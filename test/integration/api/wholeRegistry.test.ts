@@ -140,7 +140,7 @@ spec: {proxyTo: "http://h:1", routingGroup: adhoc}
   );
 });
 
-it.skipIf(!hasPostgresql())('with the database away a write is 202, and follows', async () => {
+it.skipIf(!hasPostgresql())('while the database is unavailable a write is 202, and follows', async () => {
   await mkdir(manifests());
   const server = await startPostgresql();
   try {

@@ -80,7 +80,7 @@ describe('a plain file', () => {
     await until(() => expect(watch.restartNeeded).toEqual([]));
   });
 
-  test('a file with mistakes is told and changes nothing, a mended one is taken', async () => {
+  test('a file with mistakes is told and changes nothing, a fixed one is taken', async () => {
     const watch = await start(path);
     const before = watch.current;
     write('routing:\n  defaultRoutingGrup: b\n  asyncTimeout: 5\n');
@@ -92,7 +92,7 @@ describe('a plain file', () => {
     expect(said('refused')).toHaveLength(2);
   });
 
-  test('an editor that renames is followed, and so is the file after it was away', async () => {
+  test('an editor that renames is followed, and so is the file after it was unavailable', async () => {
     const watch = await start(path);
     rmSync(path);
     await until(() => expect(said('there is no such file')).toHaveLength(1));

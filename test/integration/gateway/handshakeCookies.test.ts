@@ -99,7 +99,7 @@ describe('a login', () => {
     expect(ours(await ask(one.url, '/oauth2/logout/x', cookie()))).toEqual([]);
   });
 
-  test('reaches a cluster that takes no queries at the moment; of one that is gone it begins anew', async () => {
+  test('reaches a cluster that takes no queries at the moment; of one that is gone it starts again', async () => {
     const [a, b] = (await clustersOf('a', 'b')) as [ReturnType<typeof clusterAt>, ReturnType<typeof clusterAt>];
     const inactive = await replica({ clusters: [a, { ...b, active: false }] });
     expect((await ask(inactive.url, '/oauth2/x', cookie())).headers['x-name']).toBe('b');

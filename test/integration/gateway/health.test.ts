@@ -55,7 +55,7 @@ test('clusters start, fail, and come back', async () => {
 });
 
 test.each([
-  ['no JSON', '<html>', 'the answer is no JSON'],
+  ['no JSON', '<html>', 'the answer is not JSON'],
   ['no starting', '{"uptime":"1m"}', 'the answer has no field "starting"'],
   ['null', 'null', 'the answer has no field "starting"'],
   ['too long', 'x'.repeat(200_000), 'more than 65536 bytes'],
@@ -66,7 +66,7 @@ test.each([
   expect(health('a')!.reason).toBe(`GET ${server.url}/v1/info: ${reason}`);
 });
 
-test('one that hangs, one that is away, and one whose address is no host do not keep others from a verdict', async () => {
+test('one that hangs, one that is unavailable, and one whose address is no host do not keep others from a verdict', async () => {
   const engine = closing(await startSimulatedEngine({ name: 'good' }));
   const hanging = closing(await startSimulatedEngine({ name: 'hanging', state: { hanging: true } }));
   const hangingCluster = (timeout: string) => clusterAt('hanging', hanging.url, { healthCheck: { timeout } });

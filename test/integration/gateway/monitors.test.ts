@@ -81,7 +81,9 @@ describe.each(userKinds)('%s', (type) => {
     expect(await reasons(engine.url)).toMatch(/: status 503$/);
     for (const body of ['<html>', '{}', '[]', 'null']) {
       const nonsense = await startServer((_request, response) => void response.end(body));
-      expect(await reasons(nonsense.url)).toMatch(/is no query result|is no MBean|has no metric|login form refuses/);
+      expect(await reasons(nonsense.url)).toMatch(
+        /is not a query result|is not an MBean|has no metric|login form refuses/,
+      );
     }
   });
 
@@ -98,11 +100,11 @@ describe.each(userKinds)('%s', (type) => {
     expect(thief.requests).toEqual([]);
   });
 
-  test('a refused user is UNHEALTHY; the reason names what to mend, and no password', async () => {
+  test('a refused user is UNHEALTHY; the reason names what to fix, and no password', async () => {
     const engine = await engineOf({ passwords: { monitor: 'another' } });
     const { found, reason } = await check(type, engine.url, { credentials: withPassword });
     expect(found).toBe('UNHEALTHY');
-    expect(reason).toMatch(/; mend backendState/);
+    expect(reason).toMatch(/; fix backendState/);
     expect(reason).not.toContain('s3cret');
   });
 
@@ -268,8 +270,8 @@ describe('JDBC', () => {
   });
 });
 
-test('a proxyTo that is no URL, and one that holds a password', async () => {
-  expect((await check('INFO_API', 'no url')).reason).toBe('GET /v1/info: proxyTo is no HTTP URL');
+test('a proxyTo that is not a URL, and one that holds a password', async () => {
+  expect((await check('INFO_API', 'no url')).reason).toBe('GET /v1/info: proxyTo is not an HTTP URL');
   const port = await freePort();
   const { reason } = await check('INFO_API', `http://joe:hidden@127.0.0.1:${port}`);
   expect(reason).toBe(`GET http://127.0.0.1:${port}/v1/info: connection refused`);

@@ -186,7 +186,7 @@ describe('what may be asked with a key', () => {
     expect(await one.registry.metrics()).toContain('engine_gateway_refusals_total{reason="unknown_prefix"} 3');
   });
 
-  test('while the database is away, a key of no cluster may be one that this replica has not heard of', async () => {
+  test('while the database is unavailable, a key of no cluster may be one that this replica has not heard of', async () => {
     const one = await gateway({ clusters: [] });
     const path = `/${clusterKey('late')}/v1/statement/executing/${unknownId}/y/1`;
     const answer = await send(one.url, path);
@@ -207,7 +207,7 @@ describe('what may be asked with a key', () => {
       expect(late.requests.at(-1)!.url).toBe('/v1/spooled/download/x');
     });
 
-    test('is put off while the database is away', async () => {
+    test('is put off while the database is unavailable', async () => {
       const one = await gateway({ clusters: [] });
       const answer = await send(one.url, path);
       expect([answer.status, answer.headers['retry-after'], answer.text]).toEqual([

@@ -360,7 +360,7 @@ describe('failures', () => {
     await expect(send(gateway.url, '/v1/info')).rejects.toThrow();
   });
 
-  test('an answer that is no HTTP: 502', async () => {
+  test('an answer that is not HTTP: 502', async () => {
     const engine = await startServer((_request, response) => {
       response.socket!.end('SSH-2.0-x\r\n\r\n');
     });

@@ -278,7 +278,7 @@ describe('with an OpenID provider', () => {
     ]);
   });
 
-  test('a provider that is away delays a query by nothing but the refused connection', async () => {
+  test('a provider that is unavailable delays a query by nothing but the refused connection', async () => {
     const setting = await start({ oauthTokenInfoUrl: 'http://127.0.0.1:1/me' });
     expect(await submitted(setting, 'SELECT 1', { authorization: 'Bearer opaque' })).toEqual(['adhoc', null]);
   });

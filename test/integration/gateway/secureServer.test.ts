@@ -277,7 +277,7 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     await until(() => client.session.closed || client.session.destroyed, 'the end of the connection');
   });
 
-  test('what is no TLS is cut off; other clients are served', async () => {
+  test('what is not TLS is cut off; other clients are served', async () => {
     const gateway = await secureGateway({ clusters: [] });
     const port = Number(new URL(gateway.url).port);
     const plain = await fetch(`http://127.0.0.1:${port}/`).then(

@@ -138,7 +138,7 @@ describe('replicas and restarts', () => {
     expect(await store.coordinators.get(a.suffix)).toMatchObject({ cluster: 'a', baseUrl: a.url });
   });
 
-  test('with the database away queries run all the same, by memory', async () => {
+  test('while the database is unavailable queries run all the same, by memory', async () => {
     const a = await engine('a');
     const one = await startGateway({ clusters: [clusterAt('a', a.url)] });
     expect((await followAlternately([one.url], await submit(one.url, 'SELECT 1'))).error).toBeUndefined();
@@ -360,7 +360,7 @@ describe('unknown ids', () => {
   });
 });
 
-describe('unknown ids while the database is away', () => {
+describe('unknown ids while the database is unavailable', () => {
   const id = '20261121_015745_00042_strng';
   const path = `/v1/statement/executing/${id}/y/1`;
   const cluster = (coordinatorId: string) =>

@@ -216,7 +216,7 @@ describe('repeating a submission', () => {
     ['a close before any answer', () => breaking((socket) => socket.end())],
     [
       'a TLS failure',
-      async () => (await breaking((socket) => socket.end('this is no TLS\r\n'))).replace('http:', 'https:'),
+      async () => (await breaking((socket) => socket.end('this is not TLS\r\n'))).replace('http:', 'https:'),
     ],
   ])('after %s', async (_what, makeUrl) => {
     const b = await engine('b');

@@ -188,7 +188,7 @@ test('while traces are off, their headers pass untouched', async () => {
   expect(told(engine.requests[0])).toEqual({ traceparent: ['as it is'], tracestate: [fromClient.tracestate] });
 });
 
-test('a receiver that is away is told of once, and queries run', async () => {
+test('a receiver that is unavailable is told of once, and queries run', async () => {
   const engine = closing(await startSimulatedEngine({ name: 'a' }));
   const endpoint = `http://127.0.0.1:${await freePort()}`;
   const { gateway, tracing, log } = await traced(endpoint, { clusters: [clusterAt('a', engine.url)] });

@@ -69,7 +69,7 @@ const cuttable = (): { store: Store; away: boolean } => {
         if (typeof value !== 'function') return value;
         return (...args: unknown[]) =>
           state.away
-            ? Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is away'))
+            ? Promise.reject(new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is unavailable'))
             : Reflect.apply(value, object, args);
       },
     });
@@ -156,7 +156,7 @@ test('an invalid change is refused in the status, and the last good version stay
   await until(() => expect(condition(second, 'a', 'Stalled')).toBeUndefined());
 });
 
-test('with the database away the table follows, REST answers pending, and all is made good afterwards', async () => {
+test('while the database is unavailable the table follows, REST answers pending, and all is made good afterwards', async () => {
   const cut = cuttable();
   await write('a.yaml', manifest('a'));
   const rig = await start({}, cut.store);
@@ -225,7 +225,7 @@ test('what was deleted while no gateway ran is removed; rows of another source a
 
 test('one replica leads; when it goes, the other takes over and does what was left', async () => {
   await write('a.yaml', manifest('a'));
-  // So long that the lead changes because it is given back, not because it ends.
+  // So long that leadership changes because it is released, not because it ends.
   const one = await start({ leaderTtlMs: 600_000 });
   const two = await start({ leaderTtlMs: 600_000 });
   expect([one.leadership.isLeader, two.leadership.isLeader]).toEqual([true, false]);

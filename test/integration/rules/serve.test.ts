@@ -312,7 +312,7 @@ test('rules are listed in firing order, changed where they live, and tried befor
   expect((await submit(gateway, 'SELECT 1', { 'X-Engine-Source': 'x' })).decision).toContain('by=default');
 });
 
-test('a broken file leaves routing to the header until it is mended; a file that is being written changes nothing', async () => {
+test('a broken file leaves routing to the header until it is fixed; a file that is being written changes nothing', async () => {
   const good = rule('all', 'true', 'result.put("routingGroup", "b")');
   await writeFile(rulesPath, good);
   const gateway = await start();

@@ -167,14 +167,14 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     expect(JSON.stringify(started.log)).not.toContain('s3cret');
   });
 
-  test('a user that is refused keeps a cluster out; the list says what to mend, and nothing tells the password', async () => {
+  test('a user that is refused keeps a cluster out; the list says what to fix, and nothing tells the password', async () => {
     await engine('a', { passwords: { monitor: 'right' } });
     const backendState = { username: 'monitor', password: 'wr0ng-s3cret' };
     const started = await start({ clusterStatsConfiguration: { monitorType: 'METRICS' }, backendState });
     const [cluster] = await list(started);
     expect(cluster).toMatchObject({
       status: 'UNHEALTHY',
-      health: { reason: expect.stringMatching(/status 401.*mend backendState/) },
+      health: { reason: expect.stringMatching(/status 401.*fix backendState/) },
     });
     expect(JSON.stringify([cluster, started.log])).not.toContain('wr0ng-s3cret');
     expect(JSON.stringify(started.log)).not.toContain(btoa('monitor:wr0ng-s3cret'));

@@ -214,7 +214,7 @@ describe('the gateway as a process', () => {
   });
 
   describe.skipIf(!hasPostgresql())('with PostgreSQL', () => {
-    test('the gateway starts, routes and keeps its history while the database is away', async () => {
+    test('the gateway starts, routes and keeps its history while the database is unavailable', async () => {
       await using server = await disposablePostgresql();
       const database = await server.createDatabase();
       await server.stop();

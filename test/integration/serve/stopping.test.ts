@@ -83,7 +83,7 @@ function connection(url: string) {
   };
 }
 
-test('a clean stop refuses new queries so that clients repeat them, finishes answers, writes history, gives the lead back', async () => {
+test('a clean stop refuses new queries so that clients repeat them, finishes answers, writes history, releases leadership', async () => {
   const { url, stop, logged } = await start({ drainTimeout: '20s' });
   const [one, other] = [connection(url), connection(url)];
   const query = await one.begin('/v1/statement', 'SELECT 1');
@@ -117,7 +117,7 @@ test('a clean stop refuses new queries so that clients repeat them, finishes ans
 
   const store = await openStore({ jdbcUrl: jdbcUrl(), runMigrations: false, logger: pino({ level: 'silent' }) });
   expect(await store.history.get(id)).toMatchObject({ queryId: id, queryText: 'SELECT 1' });
-  // A lead that is held is not given to another one for seconds.
+  // Leadership that is held is not given to another one for seconds.
   expect(await store.leader.acquire('another', 1_000)).toMatchObject({ holder: 'another' });
   await store.close();
 });

@@ -61,7 +61,7 @@ test('the leader deletes what is too old, and nothing else', async () => {
 });
 
 test.each([
-  ['a replica without the lead', null],
+  ['a replica that is not the leader', null],
   ['a leader that another has replaced', { holder: 'me', epoch: 0 }],
 ])('%s deletes nothing', async (_name, fence) => {
   await store.leader.acquire('other', 60_000);

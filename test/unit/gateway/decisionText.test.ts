@@ -70,7 +70,7 @@ test('of more traces than fit into memory, texts are forgotten and come out the 
   }
 });
 
-test('what the external rules service said is told anew each time, without values of header lines', () => {
+test('what the external rules service said is reported each time, without values of header lines', () => {
   const texts = ['first', 'second'].map((group) =>
     decisionText(
       {

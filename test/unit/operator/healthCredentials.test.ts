@@ -70,16 +70,19 @@ test.each<[string, Answer]>([
   ['500', answering(500)],
   ['403 while it starts', answering(403)],
   ['401 while it starts', answering(401)],
-])('while the API server is away (%s) the last ones are used, and it is asked each time', async (_what, away) => {
-  const { of, set, pass, asked } = credentials();
-  await of();
-  set(away);
-  pass(60);
-  expect([await of(), await of()]).toEqual(['one', 'one']);
-  expect(asked).toHaveLength(3);
-  set(secret('two'));
-  expect(await of()).toBe('two');
-});
+])(
+  'while the API server is unavailable (%s) the last ones are used, and it is asked each time',
+  async (_what, away) => {
+    const { of, set, pass, asked } = credentials();
+    await of();
+    set(away);
+    pass(60);
+    expect([await of(), await of()]).toEqual(['one', 'one']);
+    expect(asked).toHaveLength(3);
+    set(secret('two'));
+    expect(await of()).toBe('two');
+  },
+);
 
 test.each<[string, Answer, string]>([
   ['deleted', answering(404), 'Secret ns/s does not exist'],

@@ -162,7 +162,7 @@ test('each failure of a rule is counted', () => {
   expect(failed).toEqual(Array(5).fill('r00'));
 });
 
-test('what depends on chance or time is decided anew each time', () => {
+test('what depends on chance or time is decided each time', () => {
   const ruleSet = compile([{ condition: 'Math.random() < 0.5', ...put('"half"') }]);
   const groups = new Set(Array.from({ length: 200 }, () => ruleSet.decide(sampleRequest).routingGroup));
   expect([...groups].toSorted()).toEqual(['half', null]);

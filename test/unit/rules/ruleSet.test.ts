@@ -221,7 +221,7 @@ describe('a rule that fails at evaluation', () => {
     });
   });
 
-  test.each(['5', '["a"]', '"a".charAt(0)', 'true'])('a group that is no String fails the rule: %s', (value) => {
+  test.each(['5', '["a"]', '"a".charAt(0)', 'true'])('a group that is not a String fails the rule: %s', (value) => {
     const compiled = createRuleCompiler(options).compile(
       [rule('r', { actions: [`result.put("routingGroup", ${value})`] })],
       null,
@@ -345,8 +345,8 @@ describe('resources', () => {
       message: 'actions[0], line 1, column 12: a value is missing; found the end',
     });
     expect(decide(compiled).routingGroup).toBe('good');
-    const anew = createRuleCompiler(options).compile([broken], null);
-    expect(anew.verdicts.get('RoutingRule/default/a')).toMatchObject({
+    const recompiled = createRuleCompiler(options).compile([broken], null);
+    expect(recompiled.verdicts.get('RoutingRule/default/a')).toMatchObject({
       inForce: 'none',
       programmedReason: 'NotAccepted',
     });

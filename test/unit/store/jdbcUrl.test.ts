@@ -36,7 +36,7 @@ describe('JDBC URLs', () => {
   });
 
   it.each([
-    ['postgres://db/gw', 'is no JDBC URL'],
+    ['postgres://db/gw', 'is not a JDBC URL'],
     ['jdbc:oracle:thin:@db:1521/gw', 'Oracle'],
     ['jdbc:h2:mem:x', '"h2"'],
     ['jdbc:mysql:db/gw', '"//"'],

@@ -60,7 +60,7 @@ function Notices({ inventory: { engine, file } }: { readonly inventory: RuleInve
               ? 'Its last version that loaded is in force.'
               : file.state === 'loaded'
                 ? 'The rules named here are left out; all others are in force.'
-                : 'Its rules are not in force until it is corrected.'}
+                : 'Its rules are not in force until it is fixed.'}
           </Text>
           <List size="sm">
             {file.problems.map(({ line, column, rule, message }) => (

@@ -286,7 +286,7 @@ describe('bearer tokens of the provider', () => {
   });
 });
 
-test('a provider that is away is told as 503, and asked again later', async () => {
+test('a provider that is unavailable is told as 503, and asked again later', async () => {
   const away = createServer((_request, response) => response.writeHead(503).end());
   await new Promise<void>((resolve) => away.listen(0, '127.0.0.1', resolve));
   const issuer = `http://127.0.0.1:${(away.address() as AddressInfo).port}`;

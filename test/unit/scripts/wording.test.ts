@@ -1,0 +1,42 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const script = join(import.meta.dirname, '../../../scripts/wording.ts');
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'wording-'));
+  execFileSync('git', ['init', '--quiet'], { cwd: folder });
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function check(path: string, text: string): { status: number | null; problems: string } {
+  mkdirSync(join(folder, dirname(path)), { recursive: true });
+  writeFileSync(join(folder, path), text);
+  const { status, stderr } = spawnSync(process.execPath, [script], { cwd: folder, encoding: 'utf8' });
+  return { status, problems: stderr };
+}
+
+test.each<[string, string, string]>([
+  ['src/a.ts', '\n// Says how to mend it.', 'src/a.ts:2: "mend": write fix\n'],
+  ['docs/a.md', 'It is started anew.', 'docs/a.md:1: "anew": write again, or a verb with re-\n'],
+  ['docs/a.md', 'The database is away.', 'docs/a.md:1: "is away": write unavailable, or missing\n'],
+  ['src/a.ts', "fail('proxyTo is no HTTP URL')", 'src/a.ts:1: "is no HTTP URL": write "is not a …"\n'],
+  ['test/a.test.ts', '// The other has the lead.', 'test/a.test.ts:1: "has the lead": write is the leader\n'],
+  ['src/a.ts', "'Begin again.'", 'src/a.ts:1: "Begin again": write start again\n'],
+  ['src/a.ts', '/** Needs of the page. */', 'src/a.ts:1: "Needs of the": write dependencies of\n'],
+])('%s: %s', (path, text, problems) => {
+  expect(check(path, text)).toEqual({ status: 1, problems });
+});
+
+test.each<[string, string]>([
+  ['test/fixtures/a.txt', 'anew'],
+  ['docs/a.md', 'A role that is taken away; a client that goes away; it is away from here. There is no URL.'],
+  ['docs/a.md', 'amendment, newer, leads'],
+])('%s: %s is accepted', (path, text) => {
+  expect(check(path, text)).toEqual({ status: 0, problems: '' });
+});
