@@ -7,6 +7,7 @@ import { resourceKinds } from '../src/kinds/registry.ts';
 import { configurationPage } from './configurationPage.ts';
 import { metricsPage } from './metricsPage.ts';
 import { nativeDependenciesPage } from './nativeDependenciesPage.ts';
+import { roleFiles, withRoleRules } from './roleRules.ts';
 import { rulesLibraryPage } from './rulesLibraryPage.ts';
 
 /** A generated file: its path from the project's root, and what belongs in it. */
@@ -29,6 +30,10 @@ const crds = resourceKinds.all.flatMap((kind) => {
 
 const files: readonly GeneratedFile[] = [
   ...crds,
+  ...roleFiles.map((path) => ({
+    path,
+    content: async () => withRoleRules(await readFile(path, 'utf8'), resourceKinds),
+  })),
   { path: 'docs/configuration.md', content: configurationPage },
   { path: 'docs/metrics.md', content: metricsPage },
   { path: 'docs/rules-library.md', content: rulesLibraryPage },

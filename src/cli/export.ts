@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { createLogging } from '../config/logger.ts';
+import type { ExportedRule } from '../kinds/exported.ts';
 import { GatewayError } from '../model/errors.ts';
-import { type ExportedRule, exportManifests } from '../operator/exportManifests.ts';
+import { exportManifests } from '../operator/exportManifests.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { openStore } from '../store/openStore.ts';
 import { readConfigFile } from './configFile.ts';

@@ -1,12 +1,7 @@
 import { isMap, isScalar, LineCounter, parseDocument, type Scalar } from 'yaml';
 import { resourceKinds } from '../kinds/registry.ts';
-import { DEFAULT_PRIORITY, type RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
-import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import type { Problem } from '../model/errors.ts';
 import { readManifests } from '../operator/directory/manifestDocuments.ts';
-import { warningsOf } from '../rules/compile/checkRules.ts';
-import { compileRule } from '../rules/compile/compiledRule.ts';
-import { plainRule, type RuleDefinition } from '../rules/compile/definition.ts';
 import { textPlace } from '../rules/compile/textPlace.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
@@ -22,15 +17,17 @@ export interface ManifestCheck {
   readonly warnings: readonly Finding[];
 }
 
-/** What a gateway allows whose configuration names no addresses; where it runs, and so loopback, is not known here. */
-const defaultAddresses = new ClusterAddresses({ allowed: [], loopback: true });
-
-/** Checks the resources of a manifest file: their form, and that rules compile. Documents of other API groups are not ours. */
-export function checkManifests(path: string, text: string, context: CompileContext): ManifestCheck {
+/** Checks the resources of a manifest file: their form, and what their kinds say of them, such as rules that do not compile. Documents of other API groups are not ours. */
+export function checkManifests(
+  path: string,
+  text: string,
+  context: CompileContext,
+  kinds = resourceKinds,
+): ManifestCheck {
   const problems: Finding[] = [];
   const warnings: Finding[] = [];
   let resources = 0;
-  for (const document of readManifests(text, 'default')) {
+  for (const document of readManifests(text, 'default', null, kinds)) {
     if (document.kind === 'other') continue;
     resources += 1;
     const at = { path, document: document.number, column: 1 };
@@ -40,23 +37,14 @@ export function checkManifests(path: string, text: string, context: CompileConte
     }
     const { key, spec } = document.manifest;
     const source = new SourceDocument(text.slice(document.start, document.end), document.line);
-    for (const { field, message } of resourceKinds.specProblems(key.kind, spec)) {
+    for (const { field, message } of kinds.specProblems(key.kind, spec)) {
       problems.push({ ...at, ...source.placeOf(field), rule: key.name, message: problemMessage({ field, message }) });
     }
-    const refusal = typeof spec.proxyTo === 'string' ? defaultAddresses.urlRefusal(spec.proxyTo) : null;
-    if (key.kind === 'EngineCluster' && refusal !== null) {
-      const field = 'spec.proxyTo';
-      warnings.push({ ...at, ...source.placeOf(field), rule: key.name, message: `${field}: ${refusal}` });
-    }
-    if (key.kind !== 'RoutingRule' || typeof spec.condition !== 'string') continue;
-    const compiled = compileRule(definitionOf(key.name, spec as RoutingRuleSpec, source), context);
-    const found =
-      'rule' in compiled
-        ? warningsOf(compiled.rule)
-        : compiled.problems.map((problem) => ({ ...problem, message: `spec.${problem.field}: ${problem.message}` }));
-    for (const { line, column, message } of found) {
-      if ('rule' in compiled) warnings.push({ ...at, line, column, rule: key.name, message: `spec.${message}` });
-      else problems.push({ ...at, line, column, rule: key.name, message });
+    const { name } = key;
+    const manifest = { name, spec, context, textPlace: source.textPlace.bind(source) };
+    for (const { severity, message, at: place } of kinds.of(key.kind).findings(manifest)) {
+      const placed = typeof place === 'string' ? source.placeOf(place) : place;
+      (severity === 'problem' ? problems : warnings).push({ ...at, ...placed, rule: name, message });
     }
   }
   return { resources, problems, warnings };
@@ -64,23 +52,6 @@ export function checkManifests(path: string, text: string, context: CompileConte
 
 function problemMessage({ field, message }: Problem): string {
   return field === '' ? message : `${field} ${message}`;
-}
-
-function definitionOf(name: string, spec: RoutingRuleSpec, source: SourceDocument): RuleDefinition {
-  const texts = Array.isArray(spec.actions) ? spec.actions.filter((action) => typeof action === 'string') : [];
-  return {
-    ...plainRule,
-    name,
-    origin: 'resource',
-    description: '',
-    priority: DEFAULT_PRIORITY,
-    condition: { text: spec.condition, field: 'condition', place: source.textPlace(['spec', 'condition']) },
-    actions: texts.map((text, index) => ({
-      text,
-      field: `actions[${index}]`,
-      place: source.textPlace(['spec', 'actions', index]),
-    })),
-  };
 }
 
 /** A document of the file, for places. */

@@ -2,7 +2,9 @@ import type { TSchema } from 'typebox';
 import type { Problem } from '../model/errors.ts';
 import type { Kind, Resource } from '../model/resource.ts';
 import type { BackendRow } from '../store/store.ts';
+import type { Exportable, ExportedResource } from './exported.ts';
 import type { KindProgram, ProgramSettings } from './kindProgram.ts';
+import type { CheckedManifest, ManifestFinding } from './manifestFinding.ts';
 import type { ResourceOutcome } from './outcome.ts';
 import type { StatusDraft, StatusView } from './status.ts';
 
@@ -75,6 +77,10 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
    * front of them. Empty when it is fine.
    */
   specProblems(spec: unknown): readonly Problem[];
+  /** What `engine-gateway validate` says beside that. */
+  findings(manifest: CheckedManifest): readonly ManifestFinding[];
+  /** What of a gateway that ran before becomes resources of the kind (`engine-gateway export`). */
+  exported(input: Exportable): Iterable<ExportedResource>;
   /** Makes what works out outcomes; one an operator. */
   program(settings: ProgramSettings): KindProgram;
   /** Whether two outcomes of one resource say the same: nothing is written for the later one then. */

@@ -2,6 +2,8 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { isClusterOutcome } from '../kinds/engineCluster/clusterOutcome.ts';
 import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
+import type { KindRegistry } from '../kinds/kindRegistry.ts';
+import { resourceKinds } from '../kinds/registry.ts';
 import type { Clock, Random } from '../model/clock.ts';
 import type { Resource } from '../model/resource.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
@@ -32,6 +34,8 @@ export interface ResourceSettings {
 /** What an operator needs. */
 export interface OperatorOptions {
   readonly resources: ResourceSettings;
+  /** Kinds that there are; left out, all of `registry.ts`. */
+  readonly kinds?: KindRegistry;
   /** Settings that may change while running. */
   readonly apiWrites: () => ApiWrites;
   readonly allowedServiceNamespaces: () => readonly string[];
@@ -83,7 +87,9 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
   const parts = await sourceParts(options);
   const { source, leadership, services, events, credentials } = parts;
   const { store, table, clock, random, logger } = options;
+  const kinds = options.kinds ?? resourceKinds;
   const controller = new Controller({
+    kinds,
     source,
     store,
     table,
@@ -97,7 +103,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     clock,
     random,
     logger,
-    metrics: operatorMetrics(options.metrics),
+    metrics: operatorMetrics(options.metrics, kinds),
     ...(services === undefined ? {} : { services }),
     ...(events === undefined ? {} : { onTransition: (transition) => events.recordTransition(transition) }),
   });
@@ -129,7 +135,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
 }
 
 async function sourceParts(options: OperatorOptions): Promise<SourceParts> {
-  const { resources, store, clock, logger } = options;
+  const { resources, kinds = resourceKinds, store, clock, logger } = options;
   const row = new DatabaseLeadership({ store, holder: options.instance, clock, logger });
   if (resources.source === 'kubernetes') {
     // The client library takes half a second to load: only where it is needed.
@@ -138,12 +144,12 @@ async function sourceParts(options: OperatorOptions): Promise<SourceParts> {
   }
   const namespace = resources.namespace === null || resources.namespace === '*' ? 'default' : resources.namespace;
   if (resources.source === 'database') {
-    const source = new DatabaseSource({ store, namespace, clock, logger });
+    const source = new DatabaseSource({ kinds, store, namespace, clock, logger });
     return { source, leadership: row };
   }
   // The configuration's schema asks for a directory with this source.
   const directory = resources.directory ?? '.';
-  return { source: new DirectorySource({ directory, namespace, clock, logger }), leadership: row };
+  return { source: new DirectorySource({ kinds, directory, namespace, clock, logger }), leadership: row };
 }
 
 function resourceOfCluster(controller: Controller, cluster: string): Resource | null {

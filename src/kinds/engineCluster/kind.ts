@@ -1,6 +1,8 @@
 import { ACTIVE_ANNOTATION } from '../../model/resource.ts';
 import { isSameOutcome } from '../outcome.ts';
 import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
+import { exportedClusters } from './clusterExport.ts';
+import { clusterFindings } from './clusterFindings.ts';
 import { backendRow, type ClusterOutcome } from './clusterOutcome.ts';
 import { ClusterProgram } from './clusterProgram.ts';
 import { clusterStatusIn } from './clusterStatus.ts';
@@ -45,6 +47,8 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   },
   gauge: { name: 'engine_clusters', help: 'EngineCluster resources.' },
   specProblems: clusterProblems,
+  findings: clusterFindings,
+  exported: exportedClusters,
   program: (settings) => new ClusterProgram(settings),
   isSame: isSameOutcome,
   status: clusterStatusIn,

@@ -1,5 +1,7 @@
 import { isSameOutcome } from '../outcome.ts';
 import { conditionColumn, type ResourceKind } from '../resourceKind.ts';
+import { exportedRules } from './ruleExport.ts';
+import { ruleFindings } from './ruleFindings.ts';
 import type { RuleOutcome } from './ruleOutcome.ts';
 import { RuleProgram } from './ruleProgram.ts';
 import { ruleStatus } from './ruleStatus.ts';
@@ -28,6 +30,8 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   ownAccess: { verbs: ['get', 'list', 'watch', 'patch'], why: 'REST replaces rules that exist.' },
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },
   specProblems: ruleProblems,
+  findings: ruleFindings,
+  exported: exportedRules,
   program: (settings) => new RuleProgram(settings),
   isSame: isSameOutcome,
   status: (outcome, { stored, findings }) => ruleStatus(outcome, stored, findings.ruleFailure(outcome)),

@@ -1,3 +1,4 @@
+import { resourceKinds } from '../../kinds/registry.ts';
 import type { DatabaseLeadership } from '../leadership.ts';
 import type { OperatorOptions, SourceParts } from '../operator.ts';
 import { EventRecorder } from './eventRecorder.ts';
@@ -13,15 +14,15 @@ import { LEASE_NAME, LeaseLeadership } from './leaseLeadership.ts';
  * @param row the database's epoch row, which fences what the holder of the Lease writes there
  */
 export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadership): SourceParts {
-  const { resources, clock, random, logger, instance: holder } = options;
+  const { resources, kinds = resourceKinds, clock, random, logger, instance: holder } = options;
   const config = loadKubeConfig(resources.kubeconfig);
-  const api = new KubeApi(config);
+  const api = new KubeApi(config, undefined, kinds);
   const namespace = watchedNamespace(resources.namespace, config);
   const own = ownNamespace(config);
   const writeNamespace = resources.writeNamespace ?? namespace ?? own;
   const leaseNamespace = namespace ?? own;
   return {
-    source: new KubernetesSource({ api, namespace, writeNamespace, clock, random, logger }),
+    source: new KubernetesSource({ api, kinds, namespace, writeNamespace, clock, random, logger }),
     leadership: new LeaseLeadership({ api, namespace: leaseNamespace, holder, row, clock, logger }),
     services: new KubernetesServices({ api, clock, random, logger }),
     events: new EventRecorder({

@@ -46,6 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* What the gateway may do with the resources it watches. */}}
 {{- define "engine-gateway.watchRules" -}}
+# The rules from here to "end of derived rules" are written by "npm run generate" from src/kinds.
 # The controller lists and watches the resources; REST writes create, apply (patch) and delete clusters.
 - apiGroups: [enginegateway.dev]
   resources: [engineclusters]
@@ -58,6 +59,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [enginegateway.dev]
   resources: [engineclusters/status, routingrules/status]
   verbs: [patch]
+# End of derived rules.
 # Transitions of conditions and changes by REST are told as events.
 - apiGroups: [events.k8s.io]
   resources: [events]
