@@ -4,6 +4,7 @@ import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { classify, isOwnFault } from './clusterError.ts';
 import { writeClusterHead } from './clusterHead.ts';
+import { LentReads } from './clusterReads.ts';
 import type { ClusterIdentity } from './pages/clusterIdentities.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';
 import type { Upstream } from './upstreams.ts';
@@ -70,6 +71,12 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** Bytes of the body still to come where Content-Length says; -1 where it does not. */
   #remaining = -1;
   #onDrain: (() => void) | null = null;
+  /** Bytes of the body that came, until a buffer is lent. */
+  #received = 0;
+  #loan: LentReads | null = null;
+  #onFlushed: ((error?: Error | null) => void) | null = null;
+  /** Whether lent bytes wait for the client. */
+  #isFlushing = false;
   readonly #stallTimeout: number;
   #stallTimer: NodeJS.Timeout | null = null;
 
@@ -189,7 +196,14 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
       held.chunks.push(chunk);
       held.size += chunk.length;
       this.heldMore(held);
-    } else if (!this.#write(chunk)) this.#pauseUntilDrained(controller);
+    } else if (this.#loan?.holds(chunk) === true) {
+      // While others wait, nothing is gathered: a chunk that is paused at is the last of its read.
+      if (this.#loan.gather(chunk) || this.#isFlushing) this.#passOnLent();
+    } else {
+      this.#passOnLent();
+      if (!this.#write(chunk)) this.#pauseUntilDrained(controller);
+      if (this.#loan === null) this.#askForLoan(chunk.length);
+    }
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
@@ -199,13 +213,19 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (held !== null) {
       held.ended = true;
       this.heldMore(held);
-    } else this.#end(trailers);
+    } else {
+      const rest = this.#loan?.take() ?? null;
+      if (rest !== null) this.#write(rest);
+      this.#end(trailers);
+    }
+    this.#loan?.over();
   }
 
   onResponseError(controller: Dispatcher.DispatchController | null | undefined, error: Error): void {
     // No controller: the request never got as far as a connection.
     if (controller != null && controller !== this.#controller) return;
     this.#leave();
+    this.#loan?.over();
     if (this.clientGone) return;
     if (!isOwnFault(error)) {
       if (!this.sent) this.upstream?.noteReachable(false);
@@ -253,7 +273,40 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  #write(chunk: Buffer): boolean {
+  /** Large answers are read into a buffer of their own, which the client's bytes are sent from. */
+  #askForLoan(length: number): void {
+    this.#received += length;
+    if (this.#received < LENT_AFTER_BYTES || this.#ended) return;
+    this.#loan = LentReads.ask(() => this.#passOnLent());
+  }
+
+  /** Sends what was gathered in the lent buffer; where the client does not take all, the cluster has to wait. */
+  #passOnLent(): void {
+    const bytes = this.#loan?.take() ?? null;
+    if (bytes === null) return;
+    const { response } = this;
+    this.#onFlushed ??= (error) => this.#flushed(error);
+    if (response.socket === null && this.request.httpVersionMajor === 1) {
+      // Behind another answer on the client's connection (RFC 9112 §9.3.2).
+      if (!this.#write(Buffer.from(bytes)) && this.#controller !== null) this.#pauseUntilDrained(this.#controller);
+      return;
+    }
+    this.#write(bytes, this.#onFlushed);
+    while (response.writableCorked > 0) response.uncork();
+    if (response.writableLength === 0 || this.#ended) return;
+    this.#isFlushing = true;
+    this.#controller?.pause();
+    this.#watchStall();
+  }
+
+  #flushed(error: Error | null | undefined): void {
+    if (!this.#isFlushing || (error !== null && error !== undefined) || this.response.writableLength > 0) return;
+    this.#isFlushing = false;
+    this.#endStall();
+    this.#controller?.resume();
+  }
+
+  #write(chunk: Buffer, flushed?: (error?: Error | null) => void): boolean {
     if (this.#remaining >= 0) {
       this.#remaining -= chunk.length;
       if (this.#remaining === 0) {
@@ -262,7 +315,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
         return true;
       }
     }
-    return this.response.write(chunk);
+    return flushed === undefined ? this.response.write(chunk) : this.response.write(chunk, flushed);
   }
 
   /** Writes the last bytes of an answer whose length was announced. */
@@ -329,6 +382,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   #closed(): void {
     this.#endStall();
+    if (this.response.writableFinished) this.#loan?.free();
     if (!this.response.writableFinished) {
       this.clientGone = true;
       this.#held = null;
@@ -337,6 +391,9 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     } else this.finished(this.status === 0 ? 'failed' : 'answered');
   }
 }
+
+/** Bytes of a body after which more are expected, too many to be copied. */
+const LENT_AFTER_BYTES = 12_288;
 
 /** Node writes text up to 16 KB without a buffer of its own; head and body together stay below. */
 const MAX_JOINED_BYTES = 14_336;

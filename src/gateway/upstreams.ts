@@ -1,5 +1,6 @@
-import { Pool } from 'undici';
+import { buildConnector, Pool } from 'undici';
 import type { Clock } from '../model/clock.ts';
+import { clusterConnector } from './clusterReads.ts';
 import type { ClusterTls } from './tls/clusterTls.ts';
 
 /** Limits of the connections to a cluster; times in milliseconds. */
@@ -55,7 +56,7 @@ export class Upstream {
       connections: options.connections,
       pipelining: 1,
       allowH2: false,
-      connect: options.tls?.connector(options.connectTimeout) ?? { timeout: options.connectTimeout, allowH2: false },
+      connect: connectorOf(url, options),
       bodyTimeout: options.bodyTimeout,
       keepAliveTimeout: options.idleTimeout,
       maxHeaderSize: options.maxHeaderSize,
@@ -101,6 +102,12 @@ export class Upstream {
   unreachableFor(): number {
     return this.unreachableSince === null ? 0 : this.#clock.monotonic() - this.unreachableSince;
   }
+}
+
+function connectorOf({ protocol }: URL, { tls, connectTimeout: timeout }: UpstreamOptions): buildConnector.connector {
+  if (tls !== undefined) return tls.connector(timeout, clusterConnector);
+  const common = { timeout, allowH2: false } as const;
+  return protocol === 'https:' ? buildConnector(common) : clusterConnector(common);
 }
 
 /** All cluster addresses that requests were sent to. */

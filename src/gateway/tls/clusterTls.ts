@@ -19,6 +19,11 @@ export interface ServerTls {
   readonly tls: ClusterTlsSpec | null;
 }
 
+/** Makes a connector of connections in clear text. */
+type PlainConnectorFactory = (
+  options: buildConnector.BuildOptions & { readonly timeout: number; readonly allowH2: false },
+) => buildConnector.connector;
+
 /** What TLS connections to clusters are made with. */
 export interface ClusterTlsOptions {
   /** Certificate files in use (`proxy.http-client.key-store-path` and others of a client). */
@@ -52,11 +57,14 @@ export class ClusterTls {
     this.#options = options;
   }
 
-  /** A connector for undici's clients (`connect`), HTTP/1.1 only; the timeout in milliseconds. */
-  connector(timeout: number): buildConnector.connector {
+  /**
+   * A connector for undici's clients (`connect`), HTTP/1.1 only; the timeout in milliseconds.
+   * @param connectPlainly makes the connector of connections in clear text
+   */
+  connector(timeout: number, connectPlainly: PlainConnectorFactory = buildConnector): buildConnector.connector {
     const { guard } = this.#options;
-    const common = { timeout, allowH2: false, ...(guard === undefined ? {} : { lookup: guard.lookup }) };
-    const plain = buildConnector(common);
+    const common = { timeout, allowH2: false as const, ...(guard === undefined ? {} : { lookup: guard.lookup }) };
+    const plain = connectPlainly(common);
     const made = new Map<string, { readonly options: TlsConnection; readonly connect: buildConnector.connector }>();
     return (target, callback) => {
       const refused = guard?.refusal(target.hostname) ?? null;

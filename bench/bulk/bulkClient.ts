@@ -1,0 +1,51 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import type { Shape } from './shapes.ts';
+
+/** Large answers that are asked for. */
+export interface BulkLoad {
+  readonly url: string;
+  readonly shape: Shape;
+  /** HTTP/1.1 in clear text or over TLS, or HTTP/2 over TLS. */
+  readonly protocol: 'http' | 'tls' | 'h2';
+  readonly connections: number;
+  /** On all connections together. */
+  readonly requests: number;
+  /** Reads each answer this slowly, and for how long; null: as fast as can be. */
+  readonly slow: { readonly seconds: number; readonly bytesPerSecond: number } | null;
+}
+
+/** What came. */
+export interface Done {
+  readonly bytes: number;
+  readonly failed: number;
+  readonly error?: string;
+}
+
+/** Clients of large answers. */
+export interface BulkClient {
+  /** @throws where an answer was not whole */
+  ask(load: BulkLoad): Promise<Done>;
+  stop(): void;
+}
+
+/** Starts them, in a process of their own. */
+export function startBulkClient(): BulkClient {
+  const child = fork(path.join(import.meta.dirname, 'client.ts'));
+  const ended = once(child, 'exit').then(() => {
+    throw new Error('the client ended');
+  });
+  // It ends when it is stopped, too.
+  ended.catch(() => undefined);
+  return {
+    async ask(load) {
+      const answered = new Promise<Done>((resolve) => child.once('message', (done) => resolve(done as Done)));
+      child.send(load);
+      const done = await Promise.race([answered, ended]);
+      if (done.failed > 0) throw new Error(`${load.shape.name} from ${load.url}: ${done.error ?? 'not whole'}`);
+      return done;
+    },
+    stop: () => child.kill(),
+  };
+}
