@@ -177,6 +177,7 @@ export class HandshakeCookies {
 
   #cookies(header: string): readonly { readonly name: string; readonly value: string }[] {
     const found: { name: string; value: string }[] = [];
+    if (!header.includes(this.#options.prefix)) return found;
     for (const pair of header.split(';')) {
       const equals = pair.indexOf('=');
       const name = pair.slice(0, Math.max(equals, 0)).trim();

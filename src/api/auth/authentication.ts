@@ -6,7 +6,7 @@ import type { ComponentState } from '../readiness.ts';
 import { isBrowser, isSafeMethod, requireTokenHeader } from './browserChecks.ts';
 import { type Caller, callerWithRoles, openCaller, type Recognition } from './caller.ts';
 import type { Origin } from './clientAddress.ts';
-import { cookieNames, readCookies } from './cookies.ts';
+import { cookieNames, readCookie } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import type { FormLogin } from './formLogin.ts';
 import type { KubernetesAccess } from './kubernetesAccess.ts';
@@ -78,7 +78,7 @@ export class Authentication {
     const origin = this.parts.originOf(request.raw);
     const { headers } = request;
     const cookies = cookieNames(this.parts.names, origin.view.scheme === 'https');
-    const shown = readCredentials(headers.authorization, readCookies(headers.cookie).get(cookies.session));
+    const shown = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
     const refuse = (why: string, invalidToken = false): GatewayError => {
       reply.header('WWW-Authenticate', this.#challenges(isBrowser(headers), invalidToken));
       return new GatewayError('EG_UNAUTHENTICATED', why);

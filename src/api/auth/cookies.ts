@@ -38,16 +38,19 @@ export function ownCookies(names: ProductNames): readonly string[] {
   return [true, false].flatMap((secure) => Object.values(cookieNames(names, secure)));
 }
 
-/** Values of the cookies of a request by name; of a name that comes twice the first (RFC 6265 §5.4 order). */
-export function readCookies(header: string | undefined): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  for (const pair of header?.split(';') ?? []) {
+/** Value of a cookie of a request; of a name that comes twice the first (RFC 6265 §5.4 order). */
+export function readCookie(header: string | undefined, name: string): string | undefined {
+  // Nothing else is made of the header: a client may send hundreds of thousands of pairs.
+  for (let at = header?.indexOf(name) ?? -1; header !== undefined && at >= 0; at = header.indexOf(name, at + 1)) {
+    const before = header.lastIndexOf(';', at) + 1;
+    const semicolon = header.indexOf(';', at);
+    const pair = header.slice(before, semicolon < 0 ? undefined : semicolon);
     const equals = pair.indexOf('=');
-    if (equals < 0) continue;
-    const name = pair.slice(0, equals).trim();
-    if (!found.has(name)) found.set(name, pair.slice(equals + 1).trim());
+    if (equals >= 0 && pair.slice(0, equals).trim() === name) return pair.slice(equals + 1).trim();
+    if (semicolon < 0) return undefined;
+    at = semicolon;
   }
-  return found;
+  return undefined;
 }
 
 /** How a cookie is set. */

@@ -9,7 +9,7 @@ import { jsonBody } from '../jsonBody.ts';
 import { envelopeErrors, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
 import { recordChange } from './audit.ts';
 import type { Authentication } from './authentication.ts';
-import { CALLBACK_PATH, cookieNames, readCookies, setCookie, statePath } from './cookies.ts';
+import { CALLBACK_PATH, cookieNames, readCookie, setCookie, statePath } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
 import { callerOf } from './guard.ts';
 import { STATE_SECONDS } from './oidcLogin.ts';
@@ -141,8 +141,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       const { headers } = request;
       const secure = secureOf(request);
       const cookies = cookieNames(names, secure);
-      const sent = readCookies(headers.cookie);
-      const shown = readCredentials(headers.authorization, sent.get(cookies.session));
+      const shown = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
       if (shown.kind === 'bearer' || shown.kind === 'cookie') {
         const read = await sessions.read(shown.token);
         if (read !== null && 'session' in read) {
@@ -157,7 +156,8 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         }
       }
       for (const name of [cookies.session, cookies.csrf]) {
-        if (sent.has(name)) setCookie(reply, { name, value: '', maxAge: 0, sameSite: 'Strict', secure });
+        const isSent = readCookie(headers.cookie, name) !== undefined;
+        if (isSent) setCookie(reply, { name, value: '', maxAge: 0, sameSite: 'Strict', secure });
       }
       return succeed(reply);
     },
@@ -218,7 +218,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       if (oidc === null) throw notConfigured();
       const secure = secureOf(request);
       const name = cookieNames(names, secure).oidc;
-      const sealed = readCookies(request.headers.cookie).get(name);
+      const sealed = readCookie(request.headers.cookie, name);
       // Whatever comes of it, the state is used up.
       setCookie(reply, { name, value: '', maxAge: 0, path: statePath(secure), sameSite: 'Lax', secure });
       const mark = request.url.indexOf('?');
