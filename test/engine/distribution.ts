@@ -8,9 +8,10 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
-const run = promisify(execFile);
+/** Runs a program to its end. @throws with its output where it fails */
+export const run = promisify(execFile);
 
-const TRINO_VERSION = '476';
+export const TRINO_VERSION = '476';
 /** Least Java that this Trino runs on. */
 const JAVA_VERSION = 24;
 const PYTHON_CLIENT = 'trino==0.340.0';
@@ -18,7 +19,8 @@ const PYTHON_CLIENT = 'trino==0.340.0';
 const OBJECT_STORE = 'moto[s3,server]==5.2.5';
 const plugins = ['tpch', 'memory', 'resource-group-managers', 'spooling-filesystem'];
 
-const cache = resolve(import.meta.dirname, '../../.cache');
+/** Where everything downloaded is kept. */
+export const cache = resolve(import.meta.dirname, '../../.cache');
 
 /** Where the parts are on this machine. */
 export interface Distribution {
@@ -45,7 +47,8 @@ export async function missingTools(): Promise<readonly string[]> {
   );
 }
 
-function works(program: string, args: readonly string[]): Promise<boolean> {
+/** Whether the program can be run with these arguments. */
+export function works(program: string, args: readonly string[]): Promise<boolean> {
   return run(program, args).then(
     () => true,
     () => false,
@@ -100,12 +103,17 @@ export function commandLine({ cli }: Pick<Distribution, 'cli'>): readonly string
   ];
 }
 
-/** The server alone, as `installDistribution` installs it. */
-export async function installEngine(): Promise<Pick<Distribution, 'java' | 'server'>> {
+/**
+ * The server alone, as `installDistribution` installs it.
+ * @param morePlugins plugins that it has besides; it is kept apart from the one without
+ */
+export async function installEngine(
+  morePlugins: readonly string[] = [],
+): Promise<Pick<Distribution, 'java' | 'server'>> {
   const java = await findJava();
   if (java === undefined) throw new Error(`no JDK ${JAVA_VERSION} or newer`);
   await mkdir(cache, { recursive: true });
-  return { java, server: await installServer() };
+  return { java, server: await installServer(morePlugins) };
 }
 
 /** Has Maven fetch an artifact and put it into a folder; a second time where the first one fails, as downloads do. */
@@ -132,10 +140,11 @@ async function jar(name: string, classifier?: string): Promise<string> {
   return file;
 }
 
-/** The server's `lib` and the plugins that the suite needs. */
-async function installServer(): Promise<string> {
-  const folder = join(cache, `trino-server-${TRINO_VERSION}`);
-  if (plugins.every((plugin) => existsSync(join(folder, 'plugin', plugin)))) return folder;
+/** The server's `lib`, the plugins that every suite needs, and more. */
+async function installServer(morePlugins: readonly string[] = []): Promise<string> {
+  const folder = join(cache, [`trino-server-${TRINO_VERSION}`, ...morePlugins].join('+'));
+  const kept = [...plugins, ...morePlugins];
+  if (kept.every((plugin) => existsSync(join(folder, 'plugin', plugin)))) return folder;
   await rm(folder, { recursive: true, force: true });
   const work = await makeWorkFolder('trino-server');
   await fetchArtifact(`io.trino:trino-server:${TRINO_VERSION}:tar.gz`, work);
@@ -147,14 +156,15 @@ async function installServer(): Promise<string> {
     if (name !== 'lib' && name !== 'plugin') await rm(join(unpacked, name), { recursive: true });
   }
   for (const name of await readdir(join(unpacked, 'plugin'))) {
-    if (!plugins.includes(name)) await rm(join(unpacked, 'plugin', name), { recursive: true });
+    if (!kept.includes(name)) await rm(join(unpacked, 'plugin', name), { recursive: true });
   }
   await moveIntoPlace(unpacked, folder);
   await rm(work, { recursive: true });
   return folder;
 }
 
-async function installPython(): Promise<string> {
+/** `python` that has the client and the object store; created where it is missing. */
+export async function installPython(): Promise<string> {
   const folder = join(cache, `python-${PYTHON_CLIENT}`);
   const python = join(folder, 'bin/python');
   if (!(await works(python, ['-c', 'import trino, moto.server']))) {
@@ -165,7 +175,8 @@ async function installPython(): Promise<string> {
   return python;
 }
 
-async function makeWorkFolder(name: string): Promise<string> {
+/** An empty folder of this process in the cache, for what is not complete yet. */
+export async function makeWorkFolder(name: string): Promise<string> {
   const folder = join(cache, `${name}-${process.pid}.tmp`);
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
@@ -173,7 +184,7 @@ async function makeWorkFolder(name: string): Promise<string> {
 }
 
 /** Renames a finished folder to its final name; another process may have been quicker. */
-async function moveIntoPlace(from: string, to: string): Promise<void> {
+export async function moveIntoPlace(from: string, to: string): Promise<void> {
   await rename(from, to).catch((error: unknown) => {
     if (!existsSync(to)) throw error;
   });

@@ -12,8 +12,13 @@ export interface Front {
 /**
  * Starts a front on a free port. It passes requests on as they are, `Host` included, as a TCP load balancer would.
  * @param withoutSpooling takes the header away by which clients ask for the spooled protocol
+ * @param moreHeaders names and values in turn of headers that each request gets besides its own
  */
-export async function startFront(targets: readonly string[], withoutSpooling = false): Promise<Front> {
+export async function startFront(
+  targets: readonly string[],
+  withoutSpooling = false,
+  moreHeaders: readonly string[] = [],
+): Promise<Front> {
   const agent = new HttpAgent({ keepAlive: true });
   const counts = targets.map(() => 0);
   let next = 0;
@@ -23,7 +28,8 @@ export async function startFront(targets: readonly string[], withoutSpooling = f
     counts[turn] = (counts[turn] ?? 0) + 1;
     const { hostname, port } = new URL(targets[turn] ?? '');
     const { rawHeaders } = incoming;
-    const headers = withoutSpooling ? without(rawHeaders, 'x-trino-query-data-encoding') : rawHeaders;
+    const own = withoutSpooling ? without(rawHeaders, 'x-trino-query-data-encoding') : rawHeaders;
+    const headers = [...own, ...moreHeaders];
     const upstream = httpRequest(
       { agent, hostname, port, method: incoming.method, path: incoming.url, headers },
       (response) => {

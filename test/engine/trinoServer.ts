@@ -20,19 +20,22 @@ const START_MILLIS = 240_000;
  * Starts a server with the catalogs tpch and memory on a free port of 127.0.0.1; ready when it resolves.
  * @param files more files of its `etc` folder, by name
  * @param settings more lines of its `config.properties`
+ * @param moreCatalogs properties of more catalogs, by name
  */
 export async function startTrino(
   name: string,
   { java, server }: Pick<Distribution, 'java' | 'server'>,
   files: Readonly<Record<string, string>> = {},
   settings: Readonly<Record<string, string>> = {},
+  moreCatalogs: Readonly<Record<string, Readonly<Record<string, string>>>> = {},
 ): Promise<TrinoServer> {
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), `trino-${name}-`));
   const catalogs = join(folder, 'etc/catalog');
   await mkdir(catalogs, { recursive: true });
-  for (const catalog of ['tpch', 'memory']) {
-    await writeFile(join(catalogs, `${catalog}.properties`), `connector.name=${catalog}\n`);
+  const ownCatalogs = { tpch: { 'connector.name': 'tpch' }, memory: { 'connector.name': 'memory' } };
+  for (const [catalog, properties] of Object.entries({ ...ownCatalogs, ...moreCatalogs })) {
+    await writeFile(join(catalogs, `${catalog}.properties`), propertyLines(properties));
   }
   for (const [file, text] of Object.entries(files)) await writeFile(join(folder, 'etc', file), text);
   const config = {
@@ -46,8 +49,7 @@ export async function startTrino(
     'query.max-memory-per-node': '300MB',
     ...settings,
   };
-  const lines = Object.entries(config).map(([key, value]) => `${key}=${value}\n`);
-  await writeFile(join(folder, 'etc/config.properties'), lines.join(''));
+  await writeFile(join(folder, 'etc/config.properties'), propertyLines(config));
   const child = spawn(
     java,
     [
@@ -84,6 +86,13 @@ export async function startTrino(
     throw error;
   }
   return { name, url: `http://127.0.0.1:${port}`, kill };
+}
+
+/** A properties file. */
+function propertyLines(properties: Readonly<Record<string, string | number>>): string {
+  return Object.entries(properties)
+    .map(([key, value]) => `${key}=${value}\n`)
+    .join('');
 }
 
 /** Waits for the line that says so; the log goes to a file. */
