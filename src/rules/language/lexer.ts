@@ -102,10 +102,16 @@ function readString(text: string, start: number, quote: string): Token {
     if (char === '') throw new CompileError(`the string has no end: ${quote} is missing`, start);
     if (char === quote) break;
     if (char === '\\') {
+      const octal = octalEscape(text, offset + 1);
+      if (octal !== null) {
+        value += String.fromCharCode(Number.parseInt(octal, 8));
+        offset += 1 + octal.length;
+        continue;
+      }
       const escaped = ESCAPES[text.charAt(offset + 1)];
       if (escaped === undefined) {
         throw new CompileError(
-          `\\${text.charAt(offset + 1)} is no escape sequence; allowed are \\\\ \\" \\' \\n \\t \\r \\b \\f, other characters as they are`,
+          `\\${text.charAt(offset + 1)} is no escape sequence; allowed are \\\\ \\" \\' \\n \\t \\r \\b \\f \\101, other characters as they are`,
           offset,
         );
       }
@@ -117,6 +123,14 @@ function readString(text: string, start: number, quote: string): Token {
     }
   }
   return { type: 'literal', text: '', value, offset: start, end: offset + 1 };
+}
+
+const OCTAL = /[0-3][0-7]{2}|[0-7]{1,2}(?![89])/y;
+
+/** Octal digits of a character up to \377, as in MVEL; null where none are. */
+function octalEscape(text: string, offset: number): string | null {
+  OCTAL.lastIndex = offset;
+  return OCTAL.exec(text)?.[0] ?? null;
 }
 
 function readNumber(text: string, offset: number): Token {

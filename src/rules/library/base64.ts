@@ -1,6 +1,6 @@
-import { EvaluationError } from '../evaluation.ts';
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { JavaArray } from '../values/collections.ts';
-import { JavaObject, JavaSmallInt } from '../values/value.ts';
+import { JavaObject, JavaSmallInt, type Value } from '../values/value.ts';
 import { itemsOf } from './collections.ts';
 import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
@@ -9,9 +9,12 @@ import { MethodTable } from './methodTable.ts';
 export class JavaCodec extends JavaObject {
   readonly kind: 'encoder' | 'decoder';
   readonly alphabet: 'base64' | 'base64url';
+  /** Of an encoder: whether it ends with `=`. */
+  readonly isPadded: boolean;
 
-  constructor(kind: 'encoder' | 'decoder', alphabet: 'base64' | 'base64url') {
+  constructor(kind: 'encoder' | 'decoder', alphabet: 'base64' | 'base64url', isPadded = true) {
     super();
+    this.isPadded = isPadded;
     this.kind = kind;
     this.alphabet = alphabet;
   }
@@ -25,30 +28,55 @@ base64Class.statics
   .add('getDecoder', [], () => new JavaCodec('decoder', 'base64'))
   .add('getUrlDecoder', [], () => new JavaCodec('decoder', 'base64url'));
 
+/** Units that reading or making one byte costs. */
+export const UNITS_A_BYTE = 128;
+
+/**
+ * Bytes of elements, counted.
+ * @param what names the method in messages
+ * @throws EvaluationError for elements that are no bytes
+ */
+export function bytesOf(items: readonly Value[], what: string, e: Evaluation): Buffer {
+  e.text(UNITS_A_BYTE * items.length);
+  const bytes = Buffer.alloc(items.length);
+  for (const [index, item] of items.entries()) {
+    if (!(item instanceof JavaSmallInt)) throw new EvaluationError(`${what} takes bytes, as getBytes() gives them`);
+    bytes[index] = item.value;
+  }
+  return bytes;
+}
+
+/** Bytes as a value, counted. */
+function byteArray(bytes: Uint8Array, e: Evaluation): JavaArray {
+  e.reserveElements(bytes.length, bytes.length);
+  return new JavaArray(Array.from(bytes, (byte) => new JavaSmallInt('byte', (byte << 24) >> 24)));
+}
+
+function encoded(self: JavaCodec, items: readonly Value[], what: string, e: Evaluation): string {
+  const bytes = bytesOf(items, what, e);
+  e.reserveText(bytes.length * 2);
+  const text = bytes.toString(self.alphabet).replace(/=+$/, '');
+  return self.isPadded ? text.padEnd(Math.ceil(text.length / 4) * 4, '=') : text;
+}
+
+function decoded(self: JavaCodec, text: string, e: Evaluation): JavaArray {
+  e.reserveElements(text.length, text.length);
+  return byteArray(Buffer.from(text, self.alphabet), e);
+}
+
 /** Methods of Base64's encoder. */
-export const encoderMethods = new MethodTable('Base64.Encoder').add(
-  'encodeToString',
-  ['elements'],
-  (e, self: JavaCodec, elements) => {
-    const items = itemsOf(elements, e);
-    e.step(items.length >> 3);
-    const bytes = items.map((item) => (item instanceof JavaSmallInt ? item.value : Number.NaN));
-    if (bytes.some((byte) => Number.isNaN(byte)))
-      throw new EvaluationError('encodeToString takes bytes, as getBytes() gives them');
-    e.reserveText(bytes.length * 2);
-    const text = Buffer.from(bytes).toString(self.alphabet);
-    return self.alphabet === 'base64url' ? text.padEnd(Math.ceil(text.length / 4) * 4, '=') : text;
-  },
-);
+export const encoderMethods = new MethodTable('Base64.Encoder')
+  .add('encodeToString', ['elements'], (e, self: JavaCodec, elements) =>
+    encoded(self, itemsOf(elements, e), 'encodeToString', e),
+  )
+  .add('encode', ['elements'], (e, self: JavaCodec, elements) =>
+    byteArray(Buffer.from(encoded(self, itemsOf(elements, e), 'encode', e), 'latin1'), e),
+  )
+  .add('withoutPadding', [], (_e, self: JavaCodec) => new JavaCodec('encoder', self.alphabet, false));
 
 /** Methods of Base64's decoder. */
-export const decoderMethods = new MethodTable('Base64.Decoder').add(
-  'decode',
-  ['string'],
-  (e, self: JavaCodec, text) => {
-    e.reserveElements(text.length, text.length);
-    return new JavaArray(
-      [...Buffer.from(text, self.alphabet)].map((byte) => new JavaSmallInt('byte', (byte << 24) >> 24)),
-    );
-  },
-);
+export const decoderMethods = new MethodTable('Base64.Decoder')
+  .add('decode', ['string'], (e, self: JavaCodec, text) => decoded(self, text, e))
+  .add('decode', ['elements'], (e, self: JavaCodec, elements) =>
+    decoded(self, bytesOf(itemsOf(elements, e), 'decode', e).toString('latin1'), e),
+  );

@@ -109,4 +109,5 @@ export const collectionClasses: readonly LibraryClass[] = [
   mapClass('LinkedHashMap', 'insertion'),
   mapClass('TreeMap', 'sorted'),
   mapClass('Hashtable', 'hash'),
+  mapClass('Properties', 'hash'),
 ];

@@ -60,6 +60,11 @@ collectionsClass.statics
   )
   .add('reverse', ['elements'], (e, _self, elements) => reorder(elements, e, (items) => items.reverse()))
   .add('reverseOrder', [], () => new JavaComparator((a, b, e) => compareNatural(b, a, e)))
+  .add('nCopies', ['int', 'any'], (e, _self, count, value) => {
+    if (count < 0) throw new EvaluationError('nCopies needs a count of 0 or more');
+    e.reserveElements(count, count);
+    return new JavaList(new Array<Value>(count).fill(value), 'immutable');
+  })
   .add('emptyList', [], () => new JavaList([], 'immutable'))
   .add('emptySet', [], () => new JavaSet('hash', true))
   .add('emptyMap', [], () => new JavaMap('hash', true))

@@ -56,6 +56,11 @@ const collectionMethods = new MethodTable('Collection')
   .add('hashCode', [], (e, self: AnyElements) => hashOf(self, e))
   .add('equals', ['any'], (e, self: AnyElements, other) => javaEquals(self, other, e));
 
+function textProperty(self: JavaMap, key: string, e: Evaluation): string | null {
+  const found = self.get(key, e);
+  return typeof found === 'string' ? found : null;
+}
+
 /** Views such as `map.values()`. */
 export const viewMethods = new MethodTable('Collection')
   .include(collectionMethods)
@@ -247,6 +252,18 @@ export const mapMethods = new MethodTable('Map')
     return false;
   })
   .add('put', ['any', 'any'], (e, self: JavaMap, key, value) => changingMap(self).put(key, value, e) ?? null)
+  // Of java.util.Properties, which is a map here.
+  .add(
+    'setProperty',
+    ['string', 'string'],
+    (e, self: JavaMap, key, value) => changingMap(self).put(key, value, e) ?? null,
+  )
+  .add('getProperty', ['string'], (e, self: JavaMap, key) => textProperty(self, key, e))
+  .add(
+    'getProperty',
+    ['string', 'string?'],
+    (e, self: JavaMap, key, otherwise) => textProperty(self, key, e) ?? otherwise,
+  )
   .add('putIfAbsent', ['any', 'any'], (e, self: JavaMap, key, value) => {
     const found = self.get(key, e) ?? null;
     if (found === null) changingMap(self).put(key, value, e);

@@ -8,6 +8,8 @@ import { isBlankText } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
 import { compareText, includesText, indexOf, lastIndexOf, sameText } from '../values/textSearch.ts';
 import { JavaBuilder, JavaChar, JavaSmallInt, type Value } from '../values/value.ts';
+import { bytesOf, UNITS_A_BYTE } from './base64.ts';
+import { itemsOf } from './collections.ts';
 import { format } from './format.ts';
 import { LibraryClass } from './javaClass.ts';
 import { char, MethodTable } from './methodTable.ts';
@@ -75,6 +77,19 @@ export const stringMethods = new MethodTable('String')
   .add('toCharArray', [], (e, self: string) => new JavaArray(units(e, self).map(char)))
   .add('chars', [], (e, self: string) => new JavaStream(units(e, self).map((unit) => unit.charCodeAt(0))))
   .add('lines', [], (e, self: string) => new JavaStream(linesOf(e, self)))
+  .add('regionMatches', ['int', 'string', 'int', 'int'], (e, self: string, from, other, otherFrom, length) => {
+    const [own, others] = [region(self, from, length), region(other, otherFrom, length)];
+    return own !== null && others !== null && sameText(own, others, e);
+  })
+  .add(
+    'regionMatches',
+    ['boolean', 'int', 'string', 'int', 'int'],
+    (e, self: string, ignoresCase, from, other, otherFrom, length) => {
+      const [own, others] = [region(self, from, length), region(other, otherFrom, length)];
+      if (own === null || others === null) return false;
+      return ignoresCase ? sameIgnoringCase(own, others, e) : sameText(own, others, e);
+    },
+  )
   .add('getBytes', [], (e, self: string) => bytes(e, self))
   .add('indent', ['int'], (e, self: string, count) => indent(e, self, count))
   .addVariadic('formatted', [], (e, self: string, args) => format(self, args, e));
@@ -102,6 +117,12 @@ export const builderMethods = new MethodTable('StringBuilder')
     self.text = self.text.slice(0, index) + text + self.text.slice(index);
     return self;
   })
+  .add('deleteCharAt', ['int'], (e, self: JavaBuilder, index) => {
+    unitAt(self.text, index);
+    return cut(e, self, index, index + 1, '');
+  })
+  .add('delete', ['int', 'int'], (e, self: JavaBuilder, from, to) => cut(e, self, from, to, ''))
+  .add('replace', ['int', 'int', 'string'], (e, self: JavaBuilder, from, to, by) => cut(e, self, from, to, by))
   .add('setLength', ['int'], (e, self: JavaBuilder, length) => {
     if (length < 0) throw new EvaluationError('setLength needs 0 or more');
     e.reserveText(length);
@@ -137,7 +158,10 @@ stringClass.statics
     join(e, separator, 'items' in elements ? elements.items : [...elements.elements.values()]),
   )
   .addVariadic('join', ['string'], (e, _self, separator, parts) => join(e, separator, parts));
-stringClass.constructors.add('new', [], () => '').add('new', ['string'], (_e, _self, text) => text);
+stringClass.constructors
+  .add('new', [], () => '')
+  .add('new', ['string'], (_e, _self, text) => text)
+  .add('new', ['elements'], (e, _self, elements) => ofBytesOrChars(itemsOf(elements, e), e));
 
 /** The class StringBuilder (and StringBuffer). */
 export const builderClass = new LibraryClass('StringBuilder', ['builder']);
@@ -183,6 +207,34 @@ function slice(e: Evaluation, text: string, from: number, to: number): string {
   }
   e.reserveText(to - from);
   return text.slice(from, to);
+}
+
+/** A part of a text for `regionMatches`; null where it is outside. */
+function region(text: string, from: number, length: number): string | null {
+  if (from < 0 || from > text.length - length) return null;
+  return text.slice(from, from + Math.max(length, 0));
+}
+
+/** Puts another text in place of a part that may reach beyond the end (`StringBuilder.delete`, `replace`). */
+function cut(e: Evaluation, self: JavaBuilder, from: number, to: number, by: string): JavaBuilder {
+  const end = Math.min(to, self.text.length);
+  if (from < 0 || from > end) {
+    throw new EvaluationError(`${from} to ${to} is outside a text of length ${self.text.length}`);
+  }
+  e.reserveText(self.text.length + by.length);
+  e.willChange(self);
+  self.text = self.text.slice(0, from) + by + self.text.slice(end);
+  return self;
+}
+
+/** The text of bytes in UTF-8, as `getBytes()` gives them, or of chars. */
+function ofBytesOrChars(items: readonly Value[], e: Evaluation): string {
+  e.reserveText(items.length);
+  if (items.length > 0 && items[0] instanceof JavaChar) {
+    e.text(UNITS_A_BYTE * items.length);
+    return items.map((item) => (item instanceof JavaChar ? item.text : '')).join('');
+  }
+  return bytesOf(items, 'new String', e).toString('utf8');
 }
 
 /** Makes a string whose length is known beforehand. */
