@@ -4,7 +4,7 @@ import { GatewayError } from '../../model/errors.ts';
 
 /** Keys of sessions, the same on all replicas. */
 export interface SessionKeys {
-  readonly algorithm: 'RS256' | 'HS256';
+  readonly algorithm: 'RS256' | 'ES256' | 'ES384' | 'ES512' | 'HS256';
   readonly sign: KeyObject | Uint8Array;
   readonly verify: KeyObject | Uint8Array;
   /** 32 bytes that seal the state of a login at a provider (A256GCM). */
@@ -18,6 +18,13 @@ export type KeySource =
   | { readonly privateKeyPath: string; readonly publicKeyPath: string }
   | { readonly secret: string }
   | null;
+
+/** Algorithms of elliptic curves by their name in OpenSSL (RFC 7518 §3.4). */
+const CURVES: ReadonlyMap<string | undefined, SessionKeys['algorithm']> = new Map([
+  ['prime256v1', 'ES256'],
+  ['secp384r1', 'ES384'],
+  ['secp521r1', 'ES512'],
+]);
 
 /** Smallest RSA modulus in bits that RS256 may use (RFC 7518 §3.3). */
 const LEAST_RSA_BITS = 2048;
@@ -37,7 +44,13 @@ export async function sessionKeys(source: KeySource): Promise<SessionKeys> {
       throw new GatewayError('EG_IMPOSSIBLE', `${field} is not the public key of privateKeyRsa.`, { field });
     }
     const secret = sign.export({ type: 'pkcs8', format: 'der' });
-    return { algorithm: 'RS256', sign, verify, seal: derived(secret, 'seal'), mark: derived(secret, 'mark') };
+    return {
+      algorithm: algorithmOf(sign) ?? 'RS256',
+      sign,
+      verify,
+      seal: derived(secret, 'seal'),
+      mark: derived(secret, 'mark'),
+    };
   }
   const secret = source === null ? randomBytes(32) : Buffer.from(source.secret);
   const key = derived(secret, 'sessions');
@@ -64,9 +77,15 @@ async function readKey(path: string, field: string, parse: (pem: string) => KeyO
     // The parser's own words may repeat the file.
     throw fail('holds no key in PEM form that can be read without a password');
   }
-  const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
-  if (key.asymmetricKeyType !== 'rsa' || bits < LEAST_RSA_BITS) {
-    throw fail(`must hold an RSA key of at least ${LEAST_RSA_BITS} bits`);
+  if (algorithmOf(key) === null) {
+    throw fail(`must hold an RSA key of at least ${LEAST_RSA_BITS} bits, or an EC key of P-256, P-384 or P-521`);
   }
   return key;
+}
+
+/** How a key signs; null for keys that cannot be used. */
+function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): SessionKeys['algorithm'] | null {
+  if (asymmetricKeyType === 'ec') return CURVES.get(asymmetricKeyDetails?.namedCurve) ?? null;
+  const bits = asymmetricKeyDetails?.modulusLength ?? 0;
+  return asymmetricKeyType === 'rsa' && bits >= LEAST_RSA_BITS ? 'RS256' : null;
 }

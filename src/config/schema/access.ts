@@ -54,10 +54,16 @@ export const authentication = optionalSection(
         selfSignKeyPair: section(
           {
             privateKeyRsa: text({
-              description: 'PEM file of the private key (PKCS#8) that signs sessions.',
+              description:
+                'PEM file of the private key (PKCS#8) that signs sessions: RSA of at least 2048 bits, or EC (P-256, P-384, P-521).',
+              aliases: ['privateKey'],
               format: 'path',
             }),
-            publicKeyRsa: text({ description: 'PEM file of its public key (X.509).', format: 'path' }),
+            publicKeyRsa: text({
+              description: 'PEM file of its public key (X.509).',
+              aliases: ['publicKey'],
+              format: 'path',
+            }),
           },
           { description: 'Keys of sessions.' },
         ),

@@ -322,6 +322,7 @@ export const backendState = optionalSection(
     }),
     xForwardedProtoHeader: flag({
       description: 'Whether checks send X-Forwarded-Proto: https (UI_API, JMX, METRICS).',
+      aliases: ['xforwardedProtoHeader'],
       default: false,
       live: true,
     }),

@@ -1,5 +1,5 @@
 import type { TUnsafe } from 'typebox';
-import { decimal, duration, flag, integer, section, size, text } from '../fields.ts';
+import { decimal, duration, flag, integer, schemaData, section, size, text } from '../fields.ts';
 
 /** HTTP clients of the gateway: toward clusters, for health checks, toward the external rules service. */
 export type HttpClient = 'proxy' | 'monitor' | 'router';
@@ -23,6 +23,7 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
     }) as TUnsafe<C extends 'monitor' ? number | null : number>,
     'idle-timeout': duration({
       description: `Time without any byte after which a request ${toward} fails.`,
+      aliases: [`${client}.http-client.read-timeout`],
       default: 60_000,
       minimum: 1,
       maximum: 86_400_000,
@@ -43,6 +44,7 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       description: `Largest response body ${toward} that is read whole${client === 'router' ? '; never more than 1MB' : ''}.`,
       default: 16 * 1024 ** 2,
       minimum: 1,
+      aliases: [`${client}.http-client.max-content-length`],
       ...(client === 'proxy' ? { withoutEffect: 'responses are streamed, of any size' } : {}),
     }),
     'https.hostname-verification': flag({
@@ -83,6 +85,12 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
 
 /** Properties of the reference's server and its libraries that mean nothing here; an existing file may hold them. */
 const serverProperties = [
+  'bootstrap.quiet',
+  'secrets-plugins-dir',
+  'pool',
+  'node.ip',
+  'node.annotations',
+  'node.prefer-ipv6-address',
   'node.environment',
   'node.id',
   'node.pool',
@@ -97,6 +105,7 @@ const serverProperties = [
   'node.config-spec',
   'discovery.uri',
   'service-inventory.uri',
+  'service-inventory.update-interval',
   'jmx.rmiregistry.port',
   'jmx.rmiserver.port',
   'jmx.enabled',
@@ -111,8 +120,35 @@ const serverProperties = [
   'log.console-format',
   'log.queue-size',
   'log.annotation-file',
+  'log.output-file',
   'openmetrics.jmx-object-names',
+  'metrics.jmx-object-names',
+  'otel.tracing.baggage.allowed-keys',
+  'otel.tracing.baggage.max-value-length',
+  'otel.tracing.max-attribute-value-length',
+  'otel.exporter.interval',
+  'otel.exporter.max-export-batch-size',
+  'otel.exporter.log.max-export-batch-size',
+  'otel.exporter.log.max-queue-size',
+  'otel.exporter.log.schedule-delay',
+  'otel.exporter.span.max-export-batch-size',
+  'otel.exporter.span.max-queue-size',
+  'otel.exporter.span.schedule-delay',
+  'otel.exporter.tls.client-certificate-path',
+  'otel.exporter.tls.client-certificate-pem',
+  'otel.exporter.tls.client-key-path',
+  'otel.exporter.tls.client-key-pem',
+  'otel.exporter.tls.client-key-password',
+  'otel.exporter.tls.trusted-certificates-path',
+  'otel.exporter.tls.trusted-certificates-pem',
   'http-server.accept-queue-size',
+  'http-server.http.accept-queue-size',
+  'http-server.https.accept-queue-size',
+  'http-server.max-direct-memory',
+  'http-server.max-heap-memory',
+  'http-server.notify-remote-async-errors',
+  'http-server.output-buffer-size',
+  'http-server.track-memory-allocations',
   'http-server.http.acceptor-threads',
   'http-server.http.selector-threads',
   'http-server.https.acceptor-threads',
@@ -156,7 +192,16 @@ const clientProperties = [
   'http2.idle-timeout',
   'keep-alive-interval',
   'max-connections',
-  'max-content-length',
+  'destination-idle-timeout',
+  'http-proxy.user',
+  'http-proxy.password',
+  'http-proxy.secure',
+  'https.automatic-shared-secret',
+  'max-direct-memory',
+  'max-heap-memory',
+  'max-request-header-size',
+  'max-response-header-size',
+  'track-memory-allocations',
   'request-buffer-size',
   'response-buffer-size',
   'socks-proxy',
@@ -191,9 +236,21 @@ const clientProperties = [
 
 const clients: readonly HttpClient[] = ['proxy', 'monitor', 'router'];
 const elsewhere: Readonly<Record<string, string>> = {
+  'http-server.https.keystore.type': 'the form of the file is recognised: PEM or PKCS#12',
+  'http-server.https.truststore.type': 'the form of the file is recognised: PEM',
+  'otel.exporter.protocol': 'traces are sent as OTLP over HTTP in JSON, which collectors take at port 4318',
+  'tracing.exporter.protocol': 'traces are sent as OTLP over HTTP in JSON, which collectors take at port 4318',
   'http-server.stop-timeout': 'server.drainTimeout says how long a clean stop waits',
   'http-server.admin.port': 'server.adminPort gives API and user interface a listener of their own',
 };
+
+/** Keys of the HTTP client that the reference's service discovery has; there is none here. */
+const discoveryKeys = [
+  ...clientProperties,
+  ...Object.entries(clientKeys('proxy', '')).flatMap(([key, schema]) =>
+    [key, ...(schemaData(schema).aliases ?? [])].map((name) => name.replace('proxy.http-client.', '')),
+  ),
+];
 
 /** `serverConfig`: one flat map of dotted names (docs/compatibility.md#configuration). */
 export const serverConfig = section(
@@ -288,6 +345,7 @@ export const serverConfig = section(
     }),
     'tracing.sampling-ratio': decimal({
       description: 'Share of requests that are traced, where the client does not say it by its `traceparent`.',
+      aliases: ['otel.tracing.sampling-ratio'],
       default: 1,
       minimum: 0,
       maximum: 1,
@@ -295,6 +353,7 @@ export const serverConfig = section(
     'otel.exporter.endpoint': text({
       description: 'URL that traces are sent to (OTLP over HTTP in JSON); without a path, `/v1/traces` is added.',
       default: 'http://localhost:4318',
+      aliases: ['tracing.exporter.endpoint'],
       format: 'url',
     }),
     ...clientKeys('proxy', 'to a cluster'),
@@ -309,6 +368,9 @@ export const serverConfig = section(
         clients.flatMap((client) =>
           clientProperties.map((key) => [`${client}.http-client.${key}`, 'it has no meaning in this HTTP client']),
         ),
+      ),
+      ...Object.fromEntries(
+        discoveryKeys.map((key) => [`discovery.http-client.${key}`, 'there is no service discovery here']),
       ),
       ...elsewhere,
     },
