@@ -217,25 +217,31 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
       expect((provider.calls.get('/token') ?? 0) - before).toBeGreaterThan(1);
     });
 
-    test.each([
-      ['new', 1],
-      ['the same', TOO_MANY],
-    ])('logins at the web interface and logouts, with %s browser', async (_, logins) => {
-      let browser = newBrowser();
-      await untilBoth(async (count) => {
-        if (count % logins === 0) browser = newBrowser();
-        const page = await visit(browser, `${urlOf(gateway)}/ui/`);
-        expect([page.status, page.url.pathname], page.text).toEqual([200, '/ui/']);
-        const steps = page.visits.map((step) => [step.url.pathname, clusterOf(step)] as const);
-        const [, server] = steps[0] ?? [];
-        expect(steps.filter(([path]) => path === '/oauth2/callback')).toEqual([['/oauth2/callback', server]]);
-        const stats = await browser.open(`${urlOf(gateway)}/ui/api/stats`);
-        expect([stats.status, stats.text]).toEqual([200, expect.stringContaining('runningQueries')]);
-        const out = await visit(browser, `${urlOf(gateway)}/ui/logout`);
-        expect(out.status, out.text).toBe(200);
-        expect(browser.cookie(`${urlOf(gateway)}/ui/`, '__Secure-Trino-ID-Token')).toBeUndefined();
-        return server ?? '';
-      });
+    /** A login at the web interface and a logout; answers the server. */
+    async function logInAndOut(browser: Browser): Promise<string> {
+      const page = await visit(browser, `${urlOf(gateway)}/ui/`);
+      expect([page.status, page.url.pathname], page.text).toEqual([200, '/ui/']);
+      const steps = page.visits.map((step) => [step.url.pathname, clusterOf(step)] as const);
+      const [, server] = steps[0] ?? [];
+      expect(steps.filter(([path]) => path === '/oauth2/callback')).toEqual([['/oauth2/callback', server]]);
+      const stats = await browser.open(`${urlOf(gateway)}/ui/api/stats`);
+      expect([stats.status, stats.text]).toEqual([200, expect.stringContaining('runningQueries')]);
+      const out = await visit(browser, `${urlOf(gateway)}/ui/logout`);
+      expect(out.status, out.text).toBe(200);
+      const kept = browser.cookieNames(`${urlOf(gateway)}/ui/`);
+      expect(kept.filter((name) => name.endsWith('Trino-ID-Token'))).toEqual([]);
+      return server ?? '';
+    }
+
+    test('logins at the web interface and logouts, each with a new browser', async () => {
+      await untilBoth(() => logInAndOut(newBrowser()));
+    });
+
+    test('logins at the web interface and logouts with one browser, which stays at one server', async () => {
+      const browser = newBrowser();
+      const seen = new Set<string>();
+      for (let count = 0; count < ENOUGH; count++) seen.add(await logInAndOut(browser));
+      expect(seen.size).toBe(1);
     });
   });
 });

@@ -69,9 +69,9 @@ export class Browser {
     throw new Error(`${address} leads round in circles`);
   }
 
-  /** Values of the cookies that a server would be sent. */
-  cookie(url: string | URL, name: string): string | undefined {
-    return this.#matching(new URL(url)).find((cookie) => cookie.name === name)?.value;
+  /** Names of the cookies that a server would be sent. */
+  cookieNames(url: string | URL): readonly string[] {
+    return this.#matching(new URL(url)).map(({ name }) => name);
   }
 
   close(): Promise<void> {
