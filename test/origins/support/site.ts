@@ -17,6 +17,8 @@ export interface Site extends AsyncDisposable {
   at(host: string, port?: number): string;
   /** Names of the registered clusters. */
   clusters(): Promise<readonly string[]>;
+  /** Has a cluster take no new queries. */
+  deactivate(cluster: string): Promise<void>;
   /** A browser for which all names below gateway.test are this machine. */
   open(url: string): Promise<Window>;
 }
@@ -87,6 +89,13 @@ export async function startSite(
     clusters: async () => {
       const all = JSON.parse((await call('/gateway/backend/all')).text) as { name: string }[];
       return all.map(({ name }) => name).sort();
+    },
+    deactivate: async (cluster) => {
+      expect((await call(`/gateway/backend/deactivate/${cluster}`, {})).status).toBe(200);
+      await vi.waitFor(
+        async () => expect((await call('/gateway/backend/active')).text).not.toContain(`"name":"${cluster}"`),
+        { timeout: 30_000, interval: 100 },
+      );
     },
     open: (url) =>
       openWindow(url, { args: ['--host-resolver-rules=MAP *.gateway.test 127.0.0.1', '--ignore-certificate-errors'] }),
