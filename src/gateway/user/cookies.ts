@@ -6,7 +6,12 @@
 export function cookieValue(lines: readonly string[], name: string | ((sent: string) => boolean)): string | null {
   const isMeant = typeof name === 'string' ? (sent: string) => sent === name : name;
   for (const line of lines) {
-    for (const pair of line.split(';')) {
+    // A client may send hundreds of thousands of pairs: most lines need no look at each, and none a list of them.
+    if (typeof name === 'string' && !line.includes(name)) continue;
+    for (let start = 0, end = 0; start < line.length; start = end + 1) {
+      const semicolon = line.indexOf(';', start);
+      end = semicolon < 0 ? line.length : semicolon;
+      const pair = line.slice(start, end);
       const equals = pair.indexOf('=');
       if (equals < 0 || !isMeant(pair.slice(0, equals).trim())) continue;
       const value = pair.slice(equals + 1).trim();
