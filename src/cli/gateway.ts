@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
-import { defaultRequestMemory, leastRequestMemory } from '../config/requestMemory.ts';
+import { requestMemoryLimits } from '../config/requestMemory.ts';
 import { formatSize } from '../config/units.ts';
 import { AnalysisThread } from '../gateway/analysisThread.ts';
 import { RequestBodies } from '../gateway/bodies/requestBodies.ts';
@@ -72,9 +72,10 @@ export async function startParts({ frame, configure, beginStop, close }: OpenFra
     },
     (task) => longAnalysis.analyze(task),
   );
+  const limits = requestMemoryLimits(config);
   const bodies = new RequestBodies({
-    memory: config.server.requestMemory ?? defaultRequestMemory(config.requestAnalyzerConfig.maxBodySize),
-    largest: leastRequestMemory(config.requestAnalyzerConfig.maxBodySize),
+    memory: limits.memory,
+    largest: limits.largest,
     minRate: () => current().server.minBodyRate,
     clock,
     registry: frame.metrics,
@@ -107,7 +108,14 @@ export async function startParts({ frame, configure, beginStop, close }: OpenFra
   const listeners = await listen(config, { dataPlane, api: api.handler, openRequests, bodies, tls: clientTls });
   const { url, httpsUrl, adminUrl } = listeners;
   logger.info(
-    { url, httpsUrl: httpsUrl ?? undefined, adminUrl, version, requestMemory: formatSize(bodies.memory) },
+    {
+      url,
+      httpsUrl: httpsUrl ?? undefined,
+      adminUrl,
+      version,
+      requestMemory: formatSize(bodies.memory),
+      maxRequestHeaderSize: formatSize(limits.head),
+    },
     'listening',
   );
   if (sharesOrigin(config)) logger.warn({ key: 'server.enginePages' }, SHARED_ORIGIN);

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { originReader } from '../api/auth/clientAddress.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';
+import { requestMemoryLimits } from '../config/requestMemory.ts';
 import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import type { DataPlane } from '../gateway/dataPlane.ts';
 import {
@@ -151,9 +152,11 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
 }
 
 /** Limits of the listeners, of the configuration. */
-export function serverLimits({ server, serverConfig }: GatewayConfig): ServerLimits {
+export function serverLimits(config: GatewayConfig): ServerLimits {
+  const { server, serverConfig } = config;
   return {
-    maxHeaderSize: serverConfig['http-server.max-request-header-size'],
+    maxHeaderSize: requestMemoryLimits(config).head,
+    maxHeaderLines: server.maxHeaderLines,
     maxAnswerHeaderSize: serverConfig['http-server.max-response-header-size'],
     headersTimeout: server.headersTimeout,
     requestTimeout: server.requestTimeout,

@@ -51,11 +51,20 @@ function checkResources({ resources }: GatewayConfig, report: Report): void {
   }
 }
 
-function checkRequestMemory({ server, requestAnalyzerConfig }: GatewayConfig, report: Report): void {
-  const least = leastRequestMemory(requestAnalyzerConfig.maxBodySize);
+function checkRequestMemory({ server, serverConfig, requestAnalyzerConfig }: GatewayConfig, report: Report): void {
+  const head = serverConfig['http-server.max-request-header-size'];
+  const { maxBodySize } = requestAnalyzerConfig;
+  const least = leastRequestMemory(maxBodySize, head);
   if (server.requestMemory === null || server.requestMemory >= least) return;
-  const why = 'so that submissions of up to requestAnalyzerConfig.maxBodySize have room';
-  report('server.requestMemory', `must be at least ${formatSize(least)}, ${why}`, 'requestAnalyzerConfig.maxBodySize');
+  const [what, cause] =
+    head !== null && head > maxBodySize
+      ? ['headers', 'serverConfig.http-server.max-request-header-size']
+      : ['submissions', 'requestAnalyzerConfig.maxBodySize'];
+  report(
+    'server.requestMemory',
+    `must be at least ${formatSize(least)}, so that ${what} of up to ${cause} have room`,
+    cause,
+  );
 }
 
 function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): void {

@@ -1,4 +1,5 @@
 import { totalmem } from 'node:os';
+import type { GatewayConfig } from './gatewayConfig.ts';
 
 /** The request memory is this share of the memory that the process may take. */
 const SHARE = 4;
@@ -8,21 +9,47 @@ const MOST = 1024 ** 3;
 const LARGEST_SUBMISSIONS = 8;
 /** Least size up to which submissions are held, bytes. */
 const LEAST_SUBMISSION = 1024 ** 2;
+/** Largest request head where nothing else is set, bytes: what Trino's coordinator takes. */
+const DEFAULT_HEAD = 2 * 1024 ** 2;
+/** Share of the request memory that it is at most, so that one head takes a quarter of the memory (it takes 4 times its size). */
+const HEAD_SHARE = 16;
 
-/**
- * Bytes for request bodies where `server.requestMemory` is not set: a quarter of the memory limit of the process (its
- * control group, else the machine's memory), within 32 MB and 1 GB, and at least 8 times the largest submission that is held.
- * @param maxAnalyzedBody `requestAnalyzerConfig.maxBodySize`
- * @param memoryLimit bytes that the process may take
- */
-export function defaultRequestMemory(maxAnalyzedBody: number, memoryLimit: number = processMemoryLimit()): number {
-  const share = Math.min(Math.max(Math.floor(memoryLimit / SHARE), LEAST), MOST);
-  return Math.max(share, leastRequestMemory(maxAnalyzedBody));
+/** Limits of the memory for requests, bytes. */
+export interface RequestMemoryLimits {
+  /** For bodies and large heads of all requests. */
+  readonly memory: number;
+  /** Most that one request may hold of it, whatever the share of its connection is. */
+  readonly largest: number;
+  /** Largest head of a request. */
+  readonly head: number;
 }
 
-/** The least value of `server.requestMemory`: below it the largest submissions would never be taken. */
-export function leastRequestMemory(maxAnalyzedBody: number): number {
-  return LARGEST_SUBMISSIONS * Math.max(maxAnalyzedBody, LEAST_SUBMISSION);
+/**
+ * The limits that a configuration means, of what it says and what the process may take (docs/serving.md#memory-of-requests).
+ * @param memoryLimit bytes that the process may take
+ */
+export function requestMemoryLimits(
+  config: Pick<GatewayConfig, 'server' | 'serverConfig' | 'requestAnalyzerConfig'>,
+  memoryLimit: number = processMemoryLimit(),
+): RequestMemoryLimits {
+  const head = config.serverConfig['http-server.max-request-header-size'];
+  const least = leastRequestMemory(config.requestAnalyzerConfig.maxBodySize, head);
+  const memory = config.server.requestMemory ?? Math.max(defaultRequestMemory(memoryLimit), least);
+  return { memory, largest: least, head: head ?? Math.min(DEFAULT_HEAD, Math.floor(memory / HEAD_SHARE)) };
+}
+
+/**
+ * The least value of `server.requestMemory`: below it the largest submissions or heads would never be taken.
+ * @param maxAnalyzedBody `requestAnalyzerConfig.maxBodySize`
+ * @param head `http-server.max-request-header-size`; null where it goes by the memory
+ */
+export function leastRequestMemory(maxAnalyzedBody: number, head: number | null): number {
+  return LARGEST_SUBMISSIONS * Math.max(maxAnalyzedBody, head ?? 0, LEAST_SUBMISSION);
+}
+
+/** A quarter of the memory limit of the process (its control group, else the machine's memory), within 32 MB and 1 GB. */
+function defaultRequestMemory(memoryLimit: number): number {
+  return Math.min(Math.max(Math.floor(memoryLimit / SHARE), LEAST), MOST);
 }
 
 function processMemoryLimit(): number {

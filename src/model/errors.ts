@@ -38,7 +38,7 @@ export const errorCatalog = {
   EG_DATABASE_UNAVAILABLE: { status: 503, meaning: 'The database is unavailable; nothing was changed.' },
   EG_BUSY: {
     status: 503,
-    meaning: 'The bodies of other requests take all of `server.requestMemory`; send the call again.',
+    meaning: 'Bodies and large headers of other requests take all of `server.requestMemory`; send the call again.',
   },
   EG_NO_CLUSTER: { status: 503, meaning: 'No cluster of the routing group can take requests now.' },
 } as const;

@@ -11,8 +11,8 @@ import { RawConnection, startTarget, type Target } from './target.ts';
 
 /** Bytes of a body of the API, just below the limit of `server.maxApiBodySize`. */
 const API_BODY = 1_000_000;
-/** Characters of header lines, just below the limit of 64 KB. */
-const HEADERS = 60_000;
+/** Characters of header lines: as many as are free, and just below the limit of 2 MB. */
+const HEADERS = { '60 kB': 60_000, '1.9 MB': 1_900_000 };
 
 /** Rules that look at every header, cookie and parameter a request may have. */
 const rules = [
@@ -99,35 +99,40 @@ describe('requests of all families', () => {
     expect(answers[1]?.text).toContain('more than 100 levels deep; send less');
   });
 
-  /** One header line of almost the limit, or many. */
-  const headers: readonly (readonly [string, Record<string, string>])[] = [
-    ['client tags', { 'X-Engine-Client-Tags': filled('a,', HEADERS) }],
-    ['tags against a pattern', { 'X-Engine-Client-Tags': filled('abc', HEADERS) }],
-    ['session properties', { 'X-Engine-Session': filled('a=b,', HEADERS) }],
-    ['a source', { 'X-Engine-Source': filled('a', HEADERS) }],
-    ['cookies', { Cookie: filled('a=b; ', HEADERS) }],
-    ['one cookie', { Cookie: `a=${filled('"', HEADERS)}` }],
-    ['a bearer token', { Authorization: `Bearer ${filled('a.', HEADERS)}` }],
+  /** One header line of almost so many characters, or many. */
+  const headers = (size: number): readonly (readonly [string, Record<string, string>])[] => [
+    ['client tags', { 'X-Engine-Client-Tags': filled('a,', size) }],
+    ['tags against a pattern', { 'X-Engine-Client-Tags': filled('abc', size) }],
+    ['session properties', { 'X-Engine-Session': filled('a=b,', size) }],
+    ['a source', { 'X-Engine-Source': filled('a', size) }],
+    ['cookies', { Cookie: filled('a=b; ', size) }],
+    ['one cookie', { Cookie: `a=${filled('"', size)}` }],
+    ['a bearer token', { Authorization: `Bearer ${filled('a.', size)}` }],
     [
       'a token of three parts',
       {
         Authorization: `Bearer ${Array(3)
-          .fill(filled('e30', HEADERS / 3))
+          .fill(filled('e30', size / 3))
           .join('.')}`,
       },
     ],
-    ['credentials', { Authorization: `Basic ${Buffer.from(filled('a:', HEADERS / 2)).toString('base64')}` }],
-    ['forwarded addresses', { 'X-Forwarded-For': filled('1.1.1.1,', HEADERS) }],
-    ['forwarded', { Forwarded: filled('for=1.1.1.1,', HEADERS) }],
-    ['extra credentials', { 'X-Engine-Extra-Credential': filled('a=b,', HEADERS) }],
-    ['prepared statements', { 'X-Engine-Prepared-Statement': filled('a=SELECT+1,', HEADERS) }],
-    ['an accepted type', { Accept: filled('a/b;q=0.5,', HEADERS) }],
-    ['a content type', { 'Content-Type': `text/plain;${filled('a=b;', HEADERS)}` }],
-    ['a content type of spaces', { 'Content-Type': `text/plain;${filled(' ', HEADERS)}x` }],
-    ['versions', { 'If-None-Match': filled('"a",', HEADERS) }],
-    ['a trace', { traceparent: filled('0-', HEADERS / 2), tracestate: filled('a=b,', HEADERS / 2) }],
-    ['a routing group', { 'X-Engine-Routing-Group': filled('g', HEADERS) }],
-    ['many lines', Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`x-${index}`, filled('y', 40)]))],
+    ['credentials', { Authorization: `Basic ${Buffer.from(filled('a:', size / 2)).toString('base64')}` }],
+    ['forwarded addresses', { 'X-Forwarded-For': filled('1.1.1.1,', size) }],
+    ['forwarded', { Forwarded: filled('for=1.1.1.1,', size) }],
+    ['extra credentials', { 'X-Engine-Extra-Credential': filled('a=b,', size) }],
+    ['prepared statements', { 'X-Engine-Prepared-Statement': filled('a=SELECT+1,', size) }],
+    ['an accepted type', { Accept: filled('a/b;q=0.5,', size) }],
+    ['a content type', { 'Content-Type': `text/plain;${filled('a=b;', size)}` }],
+    ['a content type of spaces', { 'Content-Type': `text/plain;${filled(' ', size)}x` }],
+    ['versions', { 'If-None-Match': filled('"a",', size) }],
+    ['a trace', { traceparent: filled('0-', size / 2), tracestate: filled('a=b,', size / 2) }],
+    ['a routing group', { 'X-Engine-Routing-Group': filled('g', size) }],
+    [
+      'many lines',
+      Object.fromEntries(
+        Array.from({ length: size / 60 > 9_000 ? 9_000 : size / 66 }, (_, index) => [`x-${index}`, filled('y', 40)]),
+      ),
+    ],
   ];
   const paths: readonly (readonly [string, string])[] = [
     ['POST', '/v1/statement'],
@@ -137,32 +142,34 @@ describe('requests of all families', () => {
     ['GET', '/metrics'],
   ];
 
-  test.each(headers)('60 kB of headers: %s', async (name, lines) => {
-    await attack(target, `60 kB of ${name}`, async () => {
-      for (const [method, path] of paths) {
-        await send(target, path, { method, headers: lines, ...(method === 'POST' ? { body: 'EXECUTE a' } : {}) });
-      }
-    });
-  });
-
-  test('a URL of almost 64 KB on every path', async () => {
-    const parts = ['/', '%2F', 'a', '?a=b&', '%', '..;/', '//'];
-    await attack(target, 'long URLs', async () => {
-      for (const start of [
-        '/v1/query/',
-        '/api/rules/',
-        '/gateway/',
-        '/engine-gateway/',
-        '/webapp/',
-        '/x/',
-        '/oidc/callback?code=',
-      ]) {
-        for (const part of parts) {
-          const connection = await new RawConnection(target.port).open();
-          connection.send(`GET ${start}${filled(part, HEADERS)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
-          await expect.poll(() => connection.closed).toBe(true);
+  describe.each(Object.entries(HEADERS))('%s of headers', (sizeName, size) => {
+    test.each(headers(size))('%s', async (name, lines) => {
+      await attack(target, `${sizeName} of ${name}`, async () => {
+        for (const [method, path] of paths) {
+          await send(target, path, { method, headers: lines, ...(method === 'POST' ? { body: 'EXECUTE a' } : {}) });
         }
-      }
+      });
+    });
+
+    test('as a URL on every path', async () => {
+      const parts = ['/', '%2F', 'a', '?a=b&', '%', '..;/', '//'];
+      await attack(target, `URLs of ${sizeName}`, async () => {
+        for (const start of [
+          '/v1/query/',
+          '/api/rules/',
+          '/gateway/',
+          '/engine-gateway/',
+          '/webapp/',
+          '/x/',
+          '/oidc/callback?code=',
+        ]) {
+          for (const part of parts) {
+            const connection = await new RawConnection(target.port).open();
+            connection.send(`GET ${start}${filled(part, size)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+            await expect.poll(() => connection.closed).toBe(true);
+          }
+        }
+      });
     });
   });
 });

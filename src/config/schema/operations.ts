@@ -158,13 +158,19 @@ export const server = section(
     }),
     requestMemory: size({
       description:
-        'Memory that bodies of requests may take, all together; beyond it the newest are answered 503. Unset, a quarter of the memory limit of the process, 32MB to 1GB.',
+        'Memory that bodies and large headers of requests may take, all together; beyond it the newest are answered 503. Unset, a quarter of the memory limit of the process, 32MB to 1GB.',
       default: null,
       minimum: 8 * 1024 ** 2,
     }),
+    maxHeaderLines: integer({
+      description: 'Most header lines of a request; more are answered 431.',
+      default: 10_000,
+      minimum: 100,
+      maximum: 50_000,
+    }),
     minBodyRate: size({
       description:
-        'Bytes a second that the body of a request must come at after its first 10 seconds; slower ones are answered 408. 0B for any.',
+        'Bytes a second that the body of a request, or a head over 64 kB, must come at after its first 10 seconds; slower ones are answered 408. 0B for any.',
       default: 1024,
       minimum: 0,
       maximum: 1024 ** 3,

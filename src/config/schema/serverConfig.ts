@@ -316,8 +316,8 @@ export const serverConfig = section(
     }),
     'http-server.max-request-header-size': size({
       description:
-        'Largest request head (request line and headers); more is answered 431, or 414 where the URL alone is.',
-      default: 64 * 1024,
+        'Largest request head (request line and headers); more is answered 431, or 414 where the URL alone is. Unset, 2MB, as engines have it, but at most a 16th of the request memory. Over HTTP/2 at most 144kB.',
+      default: null,
       minimum: 1024,
       maximum: 16 * 1024 ** 2,
     }),

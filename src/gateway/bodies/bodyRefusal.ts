@@ -22,9 +22,9 @@ function messageOf(fault: BodyFault | RelayFault, bodies: RequestBodies, maxBody
 }
 
 /**
- * What a client reads whose body there is no memory for.
+ * What a client reads whose body or head there is no memory for.
  * @param limit `server.requestMemory`, bytes
  */
 export function memoryMessage(limit: number): string {
-  return `The bodies of other requests take the ${Math.floor(limit)} bytes that there are for them (server.requestMemory); send the request again in a second.`;
+  return `Other requests take the ${Math.floor(limit)} bytes that there are for bodies and large headers (server.requestMemory); send the request again in a second.`;
 }

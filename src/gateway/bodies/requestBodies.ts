@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../model/clock.ts';
 import { announcedLength, type BodyStart } from '../body.ts';
 import { BodyBytes } from './bodyBytes.ts';
 import { type BodyPace, BodyPaces } from './bodyPaces.ts';
+import { BYTES_PER_HEAD_BYTE, HeldHead } from './heldHead.ts';
 import { HeldMemory, RequestMemory, SMALL_REQUEST_BYTES } from './requestMemory.ts';
 
 /** Why a body is not read: no memory for it, or it comes too slowly. */
@@ -41,7 +42,7 @@ interface HoldingRequest extends IncomingMessage {
 const RELAY_BYTES = 3 * SMALL_REQUEST_BYTES;
 
 /**
- * Reads bodies of requests within the memory that there is for them. Each request with a body holds memory from its head
+ * Reads bodies of requests, and bounds large heads, within the memory that there is for them. Each request with a body holds memory from its head
  * to the end of its answer: at first what Node.js buffers of a body that nobody reads, then what is read.
  */
 export class RequestBodies {
@@ -145,6 +146,30 @@ export class RequestBodies {
     return false;
   }
 
+  /**
+   * Takes in a request with a large head that is there already; what it holds is given back when its answer is over.
+   * @param head bytes
+   * @returns false where there is no memory for it: it has to be refused
+   */
+  admitHead(request: IncomingMessage, response: ServerResponse, head: number): boolean {
+    const held = new HeldMemory(this.#memory, request.socket);
+    if (!held.growTo(head * BYTES_PER_HEAD_BYTE)) {
+      this.#refused?.inc({ reason: 'request_memory' });
+      return false;
+    }
+    response.on('close', held.release);
+    return true;
+  }
+
+  /**
+   * Holds memory for a large head that comes in many pieces.
+   * @param tooSlow called once where it comes more slowly than bodies may
+   */
+  holdHead(connection: object, tooSlow: () => void): HeldHead {
+    const memory = new HeldMemory(this.#memory, connection);
+    return new HeldHead(memory, this.watch(tooSlow), () => this.#refused?.inc({ reason: 'request_memory' }));
+  }
+
   /** Watches the pace of a body that passes through; its owner ends the watch. */
   watch(tooSlow: () => void): BodyPace {
     return this.#paces.watch(() => {
@@ -180,19 +205,19 @@ function bodyMetrics(registry: Registry, memory: RequestMemory): Counter<'reason
   const registers = [registry];
   const used: Gauge = new Gauge({
     name: 'engine_gateway_request_memory_bytes',
-    help: 'Memory that bodies of requests hold, in bytes.',
+    help: 'Memory that bodies and large heads of requests hold, in bytes.',
     registers,
     collect: () => used.set(memory.used),
   });
   const limit: Gauge = new Gauge({
     name: 'engine_gateway_request_memory_limit_bytes',
-    help: 'Memory that bodies of requests may hold (server.requestMemory), in bytes.',
+    help: 'Memory that bodies and large heads of requests may hold (server.requestMemory), in bytes.',
     registers,
     collect: () => limit.set(memory.limit),
   });
   return new Counter({
     name: 'engine_gateway_request_bodies_refused_total',
-    help: 'Requests refused for their body: no memory for it (request_memory), or it came too slowly (body_too_slow).',
+    help: 'Requests refused for their body or head: no memory for it (request_memory), or it came too slowly (body_too_slow).',
     labelNames: ['reason'],
     registers,
   });

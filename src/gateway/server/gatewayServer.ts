@@ -1,15 +1,17 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { GatewayError } from '../../model/errors.ts';
 import { memoryMessage } from '../bodies/bodyRefusal.ts';
-import type { RequestBodies } from '../bodies/requestBodies.ts';
+import { FREE_HEAD_BYTES } from '../bodies/heldHead.ts';
+import { type RequestBodies, unlimitedBodies } from '../bodies/requestBodies.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import { hasBody } from '../body.ts';
 import type { DataPlane } from '../dataPlane.ts';
 import { answer } from '../requests/ownAnswers.ts';
+import { ComingHeads, heldHeadOf } from './comingHeads.ts';
 import { framingFault, refuseFraming } from './framing.ts';
-import { answerParserErrors, headerLinesFault, MAX_PARSED_LINES } from './headLimits.ts';
+import { answerParserErrors, headFault, headSize } from './headLimits.ts';
 import { type HostCheck, refuseHost } from './hostCheck.ts';
-import { dropAfterLast, isAfterLast } from './lastRequest.ts';
+import { dropAfterLast, hasEnded } from './lastRequest.ts';
 import type { OpenRequests } from './openRequests.ts';
 import { answerElsewhere, isShared, type Origins } from './origins.ts';
 
@@ -22,6 +24,8 @@ export type ApiHandler = RequestHandler;
 /** Limits of client connections; times in milliseconds, sizes in bytes. */
 export interface ServerLimits {
   readonly maxHeaderSize: number;
+  /** Most header lines of a request. */
+  readonly maxHeaderLines: number;
   /** Largest head of an answer; over HTTP/2 a larger one cannot be sent. */
   readonly maxAnswerHeaderSize: number;
   readonly headersTimeout: number;
@@ -48,22 +52,29 @@ export interface GatewayServerOptions extends ServerLimits {
   readonly origins?: Origins | null;
   /** Told of every request, so that a clean stop can wait for it. */
   readonly openRequests?: OpenRequests;
-  /** Holds memory for bodies; left out, without a limit. */
+  /** Holds memory for bodies and large heads; left out, without a limit. */
   readonly bodies?: RequestBodies;
 }
 
 /** Leads requests to data plane or API; proxied paths come first where both share an address. */
 export function requestHandler(options: GatewayServerOptions): RequestHandler {
-  const { dataPlane, api, origins = null, openRequests, hostCheck, bodies } = options;
+  const { dataPlane, api, origins = null, openRequests, hostCheck, bodies = unlimitedBodies() } = options;
   return (request, response) => {
-    if (isAfterLast(request)) {
+    if (hasEnded(request.socket)) {
       dropAfterLast(request);
       return;
     }
     openRequests?.add(response);
-    const fault = headerLinesFault(request) ?? framingFault(request);
+    const head = headSize(request);
+    const heldHead = head > FREE_HEAD_BYTES ? heldHeadOf(request.socket) : undefined;
+    if (heldHead !== undefined) {
+      heldHead.endPace();
+      response.shouldKeepAlive = false;
+    }
+    const fault = headFault(request, head, options) ?? framingFault(request);
     if (fault !== null) {
       refuseFraming(request, response, fault);
+      forgetHeaders(request);
       return;
     }
     const foreignHost = hostCheck === undefined ? null : hostCheck(request);
@@ -78,12 +89,26 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
       : origins === null || side === 'admin' || isShared(origins, request);
     if (origins !== null && !isServed && (isProxied || api !== null)) {
       answerElsewhere(response, origins, side ?? 'unclear');
-    } else if (bodies !== undefined && hasBody(request) && !bodies.admit(request, response)) {
+    } else if (
+      (head > FREE_HEAD_BYTES && heldHead === undefined && !bodies.admitHead(request, response, head)) ||
+      (hasBody(request) && !bodies.admit(request, response))
+    ) {
       refuseForMemory(response, bodies.memory, isProxied);
+      forgetHeaders(request);
     } else if (isProxied) dataPlane?.handle(request, response);
     else if (api !== null) api(request, response);
     else answer(response, 404, [], '');
   };
+}
+
+/**
+ * Lets go of the headers of a request that is refused: over HTTP/2 it lives as long as its client wants, and 250 of them come
+ * in a few bytes where the client names headers by their place in a table (RFC 7541 §6.1).
+ */
+function forgetHeaders({ httpVersionMajor, rawHeaders, headers }: IncomingMessage): void {
+  if (httpVersionMajor !== 2) return;
+  rawHeaders.length = 0;
+  for (const name of Object.keys(headers)) delete headers[name];
 }
 
 /** Answers a request that there is no memory for, whatever it asks. */
@@ -111,7 +136,9 @@ export function http1Options(limits: ServerLimits) {
 /** Makes the clear-text HTTP/1.1 server of proxied paths and API. The caller listens. */
 export function createGatewayServer(options: GatewayServerOptions): Server {
   const server = createServer({ ...http1Options(options), IncomingMessage: Http1Request }, requestHandler(options));
-  server.maxHeadersCount = MAX_PARSED_LINES;
+  // The line too many, which is answered by that name.
+  server.maxHeadersCount = options.maxHeaderLines + 1;
+  server.on('connection', new ComingHeads(options.bodies ?? unlimitedBodies()).watch);
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   return server;

@@ -1,6 +1,8 @@
-import { type Server, STATUS_CODES } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { Http2SecureServer } from 'node:http2';
 import type { Socket } from 'node:net';
+import { headPiecesOf } from '../bodies/headPieces.ts';
+import { answerConnection, isAnswered } from './connectionAnswer.ts';
 
 /** Why a request is refused for the size of its head. */
 export interface HeadFault {
@@ -12,28 +14,59 @@ export interface HeadFault {
 const KEY = 'serverConfig."http-server.max-request-header-size"';
 
 /** A URL that alone is over the limit of the head, in bytes. */
-export function urlTooLong(limit: number): HeadFault {
-  return { status: 414, message: `The URL is longer than ${limit} bytes (${KEY}).` };
+function urlTooLong(limit: number, key = KEY): HeadFault {
+  return { status: 414, message: `The URL is longer than ${limit} bytes (${key}).` };
 }
 
 /** A head over the limit, in bytes. */
-export function headTooLarge(limit: number): HeadFault {
-  return { status: 431, message: `Request line and headers are larger than ${limit} bytes (${KEY}).` };
+function headTooLarge(limit: number, key = KEY): HeadFault {
+  return { status: 431, message: `Request line and headers are larger than ${limit} bytes (${key}).` };
 }
 
-/** Most header lines of a request; more are refused by that name. */
-const MAX_HEADER_LINES = 10_000;
-/** Lines at which Node's parser gives up; it does not say that it was for their number. */
-export const MAX_PARSED_LINES = 5 * MAX_HEADER_LINES;
+/** More header lines than there may be. */
+function tooManyLines(limit: number): HeadFault {
+  return { status: 431, message: `The request has more than ${limit} header lines (server.maxHeaderLines).` };
+}
 
-/** What is wrong with a request of too many header lines; null for all others. */
-export function headerLinesFault({
-  rawHeaders,
-}: {
-  readonly rawHeaders: readonly string[];
-}): (HeadFault & { readonly status: 431 }) | null {
-  if (rawHeaders.length <= 2 * MAX_HEADER_LINES) return null;
-  return { status: 431, message: `The request has more than ${MAX_HEADER_LINES} header lines.` };
+/**
+ * Largest head over HTTP/2, bytes: its library takes a HEADERS and 8 CONTINUATION frames of 16 kB each, and closes the
+ * connection where more come. A client could name one long line many times in a few bytes (RFC 7541 §6.1).
+ */
+export const MAX_HTTP2_HEAD = 9 * 16_384;
+
+/** Bytes of a head as HTTP/1.1 has them. */
+export function headSize({ rawHeaders, url = '', method = '' }: HeadOfRequest): number {
+  // "GET /url HTTP/1.1\r\n", "name: value\r\n"
+  let size = url.length + method.length + 12 + 2 * rawHeaders.length;
+  for (let index = 0; index < rawHeaders.length; index++) size += (rawHeaders[index] as string).length;
+  return size;
+}
+
+type HeadOfRequest = Pick<IncomingMessage, 'rawHeaders' | 'url' | 'method' | 'httpVersionMajor'>;
+
+/**
+ * What is wrong with the size of a request's head, beside what the parser of HTTP/1.1 has refused; null for nothing.
+ * @param size of the head, bytes
+ */
+export function headFault(request: HeadOfRequest, size: number, limits: HeadLimits): HeadFault | null {
+  if (request.rawHeaders.length > 2 * limits.maxHeaderLines) return tooManyLines(limits.maxHeaderLines);
+  if (request.httpVersionMajor === 1) return null;
+  const { limit, key } = http2Limit(limits.maxHeaderSize);
+  if (size <= limit) return null;
+  return (request.url ?? '').length > limit ? urlTooLong(limit, key) : headTooLarge(limit, key);
+}
+
+function http2Limit(maxHeaderSize: number): { readonly limit: number; readonly key: string } {
+  return maxHeaderSize <= MAX_HTTP2_HEAD
+    ? { limit: maxHeaderSize, key: KEY }
+    : { limit: MAX_HTTP2_HEAD, key: 'the most over HTTP/2; HTTP/1.1 takes more' };
+}
+
+/** Limits of the head of a request. */
+export interface HeadLimits {
+  /** Bytes. */
+  readonly maxHeaderSize: number;
+  readonly maxHeaderLines: number;
 }
 
 /** How a request line ends; a header that ends like it is answered 414 as well. */
@@ -41,9 +74,6 @@ const requestLineEnd = / HTTP\/\d\.\d\r?$/;
 const REQUEST_LINE_END_LENGTH = ' HTTP/1.1\r'.length;
 /** Most bytes that are read, and dropped, in search of the end of a line; the largest limit that can be set. */
 const MAX_LINE = 16 * 1024 ** 2;
-
-/** Most time, in milliseconds, in which what a client still sends after its answer is dropped. */
-const LINGER_MS = 5_000;
 
 /** What Node tells of a connection that its parser, or a time limit, gave up on. */
 interface ConnectionError extends Error {
@@ -62,56 +92,56 @@ interface OpenLine {
 }
 
 /**
- * Answers what the parser of HTTP/1.1 gives up on: as Node does by itself, but for URLs over the limit of the head. Of
- * those the parser says the same as of long headers. The end of the line in which it gave up tells them apart; until it
- * comes, Node hands on each packet as one more error, and the time limit of heads goes on.
- *
- * A connection that is closed while its client still sends is reset, which can take the answer away from the client. So
- * only our side is ended, and what comes is dropped until the client ends its own (RFC 9112 §9.6).
+ * Answers what the parser of HTTP/1.1 gives up on: as Node does by itself, but for URLs over the limit of the head, and for
+ * too many lines. Of these the parser says the same as of long headers. Too many lines show by what has come being less
+ * than the limit; URLs by the end of the line in which it gave up: until that comes, Node hands on each packet as one more
+ * error, and the time limit of heads goes on.
  */
-export function answerParserErrors(server: Server | Http2SecureServer, { maxHeaderSize }: { maxHeaderSize: number }) {
+export function answerParserErrors(server: Server | Http2SecureServer, limits: HeadLimits) {
   const lines = new WeakMap<Socket, OpenLine>();
-  const answered = new WeakSet<Socket>();
-  const answer = (socket: Socket, error: Error, status: number, message: string) => {
-    // In the middle of another answer it would be taken for a part of that.
-    if (!socket.writable || hasAnswerBegun(socket)) {
-      socket.destroy(error);
-      return;
-    }
-    answered.add(socket);
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    socket.once('close', () => clearTimeout(timer));
-    socket.end(answerText(status, message));
-  };
+  const answerFault = (socket: Socket, error: Error, { status, message }: HeadFault) =>
+    answerConnection(socket, { status, message: `${message}\n` }, error);
   (server as Server).on('clientError', (error: ConnectionError, duplex) => {
     const socket = duplex as Socket;
-    if (answered.has(socket)) {
+    if (isAnswered(socket)) {
       // The parser tells of each packet that is dropped, and of the end of the client's side.
       if (error.code === 'HPE_INVALID_EOF_STATE' || error.code?.startsWith('HPE_') !== true) socket.destroy(error);
       return;
     }
     switch (error.code) {
       case 'HPE_HEADER_OVERFLOW': {
-        const line = endOfLine(error, lines.get(socket));
+        const before = lines.get(socket);
+        if (before === undefined && parsedBytes(socket, error) < limits.maxHeaderSize) {
+          answerFault(socket, error, tooManyLines(limits.maxHeaderLines));
+          break;
+        }
+        const line = endOfLine(error, before);
         if (typeof line === 'object' && line.length < MAX_LINE) lines.set(socket, line);
         else {
-          const fault = line === 'request line' ? urlTooLong(maxHeaderSize) : headTooLarge(maxHeaderSize);
-          answer(socket, error, fault.status, `${fault.message}\n`);
+          const { maxHeaderSize } = limits;
+          answerFault(socket, error, line === 'request line' ? urlTooLong(maxHeaderSize) : headTooLarge(maxHeaderSize));
         }
         break;
       }
       case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-        answer(socket, error, 413, '');
+        answerConnection(socket, { status: 413, message: '' }, error);
         break;
       case 'ERR_HTTP_REQUEST_TIMEOUT':
-        answer(socket, error, 408, '');
+        answerConnection(socket, { status: 408, message: '' }, error);
         break;
       default:
         // Others are of TLS or of the connection itself: there is nobody to answer.
-        if (error.code?.startsWith('HPE_')) answer(socket, error, 400, '');
+        if (error.code?.startsWith('HPE_')) answerConnection(socket, { status: 400, message: '' }, error);
         else socket.destroy(error);
     }
   });
+}
+
+/** Bytes of the head until the parser gave up; less than they were where pieces of it are not counted. */
+function parsedBytes(socket: Socket, { bytesParsed, rawPacket }: ConnectionError): number {
+  // Where nobody counts, nothing tells too many lines apart.
+  const before = headPiecesOf(socket)?.bytes ?? Number.POSITIVE_INFINITY;
+  return before + (bytesParsed ?? rawPacket?.length ?? 0);
 }
 
 /** Which line it is that got too long, or what is known of it so far. */
@@ -124,17 +154,4 @@ function endOfLine({ rawPacket, bytesParsed }: ConnectionError, before: OpenLine
   const tail = `${before?.tail ?? ''}${rawPacket.toString('latin1', start, to)}`.slice(-REQUEST_LINE_END_LENGTH);
   if (end < 0) return { length: (before?.length ?? 0) + to - from, tail };
   return requestLineEnd.test(tail) ? 'request line' : 'header';
-}
-
-function hasAnswerBegun(socket: Socket): boolean {
-  const { _httpMessage: message } = socket as { _httpMessage?: { readonly headersSent: boolean } | null };
-  return message?.headersSent === true;
-}
-
-function answerText(status: number, message: string): string {
-  const body =
-    message === ''
-      ? ''
-      : `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(message)}\r\n`;
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${body}Connection: close\r\n\r\n${message}`;
 }

@@ -9,9 +9,9 @@ const LINGER_MS = 5_000;
 /** Connections over HTTP/1 on which a request was refused before its end was seen. */
 const ended = new WeakSet<object>();
 
-/** Whether a request came after one that was refused on its connection: it must not be looked at. */
-export function isAfterLast(request: IncomingMessage): boolean {
-  return ended.has(request.socket);
+/** Whether a request was refused on a connection as its last one: what follows must not be looked at. */
+export function hasEnded(socket: Socket): boolean {
+  return ended.has(socket);
 }
 
 /** Reads nothing more from a connection whose last request was refused. */

@@ -1,17 +1,11 @@
 import { constants, createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
+import { unlimitedBodies } from '../bodies/requestBodies.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
-import { answer } from '../requests/ownAnswers.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
+import { ComingHeads } from './comingHeads.ts';
 import { type GatewayServerOptions, http1Options, type RequestHandler, requestHandler } from './gatewayServer.ts';
-import {
-  answerParserErrors,
-  type HeadFault,
-  headerLinesFault,
-  headTooLarge,
-  MAX_PARSED_LINES,
-  urlTooLong,
-} from './headLimits.ts';
+import { answerParserErrors, MAX_HTTP2_HEAD } from './headLimits.ts';
 import { asHttp1, Http2Request, Http2Response, resetStream, socketOf } from './http2Messages.ts';
 
 /** A server of clients over TLS. */
@@ -46,19 +40,21 @@ export function createSecureGatewayServer(
     handshakeTimeout: options.headersTimeout,
     allowHTTP1: true,
     // Pseudo headers and the line too many, which is answered 431.
-    maxHeaderListPairs: MAX_PARSED_LINES + 8,
+    maxHeaderListPairs: options.maxHeaderLines + 8,
     maxSendHeaderBlockLength: options.maxAnswerHeaderSize,
     settings: {
       maxConcurrentStreams: options.maxConcurrentStreams,
-      // Beyond this the stream is reset; between it and the limit a request is answered 414 or 431.
-      maxHeaderListSize: options.maxHeaderSize * 2,
+      // Beyond this the stream is reset; between it and the limit a request is answered 414 or 431. Each line counts 32
+      // bytes more than it has (RFC 9113 §6.5.2).
+      maxHeaderListSize: Math.min(options.maxHeaderSize, MAX_HTTP2_HEAD) * 2 + (options.maxHeaderLines + 8) * 32,
       enablePush: false,
     },
     Http1IncomingMessage: Http1Request,
     Http2ServerRequest: Http2Request,
     Http2ServerResponse: Http2Response,
   } as never);
-  (server as unknown as { maxHeadersCount: number }).maxHeadersCount = MAX_PARSED_LINES + 1;
+  (server as unknown as { maxHeadersCount: number }).maxHeadersCount = options.maxHeaderLines + 1;
+  server.on('secureConnection', new ComingHeads(options.bodies ?? unlimitedBodies()).watch);
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   const sockets = new Set<TLSSocket>();
@@ -107,18 +103,13 @@ function limitSession(session: ServerHttp2Session, idleTimeout: number): void {
   });
 }
 
-/** What is done for HTTP/1.1 as well: 414 for a long URL, 431 for a large head, 408 for a body that does not come. */
+/** What Node does for HTTP/1.1 by itself: 408 for a body that does not come. */
 function handleHttp2(
   request: Http2Request,
   response: Parameters<RequestHandler>[1],
-  { maxHeaderSize, requestTimeout }: GatewayServerOptions,
+  { requestTimeout }: GatewayServerOptions,
   handle: () => void,
 ): void {
-  const fault = headFault(request, maxHeaderSize);
-  if (fault !== null) {
-    answer(response, fault.status, ['content-type', 'text/plain; charset=utf-8'], `${fault.message}\n`);
-    return;
-  }
   const { stream } = request;
   if (!stream.endAfterHeaders) {
     const timer = setTimeout(() => {
@@ -132,16 +123,4 @@ function handleHttp2(
     stream.once('close', () => clearTimeout(timer));
   }
   handle();
-}
-
-function headFault(request: Http2Request, limit: number): HeadFault | null {
-  if (headSize(request) <= limit) return headerLinesFault(request);
-  return request.url.length > limit ? urlTooLong(limit) : headTooLarge(limit);
-}
-
-/** Bytes of the head as HTTP/1.1 would have them. */
-function headSize({ rawHeaders, url, method }: Http2Request): number {
-  let size = url.length + method.length + 12;
-  for (const text of rawHeaders) size += text.length + 2;
-  return size;
 }

@@ -128,6 +128,37 @@ describe.each([
     expect(await connection.end()).toEqual([[431, headTooLarge]]);
   });
 
+  test.skipIf(missing).each([
+    ['one too many', [100]],
+    ['so many that the parser gives up', [300]],
+    ['so many in packets of 100', [100, 100, 100]],
+  ] as const)('header lines, %s: 431 by that name', async (_name, packets) => {
+    const connection = await open({ maxHeaderSize: 65_536, maxHeaderLines: 100 });
+    await connection.send(get);
+    for (const lines of packets) await connection.send('x: y\r\n'.repeat(lines));
+    await connection.send('\r\n');
+    const message = 'The request has more than 100 header lines (server.maxHeaderLines).\n';
+    expect(await connection.end()).toEqual([[431, message]]);
+  });
+
+  test.skipIf(missing)('a large head ends its connection, a small one does not', async () => {
+    const connection = await open({ maxHeaderSize: 1_000_000 });
+    await connection.send(`${get}\r\n`);
+    await until(() => connection.received.endsWith('ok\n'), 'the first answer');
+    await connection.send(`${get}x: ${'y'.repeat(60_000)}\r\n\r\n`);
+    await until(
+      () => connection.received.endsWith('ok\n') && connection.received.includes('ok\nHTTP'),
+      'the second answer',
+    );
+    for (let packet = 0; packet < 10; packet++) await connection.send(packet === 0 ? `${get}x: ` : 'y'.repeat(60_000));
+    await connection.send('\r\n\r\n');
+    expect(await connection.end()).toEqual([
+      [200, 'ok\n'],
+      [200, 'ok\n'],
+      [200, 'ok\n'],
+    ]);
+  });
+
   test.skipIf(missing)('the second request of a connection', async () => {
     const connection = await open();
     await connection.send(`${get}\r\n`);
