@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
 /** Suites whose gateways are processes of the program as it ships, in place of the sources. */
-const shipped = ['contract', 'faults', 'abuse', 'soak', 'engine', 'origins'];
+const shipped = ['contract', 'faults', 'abuse', 'soak', 'engine', 'origins', 'clients'];
 
 /**
  * One project a kind of suite; `npm test` runs unit and integration, the others have a script each. Time limits only guard
@@ -31,6 +31,7 @@ export default defineConfig({
       suite('contract', 300, true),
       suite('operator', 120, true),
       suite('engine', 600, true),
+      suite('clients', 600, true),
       suite('packaging', 180, true),
       suite('ui', 180, true),
       suite('origins', 300, true),
