@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cache, makeWorkFolder, moveIntoPlace, run, works } from '../engine/distribution.ts';
+import { cache, makeWorkFolder, moveIntoPlace, run, TRINO_VERSION, works } from '../engine/distribution.ts';
 
 /** The last version whose module has the integration tests: later ones keep them in a module of its own, without versions. */
 const GO_CLIENT = 'github.com/trinodb/trino-go-client@v0.335.0';
@@ -50,6 +50,30 @@ export async function installGoSuite(): Promise<GoSuite> {
     await rm(work, { recursive: true });
   }
   return { program, folder: join(folder, 'trino') };
+}
+
+/** A folder of jars with the tests of the JDBC driver and what they need besides the server's plugins, and the tests' files. */
+export interface JdbcSuite {
+  readonly jars: string;
+  /** Classes and key stores of the tests, which look for them as files. */
+  readonly tests: string;
+}
+
+export async function installJdbcSuite(): Promise<JdbcSuite> {
+  const pom = join(import.meta.dirname, 'jdbc/pom.xml');
+  const folder = join(cache, `jdbc-tests-${TRINO_VERSION}-${hashOf(await readFile(pom, 'utf8'))}`);
+  if (!existsSync(folder)) {
+    const work = await makeWorkFolder('jdbc-tests');
+    const jars = join(work, 'jars');
+    const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies';
+    const options = ['-B', '-ntp', '-q', '-U', '-f', pom, goal, `-DoutputDirectory=${jars}`];
+    await again(() => run('mvn', options, { timeout: INSTALL_MILLIS }));
+    const tests = join(work, 'tests');
+    await mkdir(tests);
+    await run('python3', ['-m', 'zipfile', '-e', join(jars, `trino-jdbc-${TRINO_VERSION}-tests.jar`), tests]);
+    await moveIntoPlace(work, folder);
+  }
+  return { jars: join(folder, 'jars'), tests: join(folder, 'tests') };
 }
 
 /** Program `python` with the client and pytest (`python/requirements.txt`). */

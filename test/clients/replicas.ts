@@ -2,6 +2,16 @@ import { type Front, startFront } from '../engine/front.ts';
 import { until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { startPostgresql } from '../support/postgresql.ts';
+import { startRoundRobin } from './roundRobin.ts';
+
+/** Files of gateways that serve HTTPS. */
+export interface ReplicaCertificates {
+  /** PKCS#12 file of the certificate that clients are shown. */
+  readonly own: string;
+  readonly password: string;
+  /** PEM file of the authority of the clusters' certificates. */
+  readonly clusters: string;
+}
 
 /** Two replicas of the gateway that share a PostgreSQL database. */
 export interface Replicas {
@@ -10,6 +20,11 @@ export interface Replicas {
    * @returns the front by which requests come to it, the next replica at each; once both take queries for it
    */
   add(server: string): Promise<Front>;
+  /**
+   * Makes a server the only cluster of the default group.
+   * @returns `https://localhost:PORT`: the next replica at each connection; once both take queries for it
+   */
+  replaceOverHttps(server: string): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -23,17 +38,32 @@ const config = {
   monitor: { taskDelay: '1s', timeout: '10s' },
 };
 
-export async function startReplicas(): Promise<Replicas> {
+export async function startReplicas(certificates?: ReplicaCertificates): Promise<Replicas> {
   const database = await startPostgresql();
   const dataStore = await database.createDatabase();
-  const gateways = await Promise.all([1, 2].map(() => startGateway({ ...config, dataStore })));
+  const serverConfig =
+    certificates === undefined
+      ? {}
+      : {
+          'http-server.https.enabled': true,
+          'http-server.https.port': 0,
+          'http-server.https.keystore.path': certificates.own,
+          'http-server.https.keystore.key': certificates.password,
+          'proxy.http-client.trust-store-path': certificates.clusters,
+          'monitor.http-client.trust-store-path': certificates.clusters,
+        };
+  const gateways = await Promise.all([1, 2].map(() => startGateway({ ...config, dataStore, serverConfig })));
   const [first] = gateways as [GatewayProcess];
   const fronts: Front[] = [];
+  const securePorts = gateways.flatMap(({ listening }) =>
+    listening.httpsUrl === undefined ? [] : [Number(new URL(String(listening.httpsUrl)).port)],
+  );
+  const secureFront = await startRoundRobin(securePorts);
   let clusters = 0;
-  const addCluster = async (proxyTo: string): Promise<string> => {
+  const addCluster = async (proxyTo: string, routingGroup?: string): Promise<string> => {
     clusters += 1;
     const name = `trino-${clusters}`;
-    const cluster = { name, proxyTo, active: true, routingGroup: name };
+    const cluster = { name, proxyTo, active: true, routingGroup: routingGroup ?? name };
     await post(first, '/gateway/backend/modify/add', cluster);
     await untilEach(
       async (gateway) => (await stateOf(gateway, name)).includes('"HEALTHY"'),
@@ -49,6 +79,7 @@ export async function startReplicas(): Promise<Replicas> {
       });
     }
   };
+  let overHttps: string | null = null;
   return {
     add: async (server) => {
       const name = await addCluster(server);
@@ -60,8 +91,17 @@ export async function startReplicas(): Promise<Replicas> {
       fronts.push(front);
       return front;
     },
+    replaceOverHttps: async (server) => {
+      const before = overHttps;
+      if (before !== null) {
+        await post(first, '/gateway/backend/modify/delete', before);
+        await untilEach(async (gateway) => (await stateOf(gateway, before)).startsWith('404'), `forgets ${before}`);
+      }
+      overHttps = await addCluster(server, 'adhoc');
+      return `https://localhost:${secureFront.port}`;
+    },
     stop: async () => {
-      await Promise.all(fronts.map((front) => front.close()));
+      await Promise.all([...fronts, secureFront].map((front) => front.close()));
       await Promise.all(gateways.map((gateway) => gateway.stop()));
       await database.dispose();
     },
