@@ -57,6 +57,15 @@ const kindsOf = (rendered: string): string[] =>
   objectsOf(rendered)
     .map(({ kind }) => kind)
     .sort();
+type Labels = Readonly<Record<string, string>>;
+/** Labels by which an object selects pods: empty for all pods, null for an object that selects none. */
+const podLabels = ({ kind, spec }: Rendered): Labels | null => {
+  const { selector, podSelector } = (spec ?? {}) as Readonly<Record<string, unknown>>;
+  if (kind === 'Service') return (selector ?? {}) as Labels;
+  if (!['Deployment', 'NetworkPolicy', 'PodDisruptionBudget'].includes(kind)) return null;
+  const { matchLabels } = ((kind === 'NetworkPolicy' ? podSelector : selector) ?? {}) as { matchLabels?: Labels };
+  return matchLabels ?? {};
+};
 const ofKind = (rendered: string, kind: string): Rendered => {
   const found = objectsOf(rendered).find((object) => object.kind === kind);
   if (found === undefined) throw new Error(`no ${kind} is rendered`);
@@ -134,6 +143,32 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     const rendered = (await run(kubectlPath, ['kustomize', join('manifests', folder)])).stdout;
     expect(kindsOf(rendered)).toEqual([...kinds].sort());
     expect((await dryRun(rendered)).trim().split('\n')).toHaveLength(kinds.length);
+  });
+
+  test.each([
+    ['kustomize base', () => run(kubectlPath, ['kustomize', 'manifests/base']).then(({ stdout }) => stdout)],
+    [
+      'kustomize separate-origins',
+      () => run(kubectlPath, ['kustomize', 'manifests/overlays/separate-origins']).then(({ stdout }) => stdout),
+    ],
+    ['the chart', () => helm('template', 'gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway')],
+  ])('%s: Services, budget and policy select the pods of the Deployment and no others', async (_name, render) => {
+    const objects = objectsOf(await render());
+    const deployment = objects.find(({ kind }) => kind === 'Deployment')?.spec as {
+      readonly template: { readonly metadata: { readonly labels: Labels } };
+    };
+    const { labels } = deployment.template.metadata;
+    const selecting = objects.flatMap((object) => {
+      const selected = podLabels(object);
+      return selected === null ? [] : [{ kind: object.kind, selected }];
+    });
+    expect(new Set(selecting.map(({ kind }) => kind))).toEqual(
+      new Set(['Deployment', 'NetworkPolicy', 'PodDisruptionBudget', 'Service']),
+    );
+    for (const { kind, selected } of selecting) {
+      expect(Object.keys(selected), kind).toContain('app.kubernetes.io/name');
+      expect(labels, kind).toMatchObject(selected);
+    }
   });
 
   test('the egress component adds a policy for what goes out, which leaves metadata services out', async () => {
