@@ -1,9 +1,9 @@
 import { pino } from 'pino';
 import { systemClock } from '../src/model/clock.ts';
 import { keyOf } from '../src/model/resource.ts';
-import { KubeApi } from '../src/operator/kubernetes/kubeApi.ts';
-import { loadKubeConfig } from '../src/operator/kubernetes/kubeConfig.ts';
-import { KubernetesSource } from '../src/operator/kubernetes/kubernetesSource.ts';
+import { KubeApi } from '../src/operator/sources/kubernetes/kubeApi.ts';
+import { loadKubeConfig } from '../src/operator/sources/kubernetes/kubeConfig.ts';
+import { KubernetesSource } from '../src/operator/sources/kubernetes/kubernetesSource.ts';
 import { controlPlaneAvailable } from '../test/support/controlPlane.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../test/support/kubeRig.ts';
 import { Engines } from './operator/engines.ts';

@@ -8,7 +8,7 @@ import { createLogging } from '../../src/config/logger.ts';
 import { logOutput } from '../../src/config/logOutput.ts';
 import { createDataPlane } from '../../src/gateway/dataPlane.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
-import { RunningQueries } from '../../src/gateway/runningQueries.ts';
+import { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
 import { createGatewayServer } from '../../src/gateway/server/gatewayServer.ts';
 import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
 import { systemClock } from '../../src/model/clock.ts';

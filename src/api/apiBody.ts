@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify';
+import { announcedLength, emptyBody, hasBody } from '../gateway/bodies/body.ts';
 import { memoryMessage } from '../gateway/bodies/bodyRefusal.ts';
+import { endWith, isUnfinished } from '../gateway/bodies/lastRequest.ts';
 import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
-import { announcedLength, emptyBody, hasBody } from '../gateway/body.ts';
-import { endWith, isUnfinished } from '../gateway/server/lastRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 
 /** Memory for each byte of a call's body: pieces as they come, joined, as text, and the values of its JSON. */

@@ -11,7 +11,7 @@ import {
 } from '../model/resourceGroup.ts';
 import { parseSelectorMatch, parseSelectorUpdate, Selector, SelectorMatch } from '../model/selector.ts';
 import type { Checked } from '../model/validation.ts';
-import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
+import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
 import { recordChange } from './auth/audit.ts';

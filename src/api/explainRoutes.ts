@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { DescribedRequest } from '../gateway/describedRequest.ts';
-import type { ExplainRequest } from '../gateway/explainRequest.ts';
+import { DescribedRequest } from '../gateway/analysis/describedRequest.ts';
+import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';

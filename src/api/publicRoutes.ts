@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { RegistryCluster } from '../model/registryCluster.ts';
-import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
+import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { answer, errorAnswers, reference } from './schemas.ts';

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
-import type { ClusterRegistry, WriteContext } from '../operator/clusterRegistry.ts';
+import type { ClusterRegistry, WriteContext } from '../operator/registry/clusterRegistry.ts';
 import { recordChange } from './auth/audit.ts';
 import { isForced, writerOf } from './auth/guard.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';

@@ -5,7 +5,7 @@ import { Deny, RouteTo, RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
-import type { RoutingRules, RuleChange } from '../operator/routingRules.ts';
+import type { RoutingRules, RuleChange } from '../operator/registry/routingRules.ts';
 import { nullable } from './answers/answer.ts';
 import { RuleInventory, RuleState } from './answers/rules.ts';
 import { recordChange } from './auth/audit.ts';

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { ProductNames } from '../model/names.ts';
 import { RegistryCluster } from '../model/registryCluster.ts';
-import type { ClusterRegistry } from '../operator/clusterRegistry.ts';
+import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { QueryHistoryRepository } from '../store/store.ts';
 import { HistoryRow } from './answers/history.ts';

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { requestMemoryLimits } from '../config/requestMemory.ts';
 import { formatSize } from '../config/units.ts';
-import { AnalysisThread } from '../gateway/analysisThread.ts';
+import { AnalysisThread } from '../gateway/analysis/analysisThread.ts';
 import { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import { OpenRequests } from '../gateway/server/openRequests.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';

@@ -7,6 +7,7 @@ import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';
 import { requestMemoryLimits } from '../config/requestMemory.ts';
 import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import type { DataPlane } from '../gateway/dataPlane.ts';
+import { trustPeers } from '../gateway/headers/trustedProxies.ts';
 import {
   createGatewayServer,
   type GatewayServerOptions,
@@ -18,7 +19,6 @@ import type { OpenRequests } from '../gateway/server/openRequests.ts';
 import { type Origins, sideByHost } from '../gateway/server/origins.ts';
 import { createSecureGatewayServer } from '../gateway/server/secureServer.ts';
 import type { TlsWatch } from '../gateway/tls/tlsWatch.ts';
-import { trustPeers } from '../gateway/trustedProxies.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { parseHost } from '../model/requestHost.ts';

@@ -1,7 +1,7 @@
 import { isMap, isScalar, LineCounter, parseDocument, type Scalar } from 'yaml';
 import { resourceKinds } from '../kinds/registry.ts';
 import type { Problem } from '../model/errors.ts';
-import { readManifests } from '../operator/directory/manifestDocuments.ts';
+import { readManifests } from '../operator/sources/directory/manifestDocuments.ts';
 import { textPlace } from '../rules/compile/textPlace.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { RulesFileProblem } from '../rules/ruleCompiler.ts';

@@ -3,8 +3,8 @@ import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import type { ExternalRulesClient } from '../gateway/external/externalRules.ts';
 import { readinessOf } from '../gateway/readiness.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Leadership } from '../operator/leadership.ts';
-import type { ResourceSource } from '../operator/source.ts';
+import type { Leadership } from '../operator/leadership/leadership.ts';
+import type { ResourceSource } from '../operator/sources/source.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 

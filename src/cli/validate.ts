@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { Command } from 'commander';
 import { productNames } from '../model/names.ts';
-import { listManifestFiles } from '../operator/directory/manifestFiles.ts';
+import { listManifestFiles } from '../operator/sources/directory/manifestFiles.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';

@@ -7,23 +7,23 @@ import type { PathKind, ProxiedPaths, RequestTarget } from '../routing/proxiedPa
 import type { Refusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { HistoryWriter } from '../store/store.ts';
+import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
 import type { RequestBodies } from './bodies/requestBodies.ts';
-import type { ClusterKeys } from './clusterKeys.ts';
-import type { DataPlaneMetrics, RequestKind } from './dataPlaneMetrics.ts';
-import type { ForwardedCheck } from './forwardedCheck.ts';
-import type { HandshakeCookies } from './handshakeCookies.ts';
-import type { OwnershipReport } from './ownershipReport.ts';
+import type { ResponseHeaders } from './exchanges/responseHeaders.ts';
+import type { ForwardedCheck } from './headers/forwardedCheck.ts';
+import type { RequestHeaders } from './headers/requestHeaders.ts';
+import type { DataPlaneMetrics, RequestKind } from './metrics/dataPlaneMetrics.ts';
+import type { ClusterKeys } from './ownership/clusterKeys.ts';
+import type { OwnershipReport } from './ownership/ownershipReport.ts';
+import type { RunningQueries } from './ownership/runningQueries.ts';
+import type { Stickiness } from './ownership/stickiness.ts';
+import type { Transactions } from './ownership/transactions.ts';
 import type { BrowserPlaces } from './pages/browserPlace.ts';
 import type { EngineCookies } from './pages/engineCookies.ts';
-import type { RequestAnalyzer } from './requestAnalyzer.ts';
-import type { RequestHeaders } from './requestHeaders.ts';
+import type { HandshakeCookies } from './pages/handshakeCookies.ts';
 import type { EnginePages } from './requests/enginePages.ts';
-import type { ResponseHeaders } from './responseHeaders.ts';
-import type { RunningQueries } from './runningQueries.ts';
-import type { Stickiness } from './stickiness.ts';
 import type { RequestTrace } from './tracing/requestTrace.ts';
-import type { Transactions } from './transactions.ts';
-import type { Upstreams } from './upstreams.ts';
+import type { Upstreams } from './upstreams/upstreams.ts';
 
 /** Settings of the data plane that may change while it runs; times in milliseconds, sizes in bytes. */
 export interface DataPlaneSettings extends ChoiceSettings {

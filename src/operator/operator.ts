@@ -9,17 +9,17 @@ import type { Resource } from '../model/resource.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { SourceName, Store } from '../store/store.ts';
-import type { AppliedChange } from './appliedChange.ts';
-import { Controller } from './controller.ts';
-import { DatabaseSource } from './database/databaseSource.ts';
-import { DirectorySource } from './directory/directorySource.ts';
-import type { EventRecorder } from './kubernetes/eventRecorder.ts';
-import type { HealthCredentials, SecretCredentials } from './kubernetes/healthCredentials.ts';
-import type { KubernetesServices } from './kubernetes/kubernetesServices.ts';
-import { DatabaseLeadership, type Leadership } from './leadership.ts';
-import { operatorMetrics } from './metrics.ts';
-import { type ApiWrites, ResourceClusterRegistry } from './resourceClusterRegistry.ts';
-import type { ResourceSource } from './source.ts';
+import type { EventRecorder } from './events/eventRecorder.ts';
+import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
+import { Controller } from './reconcile/controller.ts';
+import { operatorMetrics } from './reconcile/metrics.ts';
+import type { AppliedChange } from './registry/appliedChange.ts';
+import { type ApiWrites, ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
+import { DatabaseSource } from './sources/database/databaseSource.ts';
+import { DirectorySource } from './sources/directory/directorySource.ts';
+import type { HealthCredentials, SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
+import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
+import type { ResourceSource } from './sources/source.ts';
 
 /** `resources` of the configuration. */
 export interface ResourceSettings {
@@ -139,7 +139,7 @@ async function sourceParts(options: OperatorOptions): Promise<SourceParts> {
   const row = new DatabaseLeadership({ store, holder: options.instance, clock, logger });
   if (resources.source === 'kubernetes') {
     // The client library takes half a second to load: only where it is needed.
-    const { kubernetesParts } = await import('./kubernetes/kubernetesParts.ts');
+    const { kubernetesParts } = await import('./kubernetesParts.ts');
     return kubernetesParts(options, row);
   }
   const namespace = resources.namespace === null || resources.namespace === '*' ? 'default' : resources.namespace;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { CoreV1Api, KubeConfig, RbacAuthorizationV1Api } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { requestExplanation } from '../../src/gateway/explainRequest.ts';
+import { requestExplanation } from '../../src/gateway/analysis/explainRequest.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';

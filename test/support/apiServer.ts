@@ -18,8 +18,8 @@ import {
 import type { Readiness } from '../../src/api/readiness.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
-import type { AppliedChange } from '../../src/operator/appliedChange.ts';
-import type { ClusterRegistry } from '../../src/operator/clusterRegistry.ts';
+import type { AppliedChange } from '../../src/operator/registry/appliedChange.ts';
+import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { SchemaStores } from '../../src/store/schemaStores.ts';
 import { openapiConformance } from './openapiConformance.ts';

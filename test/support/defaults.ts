@@ -3,7 +3,7 @@ import { serverLimits } from '../../src/cli/listeners.ts';
 import { dataPlaneSettings, historySettings } from '../../src/cli/settings.ts';
 import type { GatewayConfig } from '../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
-import type { RequestAnalyzer } from '../../src/gateway/requestAnalyzer.ts';
+import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import type { ProductNames } from '../../src/model/names.ts';
 import { firstHeader } from '../../src/model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../../src/model/requestUser.ts';

@@ -3,16 +3,16 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { systemClock } from '../../src/model/clock.ts';
 import type { ResourceKey } from '../../src/model/resource.ts';
-import { Controller, type ControllerOptions } from '../../src/operator/controller.ts';
-import { DatabaseSource } from '../../src/operator/database/databaseSource.ts';
-import { DirectorySource } from '../../src/operator/directory/directorySource.ts';
-import { DatabaseLeadership } from '../../src/operator/leadership.ts';
-import { operatorMetrics } from '../../src/operator/metrics.ts';
+import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
+import { Controller, type ControllerOptions } from '../../src/operator/reconcile/controller.ts';
+import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
 import {
   ResourceClusterRegistry,
   type ResourceClusterRegistryOptions,
-} from '../../src/operator/resourceClusterRegistry.ts';
-import type { ResourceSource } from '../../src/operator/source.ts';
+} from '../../src/operator/registry/resourceClusterRegistry.ts';
+import { DatabaseSource } from '../../src/operator/sources/database/databaseSource.ts';
+import { DirectorySource } from '../../src/operator/sources/directory/directorySource.ts';
+import type { ResourceSource } from '../../src/operator/sources/source.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { Store } from '../../src/store/store.ts';
 import { defaultRuleCompiler } from './resourceRules.ts';

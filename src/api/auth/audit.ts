@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { AppliedChange, ChangedThing } from '../../operator/appliedChange.ts';
+import type { AppliedChange, ChangedThing } from '../../operator/registry/appliedChange.ts';
 import { pathOf } from '../errors.ts';
 
 /** A change that a call made. */

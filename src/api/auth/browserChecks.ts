@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { ClientView } from '../../gateway/forwardedHeaders.ts';
+import type { ClientView } from '../../gateway/headers/forwardedHeaders.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { sameText } from './passwords.ts';
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
-import type { ClientView } from '../../gateway/forwardedHeaders.ts';
-import { RequestHeaders } from '../../gateway/requestHeaders.ts';
-import { plainAddress, type TrustPeer } from '../../gateway/trustedProxies.ts';
+import type { ClientView } from '../../gateway/headers/forwardedHeaders.ts';
+import { RequestHeaders } from '../../gateway/headers/requestHeaders.ts';
+import { plainAddress, type TrustPeer } from '../../gateway/headers/trustedProxies.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { LoginSource } from './loginSource.ts';
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { GatewayError } from '../../model/errors.ts';
-import type { AppliedChange } from '../../operator/appliedChange.ts';
+import type { AppliedChange } from '../../operator/registry/appliedChange.ts';
 import { errorAnswers } from '../schemas.ts';
 import { failureAnswers } from '../webapp/envelope.ts';
 import { auditCalls } from './audit.ts';

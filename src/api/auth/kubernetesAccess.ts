@@ -3,7 +3,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
-import { KubeRequests } from '../../operator/kubernetes/kubeRequests.ts';
+import { KubeRequests } from '../../operator/sources/kubernetes/kubeRequests.ts';
 import { ApiQuestions } from './apiQuestions.ts';
 import { type AttemptLimits, type RecordAttempt, tooManyAttempts } from './attemptLimit.ts';
 import type { Caller, Role } from './caller.ts';

@@ -5,7 +5,7 @@ import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { loadLdapFile } from '../../config/ldapFile.ts';
 import { problemLine } from '../../config/problem.ts';
-import type { TrustPeer } from '../../gateway/trustedProxies.ts';
+import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../../model/registryCluster.ts';
 import { compileCheck } from '../../model/validation.ts';
-import type { ClusterRegistry, WriteContext } from '../../operator/clusterRegistry.ts';
+import type { ClusterRegistry, WriteContext } from '../../operator/registry/clusterRegistry.ts';
 import { neverChecked } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { recordChange } from '../auth/audit.ts';

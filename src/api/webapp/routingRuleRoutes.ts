@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { compileCheck } from '../../model/validation.ts';
-import type { RoutingRules } from '../../operator/routingRules.ts';
+import type { RoutingRules } from '../../operator/registry/routingRules.ts';
 import { recordChange } from '../auth/audit.ts';
 import { isForced, writerOf } from '../auth/guard.ts';
 import { emptyAnswer, Force } from '../schemas.ts';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { ruleFailureCounter } from '../../gateway/ruleMetrics.ts';
+import { ruleFailureCounter } from '../../gateway/metrics/ruleMetrics.ts';
 import { createOperator, type Operator } from '../../operator/operator.ts';
-import { RoutingRules } from '../../operator/routingRules.ts';
-import { RulesFileWatch } from '../../operator/rulesFile/rulesFileWatch.ts';
+import { RoutingRules } from '../../operator/registry/routingRules.ts';
+import { RulesFileWatch } from '../../operator/registry/rulesFile/rulesFileWatch.ts';
 import { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { createRuleCompiler } from '../../rules/compiler.ts';
 import type { RuleCompiler } from '../../rules/ruleCompiler.ts';

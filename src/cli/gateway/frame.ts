@@ -2,8 +2,8 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
-import type { TrustPeer } from '../../gateway/trustedProxies.ts';
-import { trustPeers } from '../../gateway/trustedProxies.ts';
+import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
+import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
 import { type Clock, type Random, systemClock } from '../../model/clock.ts';
 import { type ProductNames, productNames } from '../../model/names.ts';
 

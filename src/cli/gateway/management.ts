@@ -3,11 +3,11 @@ import { dirname, join } from 'node:path';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
 import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
+import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
-import { requestExplanation } from '../../gateway/explainRequest.ts';
 import type { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
-import { localUsers } from '../../gateway/localUsers.ts';
-import { clusterInventory } from '../../operator/clusterInventory.ts';
+import { localUsers } from '../../gateway/user/localUsers.ts';
+import { clusterInventory } from '../../operator/registry/clusterInventory.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { gatewayReadiness } from '../readiness.ts';
@@ -47,7 +47,7 @@ export async function openApi(
     trustPeer,
     environment,
     kubernetes: async () => {
-      const { loadKubeConfig, watchedNamespace } = await import('../../operator/kubernetes/kubeConfig.ts');
+      const { loadKubeConfig, watchedNamespace } = await import('../../operator/sources/kubernetes/kubeConfig.ts');
       const kubeConfig = loadKubeConfig(config.resources.kubeconfig);
       return { kubeConfig, namespace: watchedNamespace(config.resources.namespace, kubeConfig) };
     },

@@ -1,4 +1,4 @@
-import { RunningQueries } from '../../gateway/runningQueries.ts';
+import { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { createHistoryWriter } from '../../store/historyWriter.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { HistoryWriter } from '../../store/store.ts';

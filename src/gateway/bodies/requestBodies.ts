@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { type Clock, systemClock } from '../../model/clock.ts';
-import { announcedLength, type BodyStart } from '../body.ts';
+import { announcedLength, type BodyStart } from './body.ts';
 import { BodyBytes } from './bodyBytes.ts';
 import { type BodyPace, BodyPaces } from './bodyPaces.ts';
 import { BYTES_PER_HEAD_BYTE, HeldHead } from './heldHead.ts';

@@ -2,7 +2,7 @@ import type { ProductNames } from '../../model/names.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import { parametersOf } from '../../rules/requestParameters.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
-import { withoutCookies } from '../ownCookies.ts';
+import { withoutCookies } from '../headers/ownCookies.ts';
 
 /** What of a request is told to the external rules service. */
 export interface ExternalRequestOptions {

@@ -1,6 +1,6 @@
 import { Agent, request } from 'undici';
-import { classify } from '../clusterError.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
+import { classify } from '../upstreams/clusterError.ts';
 import type { CheckCredentials, CheckResult } from './healthCheck.ts';
 
 /** A request of a health check. */

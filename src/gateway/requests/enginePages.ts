@@ -2,10 +2,10 @@ import { firstHeader } from '../../model/rawHeaders.ts';
 import { parseHost } from '../../model/requestHost.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { ProxiedRequest } from '../dataPlaneContext.ts';
-import type { ClientView } from '../forwardedHeaders.ts';
+import type { ClientView } from '../headers/forwardedHeaders.ts';
+import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { BrowserPlaces } from '../pages/browserPlace.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
-import type { RequestHeaders } from '../requestHeaders.ts';
 import type { OwnAnswers } from './ownAnswers.ts';
 
 /** `server.enginePages`: whether engines' web pages are proxied, redirected to the cluster's `externalUrl`, or refused. */

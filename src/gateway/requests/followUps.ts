@@ -1,10 +1,10 @@
 import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
-import { CoordinatorSearch } from '../coordinatorSearch.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
-import { ForwardExchange } from '../forwardExchange.ts';
-import { ownerCluster } from '../ownerCluster.ts';
-import type { QueryOwner } from '../queryOwner.ts';
-import { disownedQuery, undecidedQuery, unknownQuery } from '../unknownQueries.ts';
+import { ForwardExchange } from '../exchanges/forwardExchange.ts';
+import { CoordinatorSearch } from '../ownership/coordinatorSearch.ts';
+import { ownerCluster } from '../ownership/ownerCluster.ts';
+import type { QueryOwner } from '../ownership/queryOwner.ts';
+import { disownedQuery, undecidedQuery, unknownQuery } from '../ownership/unknownQueries.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
 /** Requests about a query: they go to the cluster that owns it. */

@@ -2,10 +2,10 @@ import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import { backTo, type GroupDecision } from '../../routing/groupDecision.ts';
 import type { RouterChain } from '../../routing/routers/routerChain.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { Analysis } from '../analysis/requestAnalyzer.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
-import { ForwardExchange, type OtherReason } from '../forwardExchange.ts';
-import type { Handshake } from '../handshakeCookies.ts';
-import type { Analysis } from '../requestAnalyzer.ts';
+import { ForwardExchange, type OtherReason } from '../exchanges/forwardExchange.ts';
+import type { Handshake } from '../pages/handshakeCookies.ts';
 import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
 

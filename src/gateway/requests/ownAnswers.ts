@@ -1,14 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
+import { durationText } from '../../model/durationText.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { type Refusal, renderRefusal } from '../../routing/refusal.ts';
-import { codeOf } from '../clusterError.ts';
+import { endWith, isUnfinished } from '../bodies/lastRequest.ts';
 import type { DataPlaneSettings, ProxiedRequest } from '../dataPlaneContext.ts';
-import type { DataPlaneMetrics } from '../dataPlaneMetrics.ts';
-import { durationText } from '../durationText.ts';
-import type { RequestHeaders } from '../requestHeaders.ts';
-import { endWith, isUnfinished } from '../server/lastRequest.ts';
+import type { RequestHeaders } from '../headers/requestHeaders.ts';
+import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
+import { codeOf } from '../upstreams/clusterError.ts';
 
 /** What the answers of the gateway itself are made of. */
 export interface OwnAnswersParts {

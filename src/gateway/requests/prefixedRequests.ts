@@ -1,9 +1,9 @@
 import { backTo } from '../../routing/groupDecision.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
-import { routeByPrefix } from '../prefixRouting.ts';
 import type { FollowUps } from './followUps.ts';
 import type { OtherRequests } from './otherRequests.ts';
 import type { OwnAnswers } from './ownAnswers.ts';
+import { routeByPrefix } from './prefixRouting.ts';
 import type { RequestSteps } from './requestSteps.ts';
 
 /** Requests whose URL says which cluster they belong to (`routing.prefixSticky`). */

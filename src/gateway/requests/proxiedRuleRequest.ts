@@ -3,11 +3,11 @@ import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
-import type { BodyStart } from '../body.ts';
+import type { Analysis } from '../analysis/requestAnalyzer.ts';
+import type { BodyStart } from '../bodies/body.ts';
 import type { ProxiedRequest } from '../dataPlaneContext.ts';
-import type { ClientView } from '../forwardedHeaders.ts';
-import type { Analysis } from '../requestAnalyzer.ts';
-import type { RequestHeaders } from '../requestHeaders.ts';
+import type { ClientView } from '../headers/forwardedHeaders.ts';
+import type { RequestHeaders } from '../headers/requestHeaders.ts';
 
 /**
  * A proxied request as rules and the external rules service see it. Where the client is, and whether it sent a form, is

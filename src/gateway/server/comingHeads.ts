@@ -2,9 +2,9 @@ import type { Socket } from 'node:net';
 import { memoryMessage } from '../bodies/bodyRefusal.ts';
 import { countHeadPieces, type HeadPieces } from '../bodies/headPieces.ts';
 import type { HeldHead } from '../bodies/heldHead.ts';
+import { hasEnded } from '../bodies/lastRequest.ts';
 import type { RequestBodies } from '../bodies/requestBodies.ts';
 import { answerConnection, type ConnectionAnswer, isAnswered } from './connectionAnswer.ts';
-import { hasEnded } from './lastRequest.ts';
 
 /** Bytes of a head that may wait for its end on each connection without being charged. */
 const FREE_PENDING_BYTES = 65_536;

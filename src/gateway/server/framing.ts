@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isHeader } from '../../model/rawHeaders.ts';
-import { endWith } from './lastRequest.ts';
+import { endWith } from '../bodies/lastRequest.ts';
 
 /** Why a request is refused before anybody looks at what it asks. */
 export interface FramingFault {

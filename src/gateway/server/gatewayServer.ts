@@ -1,17 +1,17 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { GatewayError } from '../../model/errors.ts';
+import { hasBody } from '../bodies/body.ts';
 import { memoryMessage } from '../bodies/bodyRefusal.ts';
 import { FREE_HEAD_BYTES } from '../bodies/heldHead.ts';
+import { dropAfterLast, hasEnded } from '../bodies/lastRequest.ts';
 import { type RequestBodies, unlimitedBodies } from '../bodies/requestBodies.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
-import { hasBody } from '../body.ts';
 import type { DataPlane } from '../dataPlane.ts';
 import { answer } from '../requests/ownAnswers.ts';
 import { ComingHeads, heldHeadOf } from './comingHeads.ts';
 import { framingFault, refuseFraming } from './framing.ts';
 import { answerParserErrors, headFault, headSize } from './headLimits.ts';
 import { type HostCheck, refuseHost } from './hostCheck.ts';
-import { dropAfterLast, hasEnded } from './lastRequest.ts';
 import type { OpenRequests } from './openRequests.ts';
 import { answerElsewhere, isShared, type Origins } from './origins.ts';
 

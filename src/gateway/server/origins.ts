@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { namesOneOf, parseHost, type RequestHost } from '../../model/requestHost.ts';
 import { splitTarget } from '../../routing/proxiedPaths.ts';
-import type { ClientView } from '../forwardedHeaders.ts';
+import type { ClientView } from '../headers/forwardedHeaders.ts';
 import { answer } from '../requests/ownAnswers.ts';
 
 /** What an address of the gateway serves: its API and pages, or what is proxied; `unclear` where a request names two. */

@@ -3,8 +3,8 @@ import type { Logger } from 'pino';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
-import type { BodyStart } from '../body.ts';
-import type { Analysis, RequestAnalyzer } from '../requestAnalyzer.ts';
+import type { Analysis, RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
+import type { BodyStart } from '../bodies/body.ts';
 import type { UserExtractor } from './userExtractor.ts';
 
 /** What the analyzer joins. */

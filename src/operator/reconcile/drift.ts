@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { SourceName } from '../../store/store.ts';
-import { sameStored } from '../storedResource.ts';
-import type { DatabaseView } from '../unmanagedRows.ts';
+import { sameStored } from '../sources/storedResource.ts';
 import { rowOfOutcome } from './projection.ts';
+import type { DatabaseView } from './unmanagedRows.ts';
 
 /** How the database compares with what it should have; keys are those of `keyText`. */
 export interface Drift {

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
-import { annotate, type ResourceSource, VersionConflict } from '../source.ts';
+import { annotate, type ResourceSource, VersionConflict } from '../sources/source.ts';
 
 /**
  * Takes away annotations whose effect has ended (an override, as `spec.active` changed after it): otherwise they would

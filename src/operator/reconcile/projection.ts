@@ -2,7 +2,7 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKey } from '../../model/resource.ts';
 import type { BackendRow, Fence, ProjectionResult, SourceName, Store } from '../../store/store.ts';
-import { storedOfResource } from '../storedResource.ts';
+import { storedOfResource } from '../sources/storedResource.ts';
 
 /** Row of `gateway_backend` that an outcome gives; null for none. */
 export function rowOfOutcome(kinds: KindRegistry, outcome: ResourceOutcome): BackendRow | null {

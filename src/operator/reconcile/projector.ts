@@ -5,9 +5,9 @@ import { GatewayError } from '../../model/errors.ts';
 import { keyOfText, keyText, type ResourceKey } from '../../model/resource.ts';
 import { isDatabaseAway } from '../../store/failures.ts';
 import type { Store } from '../../store/store.ts';
-import type { Leadership } from '../leadership.ts';
-import type { ResourceSource } from '../source.ts';
-import { sameStored } from '../storedResource.ts';
+import type { Leadership } from '../leadership/leadership.ts';
+import type { ResourceSource } from '../sources/source.ts';
+import { sameStored } from '../sources/storedResource.ts';
 import { project, unproject } from './projection.ts';
 
 /** Options of a projector. */

@@ -4,14 +4,14 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { StatusDraft, Stored } from '../../kinds/status.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import type { Leadership } from '../leadership.ts';
-import type { OperatorMetrics } from '../metrics.ts';
-import type { RoutingState } from '../routingState.ts';
-import type { ServedResources } from '../servedResources.ts';
-import type { ResourceSource } from '../source.ts';
-import type { StatusWriter } from '../statusWriter.ts';
+import type { Leadership } from '../leadership/leadership.ts';
+import type { ResourceSource } from '../sources/source.ts';
 import { removeEnded } from './endedAnnotations.ts';
+import type { OperatorMetrics } from './metrics.ts';
 import type { Projector } from './projector.ts';
+import type { RoutingState } from './routingState.ts';
+import type { ServedResources } from './servedResources.ts';
+import type { StatusWriter } from './statusWriter.ts';
 
 /** Options of a reconciler. */
 export interface ReconcilerOptions {

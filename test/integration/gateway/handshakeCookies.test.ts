@@ -1,6 +1,6 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { HandshakeCookieOptions } from '../../../src/gateway/handshakeCookies.ts';
+import type { HandshakeCookieOptions } from '../../../src/gateway/pages/handshakeCookies.ts';
 import { clusterKey } from '../../../src/routing/clusterKey.ts';
 import {
   closeAll,

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { RequestAnalyzer } from '../../../src/gateway/requestAnalyzer.ts';
-import { RunningQueries } from '../../../src/gateway/runningQueries.ts';
+import type { RequestAnalyzer } from '../../../src/gateway/analysis/requestAnalyzer.ts';
+import { RunningQueries } from '../../../src/gateway/ownership/runningQueries.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
 import { clusterKey } from '../../../src/routing/clusterKey.ts';

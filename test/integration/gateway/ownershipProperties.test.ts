@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { defaultStickinessOptions, Stickiness } from '../../../src/gateway/stickiness.ts';
+import { defaultStickinessOptions, Stickiness } from '../../../src/gateway/ownership/stickiness.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';

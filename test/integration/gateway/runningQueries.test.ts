@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { RunningQueries } from '../../../src/gateway/runningQueries.ts';
+import { RunningQueries } from '../../../src/gateway/ownership/runningQueries.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';

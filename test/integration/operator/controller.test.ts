@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { GatewayError } from '../../../src/model/errors.ts';
 import { PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
-import { VersionConflict } from '../../../src/operator/source.ts';
+import { VersionConflict } from '../../../src/operator/sources/source.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { Store } from '../../../src/store/store.ts';

@@ -5,8 +5,11 @@ import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { ResourceKey } from '../../../src/model/resource.ts';
-import { DirectorySource, type DirectorySourceOptions } from '../../../src/operator/directory/directorySource.ts';
-import { annotate } from '../../../src/operator/source.ts';
+import {
+  DirectorySource,
+  type DirectorySourceOptions,
+} from '../../../src/operator/sources/directory/directorySource.ts';
+import { annotate } from '../../../src/operator/sources/source.ts';
 
 let directory: string;
 const sources: DirectorySource[] = [];

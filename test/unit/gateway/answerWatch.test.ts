@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { AnswerWatch } from '../../../src/gateway/answerWatch.ts';
-import { RunningQueries } from '../../../src/gateway/runningQueries.ts';
+import { AnswerWatch } from '../../../src/gateway/exchanges/answerWatch.ts';
+import { RunningQueries } from '../../../src/gateway/ownership/runningQueries.ts';
 
 const id = '20261121_015745_00007_kvhrm';
 const next = `{"id":"${id}","infoUri":"http://g/ui","nextUri":"http://g/v1/statement/x","stats":{}}`;

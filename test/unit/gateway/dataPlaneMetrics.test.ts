@@ -3,8 +3,8 @@ import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { metricsRoutes } from '../../../src/api/metricsRoutes.ts';
 import { collectOpenapi } from '../../../src/api/openapi.ts';
-import { DataPlaneMetrics, type RequestKind } from '../../../src/gateway/dataPlaneMetrics.ts';
-import { Upstreams } from '../../../src/gateway/upstreams.ts';
+import { DataPlaneMetrics, type RequestKind } from '../../../src/gateway/metrics/dataPlaneMetrics.ts';
+import { Upstreams } from '../../../src/gateway/upstreams/upstreams.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
 

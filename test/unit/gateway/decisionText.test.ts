@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decisionText } from '../../../src/gateway/decisionText.ts';
+import { decisionText } from '../../../src/gateway/exchanges/decisionText.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
 import { type DecisionTrace, noTrace } from '../../../src/rules/decision.ts';
 

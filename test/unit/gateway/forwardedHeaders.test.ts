@@ -4,8 +4,8 @@ import {
   forwardedLines,
   forwardedView,
   type IncomingForwarded,
-} from '../../../src/gateway/forwardedHeaders.ts';
-import { plainAddress, trustPeers } from '../../../src/gateway/trustedProxies.ts';
+} from '../../../src/gateway/headers/forwardedHeaders.ts';
+import { plainAddress, trustPeers } from '../../../src/gateway/headers/trustedProxies.ts';
 
 const direct = {
   peer: '10.0.0.1',

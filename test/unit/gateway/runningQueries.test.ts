@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { RunningQueries } from '../../../src/gateway/runningQueries.ts';
+import { RunningQueries } from '../../../src/gateway/ownership/runningQueries.ts';
 
 const MOST = 100_000;
 

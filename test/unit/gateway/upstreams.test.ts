@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type Upstream, Upstreams } from '../../../src/gateway/upstreams.ts';
+import { type Upstream, Upstreams } from '../../../src/gateway/upstreams/upstreams.ts';
 
 const MINUTE = 60_000;
 const deleted = 'http://deleted.example:8080';

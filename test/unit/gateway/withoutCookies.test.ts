@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { withoutCookies } from '../../../src/gateway/ownCookies.ts';
+import { withoutCookies } from '../../../src/gateway/headers/ownCookies.ts';
 
 const own = new Set(['__Host-G', 'G']);
 

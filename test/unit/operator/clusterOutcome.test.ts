@@ -6,7 +6,7 @@ import { noServices, type ServiceLookup } from '../../../src/kinds/engineCluster
 import { ClusterAddresses } from '../../../src/model/clusterAddresses.ts';
 import { GroupBindings } from '../../../src/model/groupBindings.ts';
 import { ACTIVE_ANNOTATION, API_GROUP_VERSION, PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
-import { clusterChange } from '../../../src/operator/registryChange.ts';
+import { clusterChange } from '../../../src/operator/registry/registryChange.ts';
 import type { RoutableCluster } from '../../../src/routing/routingTable.ts';
 
 const resource = (

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Condition } from '../../../src/model/condition.ts';
 import type { Resource } from '../../../src/model/resource.ts';
-import type { AppliedChange } from '../../../src/operator/appliedChange.ts';
-import { changeEvent, transitionEvent } from '../../../src/operator/kubernetes/eventDrafts.ts';
+import { changeEvent, transitionEvent } from '../../../src/operator/events/eventDrafts.ts';
+import type { AppliedChange } from '../../../src/operator/registry/appliedChange.ts';
 
 const lease = { namespace: 'gateway', name: 'engine-gateway' };
 const cluster = { name: 'a', proxyTo: 'http://a:8080', active: true, routingGroup: 'adhoc' };

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { resourceKinds } from '../../../src/kinds/registry.ts';
 import { DEFAULT_PRIORITY } from '../../../src/kinds/routingRule/spec.ts';
-import { readManifests } from '../../../src/operator/directory/manifestDocuments.ts';
 import { exportManifests } from '../../../src/operator/exportManifests.ts';
+import { readManifests } from '../../../src/operator/sources/directory/manifestDocuments.ts';
 
 const row = (name: string, more = {}) => ({
   name,

@@ -5,7 +5,7 @@ import {
   HEALTH_CREDENTIALS_HOSTS,
   HEALTH_CREDENTIALS_LABEL,
   SecretCredentials,
-} from '../../../src/operator/kubernetes/healthCredentials.ts';
+} from '../../../src/operator/sources/kubernetes/healthCredentials.ts';
 
 type Answer =
   | {

@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import type { KubeApi, Lease } from '../../../src/operator/kubernetes/kubeApi.ts';
-import { LeaseLeadership } from '../../../src/operator/kubernetes/leaseLeadership.ts';
-import type { DatabaseLeadership } from '../../../src/operator/leadership.ts';
+import type { DatabaseLeadership } from '../../../src/operator/leadership/leadership.ts';
+import { LeaseLeadership } from '../../../src/operator/leadership/leaseLeadership.ts';
+import type { KubeApi, Lease } from '../../../src/operator/sources/kubernetes/kubeApi.ts';
 
 test('a Lease that is renewed too late is told of, as what was to be written in between was left alone', async () => {
   let now = 0;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readManifests, splitDocuments } from '../../../src/operator/directory/manifestDocuments.ts';
+import { readManifests, splitDocuments } from '../../../src/operator/sources/directory/manifestDocuments.ts';
 
 const cluster = (name: string, spec = 'proxyTo: http://a:1\n  routingGroup: adhoc') =>
   `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata:\n  name: ${name}\nspec:\n  ${spec}\n`;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { editDocument } from '../../../src/operator/directory/manifestEdit.ts';
-import type { ResourceChange } from '../../../src/operator/source.ts';
+import { editDocument } from '../../../src/operator/sources/directory/manifestEdit.ts';
+import type { ResourceChange } from '../../../src/operator/sources/source.ts';
 
 const change = (part: Partial<ResourceChange>): ResourceChange => ({ set: {}, remove: [], annotations: {}, ...part });
 

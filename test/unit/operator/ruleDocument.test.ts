@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { replaceRule } from '../../../src/operator/rulesFile/ruleDocument.ts';
+import { replaceRule } from '../../../src/operator/registry/rulesFile/ruleDocument.ts';
 
 const fields = { name: 'b', description: 'd', priority: null, condition: 'true', actions: ['1'] };
 const a = '# first\n---\nname: a\ndescription: "x"   # kept\ncondition: \'true\'\nactions: ["1"]\n';

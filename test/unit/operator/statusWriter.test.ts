@@ -3,8 +3,8 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { StatusDraft } from '../../../src/kinds/status.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { Resource, ResourceKey, ResourceStatus } from '../../../src/model/resource.ts';
-import { FencedWrite } from '../../../src/operator/leadership.ts';
-import { StatusWriter, type Transition } from '../../../src/operator/statusWriter.ts';
+import { StatusWriter, type Transition } from '../../../src/operator/reconcile/statusWriter.ts';
+import { FencedWrite } from '../../../src/operator/sources/source.ts';
 
 const fence = { holder: 'me', epoch: 1 };
 let leading: boolean;

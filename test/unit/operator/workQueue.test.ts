@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { WorkQueue } from '../../../src/operator/workQueue.ts';
+import { WorkQueue } from '../../../src/operator/reconcile/workQueue.ts';
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());

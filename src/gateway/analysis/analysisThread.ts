@@ -1,0 +1,106 @@
+import { Worker } from 'node:worker_threads';
+import { type SqlVerdict, unanalyzed } from '../../sql/analyzeSql.ts';
+import { type StatementTask, taskCharacters } from '../../sql/statementTask.ts';
+
+/** The worker's file: of the sources, or of the program that is built from them. */
+const workerFile = `./analysisWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`;
+/** Time for one statement, milliseconds, the start of the thread included. */
+const MAX_TASK_MS = 5_000;
+/** Characters of all statements that wait; more are not analysed. */
+const MAX_WAITING_CHARACTERS = 16_000_000;
+/** The thread ends when it had nothing to do for this time, milliseconds. */
+const IDLE_MS = 30_000;
+/** Heap of the thread, megabytes: names of one statement, and their verdict. */
+const MAX_HEAP_MB = 96;
+
+interface WaitingTask {
+  readonly task: StatementTask;
+  readonly done: (verdict: SqlVerdict) => void;
+}
+
+/**
+ * Analyses long statements beside the main thread, whose event loop they would block: one after the other, each for a
+ * bounded time. What cannot be analysed has a verdict whose `errorMessage` says why. Never rejects.
+ */
+export class AnalysisThread {
+  readonly #waiting: WaitingTask[] = [];
+  #waitingCharacters = 0;
+  #worker: Worker | null = null;
+  #running: WaitingTask | null = null;
+  #timer: NodeJS.Timeout | undefined;
+
+  analyze(task: StatementTask): Promise<SqlVerdict> {
+    const characters = this.#waitingCharacters + taskCharacters(task);
+    if (this.#waiting.length > 0 && characters > MAX_WAITING_CHARACTERS) {
+      return Promise.resolve(unanalyzed(task.text, 'too many long statements wait for their analysis; try again'));
+    }
+    return new Promise((done) => {
+      this.#waiting.push({ task, done });
+      this.#waitingCharacters = characters;
+      this.#next();
+    });
+  }
+
+  /** Ends the thread; what waits has a verdict that says so. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    const worker = this.#worker;
+    this.#worker = null;
+    for (const { task, done } of this.#waiting.splice(0)) done(unanalyzed(task.text, 'the gateway is stopping'));
+    this.#finish((text) => unanalyzed(text, 'the gateway is stopping'));
+    await worker?.terminate();
+  }
+
+  #next(): void {
+    if (this.#running !== null) return;
+    clearTimeout(this.#timer);
+    const waiting = this.#waiting.shift();
+    if (waiting === undefined) {
+      this.#timer = setTimeout(() => this.#end(), IDLE_MS).unref();
+      return;
+    }
+    this.#waitingCharacters -= taskCharacters(waiting.task);
+    this.#running = waiting;
+    this.#timer = setTimeout(() => {
+      this.#end();
+      this.#finish((text) => unanalyzed(text, `the statement is too long: its analysis took over ${MAX_TASK_MS} ms`));
+    }, MAX_TASK_MS);
+    this.#worker ??= this.#start();
+    this.#worker.postMessage(waiting.task);
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL(workerFile, import.meta.url), {
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+    });
+    // Requests keep the process running, the thread alone never does.
+    worker.unref();
+    const failed = (error?: Error) => {
+      if (this.#worker !== worker) return;
+      this.#worker = null;
+      const why = error?.message ?? 'its thread ended';
+      this.#finish((text) => unanalyzed(text, `the statement is too large to be analysed: ${why}`));
+    };
+    worker.on('message', (verdict: SqlVerdict) => {
+      if (this.#worker === worker) this.#finish(() => verdict);
+    });
+    worker.on('error', failed);
+    worker.on('exit', () => failed());
+    return worker;
+  }
+
+  #end(): void {
+    const worker = this.#worker;
+    this.#worker = null;
+    worker?.terminate().catch(() => undefined);
+  }
+
+  #finish(verdict: (text: string) => SqlVerdict): void {
+    const running = this.#running;
+    this.#running = null;
+    clearTimeout(this.#timer);
+    running?.done(verdict(running.task.text));
+    this.#next();
+  }
+}

@@ -1,0 +1,120 @@
+import { type Static, Type } from 'typebox';
+import type { ProductNames } from '../../model/names.ts';
+import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
+import type { RequestUser } from '../../model/requestUser.ts';
+import { compileCheck } from '../../model/validation.ts';
+import type { RuleRequest } from '../../rules/decision.ts';
+import type { AnalyzableRequest, AnalyzeLongRequest, AnalyzeRequest } from '../../sql/analyzeRequest.ts';
+import type { QueryProperties } from '../../sql/queryProperties.ts';
+import { isStatementPath } from '../../sql/statementPath.ts';
+
+/** A request as people describe it, to ask what would become of it. */
+export const DescribedRequest = Type.Object(
+  {
+    method: Type.Optional(Type.String({ pattern: '^[A-Z]+$', maxLength: 16, description: 'POST by default.' })),
+    path: Type.Optional(
+      Type.String({
+        pattern: '^/',
+        maxLength: 8192,
+        description: 'Path, with a query string if there is one; /v1/statement by default.',
+      }),
+    ),
+    headers: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Type.String(), Type.Array(Type.String())]), {
+        description: 'Header lines: name to value, or to the values of repeated lines.',
+      }),
+    ),
+    body: Type.Optional(Type.String({ description: 'The body: the SQL text of a submission.' })),
+    remoteAddr: Type.Optional(
+      Type.String({ maxLength: 64, description: 'Address of the client; 127.0.0.1 by default.' }),
+    ),
+    user: Type.Optional(
+      Type.Union([Type.String(), Type.Null()], { description: 'The user, in place of what the headers say.' }),
+    ),
+  },
+  { $id: 'DescribedRequest', additionalProperties: false, description: 'A request, described.' },
+);
+export type DescribedRequest = Static<typeof DescribedRequest>;
+
+/** Checks a description. */
+export const parseDescribedRequest = compileCheck(DescribedRequest);
+
+/** What turns a description into what rules see. Nothing outside is asked. */
+export interface DescriptionReader<Analyze extends AnalyzeLongRequest = AnalyzeRequest> {
+  readonly names: ProductNames;
+  readonly statementPaths: readonly string[];
+  /** `requestAnalyzerConfig.analyzeRequest`. */
+  readonly analyzeRequest: boolean;
+  readonly analyze: Analyze;
+  /** The user that header lines name, without asking anybody outside. */
+  readonly userOf: (headers: RawHeaders) => RequestUser;
+}
+
+/** The request that rules see. */
+export function describedRuleRequest(description: DescribedRequest, reader: DescriptionReader): RuleRequest {
+  const { analyzable, ruleRequest } = describedParts(description, reader);
+  return ruleRequest(reader.analyze(analyzable));
+}
+
+/** The same, where long statements have to be waited for. */
+export async function awaitedRuleRequest(
+  description: DescribedRequest,
+  reader: DescriptionReader<AnalyzeLongRequest>,
+): Promise<RuleRequest> {
+  const { analyzable, ruleRequest } = describedParts(description, reader);
+  return ruleRequest(await reader.analyze(analyzable));
+}
+
+interface DescribedParts {
+  readonly analyzable: AnalyzableRequest;
+  readonly ruleRequest: (properties: QueryProperties) => RuleRequest;
+}
+
+function describedParts(description: DescribedRequest, reader: DescriptionReader<AnalyzeLongRequest>): DescribedParts {
+  const { method = 'POST', body = null } = description;
+  const [path = '/', ...query] = (description.path ?? '/v1/statement').split('?');
+  const headers = describedHeaders(description);
+  const lineOf = (name: string): string | null => headerValues(headers, name)[0] ?? null;
+  const host = /^(\[[^\]]*\]|[^:]*)(?::([0-9]+))?$/.exec(lineOf('host') ?? 'localhost');
+  const isForm = lineOf('content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded') === true;
+  const isSubmission = isDescribedSubmission(description, reader);
+  const ruleRequest = (properties: QueryProperties): RuleRequest => ({
+    method,
+    path,
+    query: query.length === 0 ? null : query.join('?'),
+    headers,
+    scheme: 'http',
+    serverName: (host?.[1] ?? 'localhost').replace(/^\[|\]$/g, ''),
+    serverPort: Number(host?.[2] ?? 80),
+    remoteAddr: description.remoteAddr ?? '127.0.0.1',
+    remoteUser: null,
+    formBody: isForm ? body : null,
+    isSubmission,
+    user: reader.analyzeRequest ? userOf(description, headers, reader) : null,
+    queryProperties: reader.analyzeRequest ? properties : null,
+  });
+  return { analyzable: { method, isSubmission, headers, body }, ruleRequest };
+}
+
+/** Its header lines. */
+export function describedHeaders({ headers = {} }: DescribedRequest): RawHeaders {
+  return Object.entries(headers).flatMap(([name, value]) =>
+    (typeof value === 'string' ? [value] : value).flatMap((line) => [name, line]),
+  );
+}
+
+/** Whether it is a submission. */
+export function isDescribedSubmission(
+  { method = 'POST', path = '/v1/statement' }: DescribedRequest,
+  { statementPaths }: { readonly statementPaths: readonly string[] },
+): boolean {
+  return method === 'POST' && isStatementPath(path.split('?')[0] ?? '', statementPaths);
+}
+
+function userOf(
+  { user }: DescribedRequest,
+  lines: RawHeaders,
+  reader: DescriptionReader<AnalyzeLongRequest>,
+): RequestUser {
+  return user === undefined ? reader.userOf(lines) : { user, userInfo: null };
+}

@@ -1,0 +1,115 @@
+import { GatewayError } from '../../model/errors.ts';
+import { headerValues } from '../../model/rawHeaders.ts';
+import {
+  explainRouting,
+  type RoutingExplanation,
+  routingOf,
+  type TransactionOwner,
+} from '../../routing/explanation.ts';
+import { routers } from '../../routing/routers/routers.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import { transactionIdOf } from '../../routing/transactionId.ts';
+import { placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
+import type { RuleRequest, RuleSet } from '../../rules/decision.ts';
+import type { RuleCompiler, TriedRule } from '../../rules/ruleCompiler.ts';
+import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
+import {
+  awaitedRuleRequest,
+  type DescribedRequest,
+  type DescriptionReader,
+  describedHeaders,
+  isDescribedSubmission,
+} from './describedRequest.ts';
+
+/** What a request would come to, and what was seen of it. */
+export interface ExplainedRequest extends RoutingExplanation {
+  readonly request: {
+    readonly isSubmission: boolean;
+    /** Null: none was recognised, or request analysis is off. */
+    readonly user: string | null;
+    /** Null: request analysis is off. */
+    readonly query: {
+      readonly queryType: string;
+      readonly resourceGroupQueryType: string;
+      readonly tables: readonly string[];
+      readonly catalogs: readonly string[];
+      readonly schemas: readonly string[];
+      readonly errorMessage: string | null;
+    } | null;
+  };
+}
+
+/** Explains described requests. */
+export interface ExplainRequest {
+  /**
+   * What would become of a request now.
+   * @param began the cluster of its transaction; null outside of transactions that are known
+   */
+  (description: DescribedRequest, began: TransactionOwner | null): Promise<ExplainedRequest>;
+  /**
+   * What would become of it with one more rule, in place of the rule of its name or added; nothing is kept of it.
+   * @throws GatewayError EG_MALFORMED (the rule does not compile), EG_IMPOSSIBLE (rules are not asked at all)
+   */
+  withRule(description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null): Promise<ExplainedRequest>;
+  /** Id of the transaction that a described statement belongs to; null for none. */
+  transactionOf(description: DescribedRequest): string | null;
+}
+
+/**
+ * Makes the explanation of described requests: the same steps as for a real one, with nothing sent and nobody asked.
+ * @param defaultGroup `routing.defaultRoutingGroup`, as it is now
+ * @param tryRule makes the rule set of the rules in force with a draft among them
+ */
+export function requestExplanation(
+  table: RoutingTableHolder,
+  reader: DescriptionReader<AnalyzeLongRequest>,
+  defaultGroup: () => string,
+  tryRule: RuleCompiler['tryRule'],
+): ExplainRequest {
+  const chain = routers({ names: reader.names, defaultGroup, external: null });
+  const transactionKey = reader.names.headerKey('Transaction-Id');
+  const explained = async (description: DescribedRequest, current: RoutingTable, began: TransactionOwner | null) => {
+    const request = await awaitedRuleRequest(description, reader);
+    const routing = await routingOf(chain, request, current);
+    return { ...explainRouting(current, routing, defaultGroup(), began), request: seen(request) };
+  };
+  const now = (description: DescribedRequest, began: TransactionOwner | null) =>
+    explained(description, table.current, began);
+  return Object.assign(now, {
+    withRule: async (description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null) =>
+      await explained(description, { ...table.current, rules: triedRules(tryRule(draft)) }, began),
+    transactionOf(description: DescribedRequest) {
+      if (!isDescribedSubmission(description, reader)) return null;
+      return transactionIdOf(headerValues(describedHeaders(description), transactionKey)[0]);
+    },
+  });
+}
+
+function triedRules(tried: TriedRule | null): RuleSet {
+  if (tried === null) {
+    throw new GatewayError('EG_IMPOSSIBLE', 'routingRules.rulesEngineEnabled is false: no rule is asked', {
+      field: 'rule',
+    });
+  }
+  if ('ruleSet' in tried) return tried.ruleSet;
+  const problems = tried.problems.map((problem) => ({ ...problem, field: `rule.${problem.field}` }));
+  throw new GatewayError('EG_MALFORMED', placedText(problems), { problems, field: problems[0]?.field ?? 'rule' });
+}
+
+function seen({ isSubmission, user, queryProperties }: RuleRequest): ExplainedRequest['request'] {
+  if (queryProperties === null) return { isSubmission, user: user?.user ?? null, query: null };
+  const { queryType, resourceGroupQueryType, tables, catalogs, schemas, errorMessage } = queryProperties;
+  return {
+    isSubmission,
+    user: user?.user ?? null,
+    query: {
+      queryType,
+      resourceGroupQueryType,
+      tables: tables.map((parts) => parts.join('.')),
+      catalogs,
+      schemas,
+      errorMessage,
+    },
+  };
+}

@@ -1,0 +1,32 @@
+import type { DataPlaneContext } from '../dataPlaneContext.ts';
+import type { Upstream } from '../upstreams/upstreams.ts';
+import type { OutgoingRequest } from './exchange.ts';
+
+/**
+ * Ends a query whose client went away while it waited for an answer (`routing.cancelQueryOnDisconnect`): a DELETE of the
+ * URL that it asked, with its credentials, as clients cancel queries themselves. Never throws; what came of it is logged.
+ */
+export function cancelQuery(
+  { logger }: Pick<DataPlaneContext, 'logger'>,
+  queryId: string,
+  upstream: Upstream,
+  asked: OutgoingRequest,
+): void {
+  const { basePath, pool, baseUrl } = upstream;
+  const cancelling = async () => {
+    const { target, headers, headersTimeout } = asked;
+    const request = {
+      path: basePath + target,
+      method: 'DELETE',
+      headers: headers as string[],
+      headersTimeout,
+    } as const;
+    const { statusCode, body } = await pool.request({ ...request, bodyTimeout: headersTimeout });
+    await body.dump();
+    logger.info({ queryId, baseUrl, status: statusCode }, 'query cancelled, as its client went away');
+  };
+  upstream.requestStarted();
+  cancelling()
+    .catch((error: unknown) => logger.warn({ queryId, baseUrl, err: error }, 'a query could not be cancelled'))
+    .finally(() => upstream.requestEnded());
+}

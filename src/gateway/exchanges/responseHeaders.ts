@@ -1,0 +1,124 @@
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import { type OwnCookieNames, setsOwnCookie } from '../headers/ownCookies.ts';
+import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
+import type { EngineCookies } from '../pages/engineCookies.ts';
+
+/** What clusters' answers may not do at the gateway's address. */
+export interface ResponseHeaderOptions {
+  /** Cookies of the gateway itself: no cluster sets them. */
+  readonly ownCookies: OwnCookieNames;
+  /** Keeps the cookies of clusters apart; null where they pass as they are. */
+  readonly engineCookies: EngineCookies | null;
+  /**
+   * Whether answers that a browser could show as a page are shown without scripts and outside of the gateway's origin
+   * (`server.enginePages` other than `proxy`).
+   */
+  readonly sandboxed: boolean;
+}
+
+/** Makes the header lines of a cluster's answer for the client. */
+export class ResponseHeaders {
+  readonly #options: ResponseHeaderOptions;
+
+  constructor(options: ResponseHeaderOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Lines of a cluster's answer for the client, names and values in turn: hop-by-hop ones dropped, those that speak for
+   * the whole origin dropped, repeated ones kept as lines of their own.
+   * @param cluster the one that answers; null where it sets no cookies
+   */
+  forClient(headers: IncomingHttpHeaders, cluster: ClusterIdentity | null): string[] {
+    const lines: string[] = [];
+    const connection = headers.connection;
+    const named =
+      connection === undefined || connection === 'keep-alive' || connection === 'close' ? null : namesIn(connection);
+    for (const name in headers) {
+      switch (name) {
+        case 'connection':
+        case 'keep-alive':
+        case 'proxy-connection':
+        case 'transfer-encoding':
+        case 'upgrade':
+        case 'te':
+        // They hold for every page of the address, or of its host, not for this answer alone: docs/serving.md.
+        case 'service-worker-allowed':
+        case 'clear-site-data':
+        case 'strict-transport-security':
+        case 'alt-svc':
+        case 'nel':
+        case 'report-to':
+          continue;
+        case 'set-cookie':
+          if (named?.has(name) !== true) this.#pushCookies(lines, headers[name], cluster);
+          continue;
+        default: {
+          if (named?.has(name) === true) continue;
+          const value = headers[name];
+          if (typeof value === 'string') lines.push(name, value);
+          else if (value !== undefined) for (const one of value) lines.push(name, one);
+        }
+      }
+    }
+    // What is exactly this type, browsers show as text; every other type may turn out to be a page.
+    if (this.#options.sandboxed && headers['content-type'] !== 'application/json') lines.push(...sandboxLines);
+    return lines;
+  }
+
+  /** Trailers of a cluster's answer for the client, without what `forClient` drops; null for none. */
+  trailersForClient(trailers: IncomingHttpHeaders): Record<string, string> | null {
+    const kept: Record<string, string> = {};
+    let count = 0;
+    for (const name in trailers) {
+      const value = trailers[name];
+      if (value === undefined || notInTrailers.has(name)) continue;
+      kept[name] = typeof value === 'string' ? value : value.join(', ');
+      count++;
+    }
+    return count === 0 ? null : kept;
+  }
+
+  #pushCookies(lines: string[], value: string | string[] | undefined, cluster: ClusterIdentity | null): void {
+    if (value === undefined) return;
+    const { ownCookies, engineCookies } = this.#options;
+    for (const line of typeof value === 'string' ? [value] : value) {
+      if (setsOwnCookie(line, ownCookies)) continue;
+      if (engineCookies === null) lines.push('set-cookie', line);
+      else if (cluster !== null)
+        for (const kept of engineCookies.forClient(line, cluster)) lines.push('set-cookie', kept);
+    }
+  }
+}
+
+/** CSP Level 3 `sandbox`: an opaque origin without scripts, forms and plug-ins. */
+const sandboxLines = ['content-security-policy', 'sandbox', 'x-content-type-options', 'nosniff'] as const;
+
+/** Fields that are not for trailers (RFC 9110 §6.5.1) and act on the client where an intermediary merges them. */
+const notInTrailers: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'transfer-encoding',
+  'trailer',
+  'upgrade',
+  'set-cookie',
+  'service-worker-allowed',
+  'clear-site-data',
+  'strict-transport-security',
+  'alt-svc',
+  'nel',
+  'report-to',
+  'location',
+  'www-authenticate',
+]);
+
+function namesIn(connection: string | readonly string[]): Set<string> | null {
+  const names = new Set<string>();
+  for (const line of typeof connection === 'string' ? [connection] : connection) {
+    for (const token of line.toLowerCase().split(',')) names.add(token.trim());
+  }
+  for (const kept of ['keep-alive', 'close', 'content-length', 'content-type', '']) names.delete(kept);
+  return names.size === 0 ? null : names;
+}

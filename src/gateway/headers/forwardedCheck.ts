@@ -1,0 +1,73 @@
+import type { Clock } from '../../model/clock.ts';
+import type { ClientView } from './forwardedHeaders.ts';
+
+/** Whether a cluster honours forwarded headers, as its answers show (condition ForwardedHeaders). */
+export interface ForwardedHeadersObservation {
+  readonly cluster: string;
+  readonly baseUrl: string;
+  readonly honoured: boolean;
+  /** Sentence for people: what was seen, and what to set at the engine. */
+  readonly message: string;
+}
+
+/** A cluster whose answers were fine is looked at again after this. */
+const RECHECK_AFTER_MS = 60_000;
+/** One that ignores forwarded headers may be fixed any moment. */
+const RECHECK_BAD_AFTER_MS = 1_000;
+const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
+
+/** Watches answers to submissions for clusters that ignore or refuse forwarded headers; tells changes only. */
+export class ForwardedCheck {
+  readonly #clock: Clock;
+  readonly #tell: (observation: ForwardedHeadersObservation) => void;
+  readonly #known = new Map<string, { readonly honoured: boolean; readonly message: string; at: number }>();
+
+  constructor(clock: Clock, tell: (observation: ForwardedHeadersObservation) => void) {
+    this.#clock = clock;
+    this.#tell = tell;
+  }
+
+  /** Whether it is time to look at an answer of the cluster. */
+  due(baseUrl: string): boolean {
+    const known = this.#known.get(baseUrl);
+    if (known === undefined) return true;
+    return this.#clock.monotonic() - known.at > (known.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
+  }
+
+  /** A cluster answered a submission 406. */
+  refused(cluster: string, baseUrl: string): void {
+    this.#note(cluster, baseUrl, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
+  }
+
+  /**
+   * Looks where the answer's nextUri points to.
+   * @param text start of the answer
+   * @param view how the client called the gateway
+   */
+  answered(cluster: string, baseUrl: string, text: string, view: ClientView): void {
+    const found = nextUri.exec(text)?.[1];
+    if (found === undefined || !URL.canParse(found)) return;
+    const url = new URL(found);
+    const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+    const honoured =
+      url.hostname.toLowerCase() === view.host.toLowerCase() &&
+      port === view.port &&
+      url.protocol === `${view.scheme}:`;
+    this.#note(
+      cluster,
+      baseUrl,
+      honoured,
+      honoured
+        ? 'Follow-up URLs of the cluster point to the gateway.'
+        : `Follow-up URLs of the cluster point to ${url.origin} instead of the gateway; ${fix}.`,
+    );
+  }
+
+  #note(cluster: string, baseUrl: string, honoured: boolean, message: string): void {
+    const known = this.#known.get(baseUrl);
+    this.#known.set(baseUrl, { honoured, message, at: this.#clock.monotonic() });
+    if (known?.honoured !== honoured || known.message !== message) this.#tell({ cluster, baseUrl, honoured, message });
+  }
+}
+
+const fix = "set http-server.process-forwarded=true in the engine's configuration";

@@ -1,0 +1,292 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { ProductNames } from '../../model/names.ts';
+import { firstHeader } from '../../model/rawHeaders.ts';
+import { traceHeaders } from '../tracing/requestTrace.ts';
+import {
+  type ClientView,
+  directView,
+  forwardedLines,
+  forwardedView,
+  type IncomingForwarded,
+} from './forwardedHeaders.ts';
+import { withoutCookies } from './ownCookies.ts';
+import { plainAddress, type TrustPeer } from './trustedProxies.ts';
+
+/** What a header line of the client becomes on the way to a cluster. */
+const Action = { copy: 0, drop: 1, connection: 2, cookie: 3, acceptEncoding: 4, forwarded: 5, host: 6 } as const;
+type Action = (typeof Action)[keyof typeof Action];
+
+/** Hop-by-hop headers (RFC 9110 §7.6.1), what each connection says for itself, and what Node has answered. */
+const dropped = [
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authorization',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+  'http2-settings',
+];
+
+/** Header names are few; strangers beyond this many are looked at each time. */
+const MAX_KNOWN_NAMES = 1000;
+const MAX_KNOWN_HOSTS = 1000;
+/** Browsers keep attributes of cookies up to 1024 characters (RFC 6265bis §5.6). */
+const MAX_PREFIX = 1000;
+/** A path that needs no quoting in an attribute of a cookie. */
+const plainPath = /^(?:\/[\w.~%-]+)*$/;
+
+/** How requests are told onwards. */
+export interface RequestHeaderOptions {
+  readonly names: ProductNames;
+  /** `routing.forwardedHeadersEnabled` */
+  readonly forwardedHeadersEnabled: () => boolean;
+  readonly trustPeer: TrustPeer;
+  /** Whether the gateway writes the headers of traces itself; else they pass untouched. */
+  readonly tracing?: boolean;
+  /** Cookies of the gateway itself, never sent to a cluster (docs/authentication.md#sessions). */
+  readonly ownCookies: readonly string[];
+}
+
+interface Connection {
+  readonly peer: string;
+  readonly trusted: boolean;
+  readonly scheme: 'http' | 'https';
+}
+
+/** Makes the header lines that go to a cluster (docs/routing.md#what-changes-on-the-way-and-what-does-not). */
+export class RequestHeaders {
+  readonly #options: RequestHeaderOptions;
+  readonly #actions = new Map<string, Action>();
+  readonly #connections = new WeakMap<Socket, Connection>();
+  /** Host and port lines by scheme and `Host`: the same for nearly all requests. */
+  readonly #hosts = new Map<string, ClientView>();
+  readonly #via: string;
+  readonly #via2: string;
+  readonly #viaOld: string;
+  readonly #ownCookies: ReadonlySet<string>;
+
+  constructor(options: RequestHeaderOptions) {
+    this.#options = options;
+    this.#via = `HTTP/1.1 ${options.names.gateway}`;
+    this.#via2 = `HTTP/2.0 ${options.names.gateway}`;
+    this.#viaOld = `HTTP/1.0 ${options.names.gateway}`;
+    this.#ownCookies = new Set(options.ownCookies);
+  }
+
+  /** Where the client is, after trusted proxies. */
+  clientOf(request: IncomingMessage): ClientView {
+    const connection = this.#connection(request.socket);
+    const host = firstHeader(request.rawHeaders, 'host');
+    if (connection.trusted) {
+      const incoming = forwardedOf(request);
+      if (incoming !== null) return forwardedView(this.#direct(request, connection, host), incoming);
+    }
+    const view = this.#directView(request, connection, host);
+    return view.address === connection.peer ? view : { ...view, address: connection.peer };
+  }
+
+  /** Path that a trusted proxy in front has taken off (`X-Forwarded-Prefix`), without a trailing slash; empty for none. */
+  prefixOf(request: IncomingMessage): string {
+    if (!this.#connection(request.socket).trusted) return '';
+    const told = firstHeader(request.rawHeaders, 'x-forwarded-prefix')?.replace(/\/+$/, '') ?? '';
+    return told.length <= MAX_PREFIX && plainPath.test(told) ? told : '';
+  }
+
+  /** The view of an untold client; its address may be another client's: hosts are shared. */
+  #directView(request: IncomingMessage, connection: Connection, host: string | undefined): ClientView {
+    const hostHeader = host ?? '';
+    const key = connection.scheme === 'https' ? `s${hostHeader}` : hostHeader;
+    let known = this.#hosts.get(key);
+    if (known === undefined) {
+      known = directView(this.#direct(request, connection, host));
+      if (this.#hosts.size >= MAX_KNOWN_HOSTS) this.#hosts.clear();
+      if (hostHeader !== '') this.#hosts.set(key, known);
+    }
+    return known;
+  }
+
+  /**
+   * The lines for the cluster, names and values in turn, `Host` left out (the client of the connection writes it).
+   * @param identity true to ask for an answer without Content-Encoding, so that the query id can be read from it
+   * @param extra lines set by rules: they replace lines of the same name, in any letter case; null for none
+   */
+  forCluster(request: IncomingMessage, identity: boolean, extra: Readonly<Record<string, string>> | null): string[] {
+    const raw = request.rawHeaders;
+    const lines: string[] = [];
+    const connection = this.#connection(request.socket);
+    let named: Set<string> | null = null;
+    let host: string | undefined;
+    let sawForwarded = false;
+    const replaced = extra === null ? null : new Set(Object.keys(extra).map((name) => name.toLowerCase()));
+    for (let index = 0; index < raw.length; index += 2) {
+      const name = raw[index] as string;
+      const value = raw[index + 1] as string;
+      if (replaced?.has(name.toLowerCase()) === true) continue;
+      switch (this.#actions.get(name) ?? this.#learn(name)) {
+        case Action.copy:
+          lines.push(name, value);
+          break;
+        case Action.connection:
+          named = namedByConnection(value, named);
+          break;
+        case Action.cookie: {
+          const kept = withoutCookies(value, this.#ownCookies);
+          if (kept !== '') lines.push(name, kept);
+          break;
+        }
+        case Action.acceptEncoding:
+          if (!identity) lines.push(name, value);
+          break;
+        case Action.host:
+          host ??= value;
+          break;
+        case Action.forwarded:
+          sawForwarded = true;
+          // Ours are written below; others of the family (-Prefix, -Server) are a trusted proxy's own business.
+          if (connection.trusted && this.#options.forwardedHeadersEnabled() && !isRewritten(name))
+            lines.push(name, value);
+          break;
+        default:
+          break;
+      }
+    }
+    const kept = named === null ? lines : withoutNamed(lines, named);
+    kept.push('Via', request.httpVersionMinor === 0 ? this.#viaOf(request.httpVersionMajor) : this.#via);
+    if (this.#options.forwardedHeadersEnabled()) this.#pushForwarded(kept, request, connection, host, sawForwarded);
+    if (extra !== null) for (const [name, value] of Object.entries(extra)) kept.push(name, value);
+    return kept;
+  }
+
+  #viaOf(major: number): string {
+    return major === 2 ? this.#via2 : this.#viaOld;
+  }
+
+  #pushForwarded(
+    lines: string[],
+    request: IncomingMessage,
+    connection: Connection,
+    host: string | undefined,
+    sawForwarded: boolean,
+  ): void {
+    const incoming = sawForwarded && connection.trusted ? forwardedOf(request) : null;
+    if (incoming === null) {
+      const view = this.#directView(request, connection, host);
+      lines.push(
+        'X-Forwarded-For',
+        connection.peer,
+        'X-Forwarded-Proto',
+        view.scheme,
+        'X-Forwarded-Host',
+        view.host,
+        'X-Forwarded-Port',
+        String(view.port),
+      );
+      return;
+    }
+    const view = forwardedView(this.#direct(request, connection, host), incoming);
+    for (const part of forwardedLines(view, connection.peer, incoming.for, incoming.forwarded !== undefined)) {
+      lines.push(part);
+    }
+  }
+
+  #connection(socket: Socket): Connection {
+    let known = this.#connections.get(socket);
+    if (known === undefined) {
+      const peer = plainAddress(socket.remoteAddress);
+      known = {
+        peer,
+        trusted: this.#options.trustPeer(peer),
+        scheme: 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http',
+      };
+      this.#connections.set(socket, known);
+    }
+    return known;
+  }
+
+  #direct(request: IncomingMessage, connection: Connection, hostHeader: string | undefined) {
+    return {
+      peer: connection.peer,
+      scheme: connection.scheme,
+      hostHeader,
+      localAddress: plainAddress(request.socket.localAddress),
+      localPort: request.socket.localPort ?? 0,
+    };
+  }
+
+  #learn(name: string): Action {
+    const lower = name.toLowerCase();
+    const action =
+      dropped.includes(lower) || (this.#options.tracing === true && isTraceHeader(lower))
+        ? Action.drop
+        : lower === 'host'
+          ? Action.host
+          : lower === 'connection'
+            ? Action.connection
+            : lower === 'cookie'
+              ? Action.cookie
+              : lower === 'accept-encoding'
+                ? Action.acceptEncoding
+                : lower === 'forwarded' || lower.startsWith('x-forwarded-')
+                  ? Action.forwarded
+                  : Action.copy;
+    if (this.#actions.size < MAX_KNOWN_NAMES) this.#actions.set(name, action);
+    return action;
+  }
+}
+
+function isTraceHeader(lower: string): boolean {
+  return (traceHeaders as readonly string[]).includes(lower);
+}
+
+/** Headers that tell of the client, which the gateway replaces. */
+const forwardedParts: ReadonlyMap<string, keyof IncomingForwarded> = new Map([
+  ['x-forwarded-for', 'for'],
+  ['x-forwarded-proto', 'proto'],
+  ['x-forwarded-host', 'host'],
+  ['x-forwarded-port', 'port'],
+  ['forwarded', 'forwarded'],
+]);
+
+function isRewritten(name: string): boolean {
+  return forwardedParts.has(name.toLowerCase());
+}
+
+/** What the lines of a request say; those of a list in their order. */
+function forwardedOf({ rawHeaders }: IncomingMessage): IncomingForwarded | null {
+  let incoming: { -readonly [part in keyof IncomingForwarded]: string } | null = null;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string;
+    const part = forwardedParts.get(name) ?? forwardedParts.get(name.toLowerCase());
+    if (part === undefined) continue;
+    const value = rawHeaders[index + 1] as string;
+    incoming ??= {};
+    const before = incoming[part];
+    incoming[part] = before === undefined ? value : `${before}, ${value}`;
+  }
+  return incoming;
+}
+
+/** Names that `Connection` makes hop-by-hop, lower-case; null where it names none. */
+function namedByConnection(value: string, before: Set<string> | null): Set<string> | null {
+  if (value === 'keep-alive' || value === 'Keep-Alive' || value === 'close') return before;
+  const names = before ?? new Set<string>();
+  for (const token of value.toLowerCase().split(',')) {
+    const name = token.trim();
+    // What a message cannot do without is not hop-by-hop, whatever a client says.
+    if (name !== '' && name !== 'content-length' && name !== 'content-type' && name !== 'authorization')
+      names.add(name);
+  }
+  return names;
+}
+
+function withoutNamed(lines: string[], named: ReadonlySet<string>): string[] {
+  const kept: string[] = [];
+  for (let index = 0; index < lines.length; index += 2) {
+    const name = lines[index] as string;
+    if (!named.has(name.toLowerCase())) kept.push(name, lines[index + 1] as string);
+  }
+  return kept;
+}

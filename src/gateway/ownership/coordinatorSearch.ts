@@ -1,0 +1,136 @@
+import type { Clock } from '../../model/clock.ts';
+import { withTimeLimit } from '../../model/timeLimit.ts';
+import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
+import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
+import type { QueryOwner } from './queryOwner.ts';
+
+/** Where clusters report the id of their coordinator, without credentials. */
+const INFO_PATH = '/v1/info';
+/** The five characters that the query ids of a coordinator end in. */
+const coordinatorId = /^[a-z0-9]{5}$/;
+const MAX_ANSWER_BYTES = 65_536;
+/** Milliseconds for all answers. */
+const TIME_LIMIT = 2_000;
+/** Milliseconds for which answers count: whoever makes up query ids causes one request a second to each cluster. */
+const VALID_FOR = 1_000;
+
+/**
+ * What came of a search. `unknown`: no cluster has such a coordinator, or more than one says so, or one that did not answer
+ * may have it. `undecided`: no cluster answered at all.
+ */
+export type SearchResult = QueryOwner | 'unknown' | 'undecided';
+
+interface Census {
+  /** By suffix: the clusters whose coordinator has it. */
+  readonly claimants: ReadonlyMap<string, readonly QueryOwner[]>;
+  /** Whether any cluster answered. */
+  readonly answered: boolean;
+  /** Registry names of the clusters that did not report a coordinator. */
+  readonly silent: readonly string[];
+}
+
+/**
+ * Finds the cluster of a query that the gateway has never heard of, by asking all clusters which coordinator they are. The
+ * request holds nothing of the client's: no credentials, no cookies, not even the query id, as the path of a follow-up
+ * holds the secret with which anybody can fetch the query's results.
+ *
+ * A cluster is believed only where every other registered cluster reports another coordinator: one that stays silent may be
+ * the owner, and any cluster can report what it likes.
+ */
+export class CoordinatorSearch {
+  readonly #table: { readonly current: RoutingTable };
+  readonly #upstreams: Pick<Upstreams, 'get'>;
+  readonly #clock: Clock;
+  #census: Promise<Census> | null = null;
+  #validUntil = 0;
+
+  constructor(table: { readonly current: RoutingTable }, upstreams: Pick<Upstreams, 'get'>, clock: Clock) {
+    this.#table = table;
+    this.#upstreams = upstreams;
+    this.#clock = clock;
+  }
+
+  /**
+   * The only cluster that has the coordinator; answers within two seconds. Never rejects.
+   * @param suffix last five characters of a query id
+   */
+  async find(suffix: string): Promise<SearchResult> {
+    const { claimants, answered, silent } = await this.#current();
+    const found = claimants.get(suffix) ?? [];
+    const [owner] = found;
+    if (owner !== undefined && found.length === 1 && silent.length === 0) return owner;
+    return answered ? 'unknown' : 'undecided';
+  }
+
+  #current(): Promise<Census> {
+    const now = this.#clock.monotonic();
+    if (this.#census === null || now >= this.#validUntil) {
+      const asking = this.#ask();
+      this.#census = asking;
+      this.#validUntil = Number.POSITIVE_INFINITY;
+      void asking.then(() => {
+        this.#validUntil = this.#clock.monotonic() + VALID_FOR;
+      });
+    }
+    return this.#census;
+  }
+
+  async #ask(): Promise<Census> {
+    const clusters = new Map<Upstream, ClusterEntry>();
+    const silent: string[] = [];
+    for (const cluster of this.#table.current.clusters.values()) {
+      const upstream = this.#upstreams.get(cluster.proxyTo);
+      if (upstream === null) silent.push(cluster.name);
+      else if (!clusters.has(upstream)) clusters.set(upstream, cluster);
+    }
+    const claimants = new Map<string, QueryOwner[]>();
+    let answered = false;
+    const asking = [...clusters].map(async ([upstream, { name, proxyTo, uid }]) => {
+      const suffix = await coordinatorAt(upstream).catch(() => undefined);
+      if (suffix !== undefined) answered = true;
+      if (typeof suffix !== 'string') silent.push(name);
+      else claimants.set(suffix, [...(claimants.get(suffix) ?? []), { cluster: name, baseUrl: proxyTo, uid }]);
+    });
+    await Promise.all(asking);
+    return { claimants, answered, silent };
+  }
+}
+
+/** The coordinator's id; null where the cluster answers without one. @throws what the connection throws */
+async function coordinatorAt(upstream: Upstream): Promise<string | null> {
+  const late = () => new Error('no answer in time');
+  upstream.requestStarted();
+  try {
+    return await withTimeLimit(TIME_LIMIT, late, async (signal) => {
+      const { statusCode, body } = await upstream.pool.request({
+        path: `${upstream.basePath}${INFO_PATH}`,
+        method: 'GET',
+        headers: { accept: 'application/json' },
+        headersTimeout: TIME_LIMIT,
+        bodyTimeout: TIME_LIMIT,
+        signal,
+      });
+      const chunks: Buffer[] = [];
+      let size = 0;
+      for await (const chunk of body) {
+        size += (chunk as Buffer).length;
+        // Leaving the loop ends the connection.
+        if (size > MAX_ANSWER_BYTES) return null;
+        chunks.push(chunk as Buffer);
+      }
+      return statusCode === 200 ? reportedId(Buffer.concat(chunks).toString('utf8')) : null;
+    });
+  } finally {
+    upstream.requestEnded();
+  }
+}
+
+function reportedId(text: string): string | null {
+  try {
+    const info: unknown = JSON.parse(text);
+    const id = typeof info === 'object' && info !== null && 'coordinatorId' in info ? info.coordinatorId : null;
+    return typeof id === 'string' && coordinatorId.test(id) ? id : null;
+  } catch {
+    return null;
+  }
+}

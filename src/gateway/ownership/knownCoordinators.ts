@@ -1,0 +1,98 @@
+import { FairMap } from '../../model/fairMap.ts';
+import type { QueryOwner } from './queryOwner.ts';
+
+/** A coordinator from its start to its end: all its query ids end in the same suffix. */
+export interface Coordinator {
+  readonly suffix: string;
+  owner: QueryOwner;
+  /** Order of learning, to distinguish a restarted coordinator from its predecessor. */
+  readonly order: number;
+  /** Whether the database confirmed the owner. */
+  settled: boolean;
+  /** Whether a request named a query of it since `takeSeen`. */
+  seen: boolean;
+}
+
+/** Suffixes are one for each start of a coordinator: far more than 7 days bring. */
+const MAX_COORDINATORS = 50_000;
+/** Coordinators of one cluster; a cluster that claims more forgets its own oldest. */
+export const MAX_COORDINATORS_PER_CLUSTER = 256;
+
+/** The coordinators that this replica knows, by suffix. */
+export class KnownCoordinators {
+  readonly #bySuffix = new FairMap<string, Coordinator>({
+    max: MAX_COORDINATORS,
+    maxPerGroup: MAX_COORDINATORS_PER_CLUSTER,
+    dropped: (_suffix, coordinator) => this.#forgetNewest(coordinator),
+  });
+  /** By base URL: the one that was learned last. */
+  readonly #newestAt = new Map<string, Coordinator>();
+  #order = 0;
+
+  has(suffix: string): boolean {
+    return this.#bySuffix.has(suffix);
+  }
+
+  get(suffix: string): Coordinator | undefined {
+    return this.#bySuffix.get(suffix);
+  }
+
+  /** Base URLs of all owners. */
+  baseUrls(): IterableIterator<string> {
+    return this.#newestAt.keys();
+  }
+
+  /** Adds a coordinator, in place of one with the same suffix. */
+  remember(suffix: string, owner: QueryOwner, settled: boolean): Coordinator {
+    const before = this.#bySuffix.get(suffix);
+    if (before !== undefined) this.#forgetNewest(before);
+    const coordinator: Coordinator = { suffix, owner, order: ++this.#order, settled, seen: true };
+    this.#bySuffix.set(suffix, owner.cluster, coordinator);
+    this.#newestAt.set(owner.baseUrl, coordinator);
+    return coordinator;
+  }
+
+  /** The owner that was learned last among those that fulfil a condition. */
+  newestOwner(condition: (owner: QueryOwner) => boolean): QueryOwner | null {
+    let newest: Coordinator | null = null;
+    for (const known of this.#bySuffix.values()) {
+      if ((newest === null || known.order > newest.order) && condition(known.owner)) newest = known;
+    }
+    return newest === null ? null : newest.owner;
+  }
+
+  /** Whether the cluster of a coordinator is back under a new suffix. */
+  isSuperseded(suffix: string): boolean {
+    const known = this.#bySuffix.get(suffix);
+    if (known === undefined) return false;
+    const newest = this.#newestAt.get(known.owner.baseUrl);
+    return newest !== undefined && newest !== known && newest.order > known.order;
+  }
+
+  /**
+   * Suffixes whose owner is alive and that were asked about since the last call, or are the newest of their cluster.
+   * @param isAlive whether a base URL showed a sign of life lately
+   */
+  takeSeen(isAlive: (baseUrl: string) => boolean): readonly string[] {
+    const seen: string[] = [];
+    for (const coordinator of this.#bySuffix.values()) {
+      const { baseUrl } = coordinator.owner;
+      if (!coordinator.seen && this.#newestAt.get(baseUrl) !== coordinator) continue;
+      coordinator.seen = false;
+      if (isAlive(baseUrl)) seen.push(coordinator.suffix);
+    }
+    return seen;
+  }
+
+  /** The newest of the others takes its place; seldom, as the newest of a cluster is hardly ever the one to go. */
+  #forgetNewest(coordinator: Coordinator): void {
+    const { baseUrl } = coordinator.owner;
+    if (this.#newestAt.get(baseUrl) !== coordinator) return;
+    this.#newestAt.delete(baseUrl);
+    for (const other of this.#bySuffix.values()) {
+      if (other === coordinator || other.owner.baseUrl !== baseUrl) continue;
+      const newest = this.#newestAt.get(baseUrl);
+      if (newest === undefined || other.order > newest.order) this.#newestAt.set(baseUrl, other);
+    }
+  }
+}

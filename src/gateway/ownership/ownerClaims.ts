@@ -1,0 +1,214 @@
+import type { Logger } from 'pino';
+import { FairMap } from '../../model/fairMap.ts';
+import { within } from '../../model/timeLimit.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import { mayHaveMoved, type OwnershipConflict, type QueryOwner } from './queryOwner.ts';
+
+/** An owner in memory. */
+export interface KnownOwner {
+  owner: QueryOwner;
+  /** Whether the database confirmed it. */
+  settled: boolean;
+}
+
+/** Owners in memory, by suffix or by full id. */
+export interface OwnerMemory {
+  get(key: string): KnownOwner | undefined;
+  remember(key: string, owner: QueryOwner, settled: boolean): KnownOwner;
+}
+
+/** Owners in the database, by suffix or by full id. Every method rejects while the database is unavailable. */
+export interface OwnerRecords {
+  /** `coordinator` or `query`, for messages. */
+  readonly kind: string;
+  get(key: string): Promise<QueryOwner | null>;
+  /** Stores an owner where the key has none. @returns the owner that is stored afterwards */
+  claim(key: string, owner: QueryOwner): Promise<QueryOwner>;
+  /**
+   * Replaces an owner.
+   * @param from the owner that must be stored
+   * @param silentFor milliseconds for which no replica may have seen a sign of life of `from`; null where it does not matter
+   * @returns the owner that is stored afterwards
+   */
+  replace(key: string, from: QueryOwner, to: QueryOwner, silentFor: number | null): Promise<QueryOwner>;
+}
+
+/** What claims are decided with. */
+export interface ClaimParts {
+  readonly memory: OwnerMemory;
+  readonly records: OwnerRecords;
+  readonly table: { readonly current: RoutingTable };
+  /** Milliseconds since the last sign of life of a base URL. */
+  readonly silentFor: (baseUrl: string) => number;
+  /** `routing.ownerTakeover`, milliseconds. */
+  readonly takeover: () => number;
+  /** Longest wait for the database, milliseconds. */
+  readonly learnTimeout: number;
+  /** The database could not be used. */
+  readonly unavailable: () => void;
+  /** The database settled a claim that memory had accepted for another cluster. */
+  readonly lost: (key: string, claimant: QueryOwner, owner: QueryOwner) => void;
+  readonly logger: Logger;
+}
+
+/** The outcome of a claim; null: the claimant is the owner. */
+export type Claimed = OwnershipConflict | null;
+
+interface Pending {
+  readonly owner: QueryOwner;
+  readonly outcome: Promise<Claimed>;
+}
+
+/** Writes that wait for the database. */
+const MAX_UNWRITTEN = 100_000;
+/** Writes that are repeated at a time. */
+const REPEATED_AT_ONCE = 100;
+
+/**
+ * Decides who owns a suffix or a query id: whoever claims it first, by an insert into the database, keeps it. The owner
+ * loses it only when it moves to another address, or when no replica saw a sign of life of it for
+ * `routing.ownerTakeover`. While the database is unavailable this replica's memory decides, and the database settles the
+ * claim later: the first one that is stored wins.
+ */
+export class OwnerClaims {
+  readonly #parts: ClaimParts;
+  readonly #pending = new Map<string, Pending>();
+  readonly #unwritten = new FairMap<string, QueryOwner>({ max: MAX_UNWRITTEN });
+
+  constructor(parts: ClaimParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * A cluster answered with a query id.
+   * @param key the id's suffix, or the whole id
+   * @param mayClaim asked for a key that nobody owns: whether the claimant may have one more
+   * @returns null when it is the owner and all is stored; else a promise of the outcome, which takes no longer than the
+   *   learn timeout and never rejects
+   */
+  learn(key: string, claimant: QueryOwner, mayClaim: () => boolean): null | Promise<Claimed> {
+    const known = this.#parts.memory.get(key);
+    if (known === undefined) return this.#claim(key, claimant, mayClaim);
+    if (known.owner.baseUrl === claimant.baseUrl) {
+      if (known.owner.cluster !== claimant.cluster) this.#rename(known, claimant);
+      return null;
+    }
+    return this.#dispute(key, claimant, known);
+  }
+
+  /** Repeats writes that the database could not take. */
+  writeAgain(): void {
+    let left = REPEATED_AT_ONCE;
+    for (const [key, owner] of this.#unwritten.entries()) {
+      if (left-- === 0) return;
+      this.#unwritten.delete(key);
+      this.#parts.records.claim(key, owner).then(
+        (stored) => this.#settle(key, owner, stored),
+        () => this.#unwritten.set(key, owner.cluster, owner),
+      );
+    }
+  }
+
+  /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
+  #rename(known: KnownOwner, claimant: QueryOwner): void {
+    const { clusters } = this.#parts.table.current;
+    if (clusters.get(known.owner.cluster)?.proxyTo === known.owner.baseUrl) return;
+    if (clusters.get(claimant.cluster)?.proxyTo === claimant.baseUrl) known.owner = claimant;
+  }
+
+  #claim(key: string, claimant: QueryOwner, mayClaim: () => boolean): Promise<Claimed> {
+    const pending = this.#pending.get(key);
+    if (pending !== undefined) {
+      if (pending.owner.baseUrl === claimant.baseUrl) return pending.outcome;
+      return pending.outcome.then(() => this.learn(key, claimant, mayClaim));
+    }
+    if (!mayClaim()) return Promise.resolve({ kind: 'tooMany' });
+    const outcome = this.#decide(key, claimant).finally(() => this.#pending.delete(key));
+    this.#pending.set(key, { owner: claimant, outcome });
+    return outcome;
+  }
+
+  async #decide(key: string, claimant: QueryOwner): Promise<Claimed> {
+    const { memory, records, learnTimeout, logger, unavailable } = this.#parts;
+    let isLate = false;
+    const writing = records.claim(key, claimant).then(
+      (stored) => {
+        if (isLate) this.#settle(key, claimant, stored);
+        return stored;
+      },
+      (error: unknown) => {
+        unavailable();
+        this.#unwritten.set(key, claimant.cluster, claimant);
+        logger.warn({ err: error, [records.kind]: key }, 'the owner of queries cannot be stored; memory keeps it');
+        return null;
+      },
+    );
+    const stored = await within(writing, learnTimeout, 'late' as const);
+    if (stored === 'late') isLate = true;
+    // A lookup may have found the owner meanwhile.
+    const known = memory.get(key);
+    if (known !== undefined && known.owner.baseUrl !== claimant.baseUrl) return this.#dispute(key, claimant, known);
+    if (stored === null || stored === 'late') {
+      memory.remember(key, claimant, false);
+      return null;
+    }
+    if (stored.baseUrl === claimant.baseUrl) {
+      memory.remember(key, claimant, true);
+      return null;
+    }
+    return this.#dispute(key, claimant, memory.remember(key, stored, true));
+  }
+
+  /** A cluster claims what another one owns. */
+  async #dispute(key: string, claimant: QueryOwner, known: KnownOwner): Promise<Claimed> {
+    const { memory, records, table, learnTimeout, takeover, silentFor, logger } = this.#parts;
+    const { owner } = known;
+    const replacing = async (from: QueryOwner, silence: number | null): Promise<Claimed> => {
+      const stored = await within(records.replace(key, from, claimant, silence), learnTimeout, null);
+      if (stored === null) return { kind: 'owned', owner: from };
+      const isOwner = stored.baseUrl === claimant.baseUrl;
+      memory.remember(key, isOwner ? claimant : stored, true);
+      if (isOwner && silence !== null) {
+        logger.warn({ [records.kind]: key, from: from.cluster, to: claimant.cluster }, 'query ids have a new owner');
+      }
+      return isOwner ? null : { kind: 'owned', owner: stored };
+    };
+    try {
+      if (mayHaveMoved(table.current, owner, claimant)) {
+        memory.remember(key, claimant, known.settled);
+        await replacing(owner, null);
+        return null;
+      }
+      if (silentFor(owner.baseUrl) < takeover()) return { kind: 'owned', owner };
+      const stored = (await within(records.get(key), learnTimeout, undefined)) ?? owner;
+      if (stored.baseUrl === claimant.baseUrl) {
+        memory.remember(key, claimant, true);
+        return null;
+      }
+      if (stored.baseUrl !== owner.baseUrl) memory.remember(key, stored, true);
+      if (silentFor(stored.baseUrl) < takeover()) return { kind: 'owned', owner: stored };
+      return await replacing(stored, takeover());
+    } catch (error) {
+      this.#parts.unavailable();
+      logger.debug({ err: error, [records.kind]: key }, 'a claim of query ids cannot be decided by the database');
+      return mayHaveMoved(table.current, owner, claimant) ? null : { kind: 'owned', owner };
+    }
+  }
+
+  /** The database settled what memory had decided. */
+  #settle(key: string, claimant: QueryOwner, stored: QueryOwner): void {
+    const { memory, records, table, unavailable, lost } = this.#parts;
+    const known = memory.get(key);
+    if (stored.baseUrl === claimant.baseUrl) {
+      if (known?.owner.baseUrl === stored.baseUrl) known.settled = true;
+      return;
+    }
+    if (known !== undefined && known.owner.baseUrl !== claimant.baseUrl) return;
+    if (mayHaveMoved(table.current, stored, claimant)) {
+      records.replace(key, stored, claimant, null).catch(unavailable);
+      return;
+    }
+    memory.remember(key, stored, true);
+    lost(key, claimant, stored);
+  }
+}

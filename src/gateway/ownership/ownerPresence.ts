@@ -1,0 +1,48 @@
+import type { Clock } from '../../model/clock.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { Upstream } from '../upstreams/upstreams.ts';
+
+/** What presence is read from. */
+export interface PresenceSources {
+  readonly table: { readonly current: RoutingTable };
+  readonly upstream: (baseUrl: string) => Pick<Upstream, 'lastAnswered' | 'unreachableSince'> | undefined;
+  readonly clock: Clock;
+}
+
+/**
+ * When each owner of queries showed its last sign of life: an answer to any request, or, while it is registered, a health
+ * check that does not find it UNHEALTHY. A cluster that was deleted is present for as long as its queries are followed.
+ */
+export class OwnerPresence {
+  readonly #sources: PresenceSources;
+  readonly #lastAlive = new Map<string, number>();
+
+  constructor(sources: PresenceSources) {
+    this.#sources = sources;
+  }
+
+  /**
+   * Notes who is alive now; called every second.
+   * @param owners base URLs of all known owners
+   */
+  sample(owners: Iterable<string>): void {
+    const { table, upstream, clock } = this.#sources;
+    const now = clock.monotonic();
+    const kept = new Set(owners);
+    // One that is seen for the first time, after a start, is given the whole time.
+    for (const baseUrl of kept) if (!this.#lastAlive.has(baseUrl)) this.#lastAlive.set(baseUrl, now);
+    for (const { proxyTo, health } of table.current.clusters.values()) {
+      kept.add(proxyTo);
+      const isAlive = health.status !== 'UNHEALTHY' && (upstream(proxyTo)?.unreachableSince ?? null) === null;
+      if (isAlive || !this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
+    }
+    for (const baseUrl of this.#lastAlive.keys()) if (!kept.has(baseUrl)) this.#lastAlive.delete(baseUrl);
+  }
+
+  /** Milliseconds since the last sign of life of a base URL; 0 for one that was never sampled. */
+  silentFor(baseUrl: string): number {
+    const { upstream, clock } = this.#sources;
+    const now = clock.monotonic();
+    return now - Math.max(this.#lastAlive.get(baseUrl) ?? now, upstream(baseUrl)?.lastAnswered ?? 0);
+  }
+}

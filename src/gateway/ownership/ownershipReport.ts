@@ -1,0 +1,58 @@
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import { Counter, type Registry } from 'prom-client';
+import type { Clock } from '../../model/clock.ts';
+import type { OwnershipConflict } from './queryOwner.ts';
+
+/** Milliseconds between two warnings about the same clusters. */
+const WARN_AGAIN_AFTER = 60_000;
+/** Pairs of clusters that have a series and a warning of their own. */
+const MAX_PAIRS = 1_000;
+
+/** Reports clusters that answer with query ids of others: a metric, and a warning a minute for each pair. */
+export class OwnershipReport {
+  readonly #conflicts: Counter<'cluster' | 'owner'>;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #pairs = new Set<string>();
+  readonly #warned: LRUCache<string, number>;
+
+  constructor(registry: Registry, logger: Logger, clock: Clock) {
+    this.#conflicts = new Counter({
+      name: 'engine_gateway_ownership_conflicts_total',
+      help: 'Answers of a cluster with a query id that another cluster owns; owner is empty where it claimed too many suffixes.',
+      labelNames: ['cluster', 'owner'],
+      registers: [registry],
+    });
+    this.#logger = logger;
+    this.#clock = clock;
+    this.#warned = new LRUCache({ max: MAX_PAIRS });
+  }
+
+  /**
+   * Notes a conflict.
+   * @param cluster registry name of the cluster that answered
+   */
+  conflict(cluster: string, queryId: string, conflict: OwnershipConflict): void {
+    const owner = conflict.kind === 'owned' ? conflict.owner.cluster : '';
+    const pair = JSON.stringify([cluster, owner]);
+    // Names are those of resources, which come and go.
+    const isKnown = this.#pairs.has(pair) || this.#pairs.size < MAX_PAIRS;
+    if (isKnown) this.#pairs.add(pair);
+    this.#conflicts.inc(isKnown ? { cluster, owner } : { cluster: 'other', owner: 'other' });
+    const now = this.#clock.monotonic();
+    if (now < (this.#warned.get(pair) ?? 0)) return;
+    this.#warned.set(pair, now + WARN_AGAIN_AFTER);
+    if (conflict.kind === 'owned') {
+      this.#logger.warn(
+        { cluster, owner, queryId },
+        `cluster "${cluster}" answered with a query id of cluster "${owner}", which keeps it; the answer is refused`,
+      );
+    } else {
+      this.#logger.warn(
+        { cluster, queryId },
+        `cluster "${cluster}" answered with query ids of too many coordinators; the answer is refused`,
+      );
+    }
+  }
+}

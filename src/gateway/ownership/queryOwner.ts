@@ -1,0 +1,55 @@
+import type { RoutingTable } from '../../routing/routingTable.ts';
+
+/** The cluster that a query runs on. */
+export interface QueryOwner {
+  /** Registry name when it was learned; "" when only the address is known. */
+  readonly cluster: string;
+  /** URL without trailing slash. */
+  readonly baseUrl: string;
+  /** uid of the resource that registered the cluster then; left out where there is none, or it is not known. */
+  readonly uid?: string | undefined;
+}
+
+/** Why a cluster does not become the owner of a query id that it answered with. */
+export type OwnershipConflict =
+  /** Another cluster owns the id, or the suffix it ends in. */
+  | { readonly kind: 'owned'; readonly owner: QueryOwner }
+  /** The cluster began more coordinators than one can have. */
+  | { readonly kind: 'tooMany' };
+
+/**
+ * Whether two owners were registered by the same resource. A name alone says nothing: after a deletion somebody else may
+ * register it again. Clusters without a resource (rows of a gateway that ran before) are the same by name.
+ */
+function sameRegistration(one: QueryOwner, other: QueryOwner): boolean {
+  return one.cluster !== '' && one.cluster === other.cluster && one.uid === other.uid;
+}
+
+/** The owner with the uid of its registration, where its cluster is registered at the same address now. */
+export function identified(table: RoutingTable, owner: QueryOwner): QueryOwner {
+  const { cluster, baseUrl } = owner;
+  const registered = table.clusters.get(cluster);
+  return registered?.proxyTo === baseUrl ? { cluster, baseUrl, uid: registered.uid } : owner;
+}
+
+/** Whether a cluster of another name is registered at a base URL. */
+function isRegisteredByAnother(table: RoutingTable, { cluster, baseUrl }: QueryOwner): boolean {
+  for (const entry of table.clusters.values()) if (entry.proxyTo === baseUrl && entry.name !== cluster) return true;
+  return false;
+}
+
+/**
+ * Whether an owner may have moved to another address: the resource that registered it has that address now, and no other
+ * cluster is registered where it was.
+ */
+export function mayHaveMoved(table: RoutingTable, from: QueryOwner, to: QueryOwner): boolean {
+  return sameRegistration(from, to) && !isRegisteredByAnother(table, from);
+}
+
+/** The owner at the address that its cluster is registered with now; null where it cannot have moved there. */
+export function movedOwner(table: RoutingTable, owner: QueryOwner): QueryOwner | null {
+  const entry = table.clusters.get(owner.cluster);
+  if (entry === undefined || entry.proxyTo === owner.baseUrl) return null;
+  const to = { cluster: entry.name, baseUrl: entry.proxyTo, uid: entry.uid };
+  return mayHaveMoved(table, owner, to) ? to : null;
+}

@@ -1,0 +1,196 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import type { RunningQueryRepository, RunningQueryRow } from '../../store/store.ts';
+
+/** What the running queries are told and kept with. */
+export interface RunningQueryDependencies {
+  readonly repository: RunningQueryRepository;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Queries that clients are following on a cluster. */
+export interface ClusterQueries {
+  /** Oldest first. */
+  readonly queries: readonly RunningQueryRow[];
+  /** False: the database is unavailable, and only this replica's own are known. */
+  readonly complete: boolean;
+}
+
+/**
+ * Engines give up a query whose client has not asked for this long (Trino: `query.client.timeout`, 5 minutes by
+ * default); nobody tells the gateway of it.
+ */
+const ABANDONED_AFTER_MS = 300_000;
+/** Time between two writes; a query that is over by then never costs one. */
+const WRITE_INTERVAL_MS = 5_000;
+/** Rows that one write takes at most; the others come with the next one. */
+const MAX_ROWS = 2_000;
+/** How old the time of the last request in the database may be. */
+const RENEW_AFTER_MS = 60_000;
+/** Beyond so many, the oldest are forgotten. */
+const MAX_QUERIES = 100_000;
+/**
+ * How many are forgotten at a time. A Map keeps the places of deleted entries until it is rebuilt, and looking for its
+ * first entry passes them all: with 100,000 queries, up to 160,000 places for each one that came new.
+ */
+const FORGOTTEN_AT_ONCE = 1_000;
+
+interface Running {
+  readonly cluster: string;
+  readonly started: number;
+  lastSeen: number;
+  /** `lastSeen` as the database has it; null: it has no row of ours. */
+  stored: number | null;
+}
+
+/**
+ * Which queries clients are following, by what passes through the gateway: a query begins with an answer that names a
+ * next URI, and ends with one that names none, with its cancellation, or when nobody asks for it any more. Replicas
+ * tell each other through `eg_running_queries`.
+ */
+export class RunningQueries {
+  readonly #dependencies: RunningQueryDependencies;
+  readonly #running = new Map<string, Running>();
+  /** Ended ones that the database may have a row of. */
+  #ended = new Set<string>();
+  #timer: NodeJS.Timeout | null = null;
+  #writing: Promise<void> | null = null;
+  #away = false;
+
+  constructor(dependencies: RunningQueryDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** Begins to tell the other replicas. */
+  start(): void {
+    this.#timer = setInterval(() => void this.#write(false), WRITE_INTERVAL_MS).unref();
+  }
+
+  /** Tells the other replicas of all that is known, and ends. */
+  async stop(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    await this.#writing;
+    await this.#write(true);
+  }
+
+  /**
+   * A query was answered, and its client will ask again.
+   * @param isNew whether this is the answer to its submission: it began now
+   */
+  seen(queryId: string, cluster: string, isNew = false): void {
+    const now = this.#dependencies.clock.now();
+    const known = this.#running.get(queryId);
+    if (known !== undefined) {
+      if (known.cluster === cluster) known.lastSeen = now;
+      return;
+    }
+    if (this.#running.size >= MAX_QUERIES) this.#forgetOldest();
+    this.#ended.delete(queryId);
+    this.#running.set(queryId, {
+      cluster,
+      started: isNew ? now : (startOf(queryId) ?? now),
+      lastSeen: now,
+      stored: null,
+    });
+  }
+
+  /** A query is over, as the answer of a cluster says; of a query on another cluster it says nothing. */
+  ended(queryId: string, cluster: string): void {
+    const known = this.#running.get(queryId);
+    if (known !== undefined && known.cluster !== cluster) return;
+    this.#running.delete(queryId);
+    // One that this replica saw from begin to end within an interval was never written; of others another may have told.
+    if (known === undefined || known.stored !== null || this.#isOld(known)) this.#ended.add(queryId);
+  }
+
+  /** The queries of a cluster, on all replicas. Never rejects. */
+  async ofCluster(cluster: string): Promise<ClusterQueries> {
+    const { repository, clock } = this.#dependencies;
+    const since = clock.now() - ABANDONED_AFTER_MS;
+    const found = new Map<string, RunningQueryRow>();
+    let complete = true;
+    try {
+      for (const row of await repository.ofCluster(cluster, since)) {
+        if (!this.#ended.has(row.queryId)) found.set(row.queryId, row);
+      }
+    } catch {
+      complete = false;
+    }
+    for (const [queryId, { cluster: on, started, lastSeen }] of this.#running) {
+      if (on !== cluster || lastSeen < since) continue;
+      const other = found.get(queryId);
+      found.set(queryId, { queryId, cluster, started, lastSeen: Math.max(lastSeen, other?.lastSeen ?? 0) });
+    }
+    return { queries: [...found.values()].sort((a, b) => a.started - b.started), complete };
+  }
+
+  /** Forgets the oldest of the cluster with the most queries: one that answers with many new ids displaces its own. */
+  #forgetOldest(): void {
+    const counts = new Map<string, number>();
+    for (const { cluster } of this.#running.values()) counts.set(cluster, (counts.get(cluster) ?? 0) + 1);
+    const [largest] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one));
+    let left = FORGOTTEN_AT_ONCE;
+    for (const [queryId, { cluster }] of this.#running) {
+      if (cluster !== largest) continue;
+      this.#running.delete(queryId);
+      if (--left === 0) return;
+    }
+  }
+
+  #isOld({ started }: Running): boolean {
+    return this.#dependencies.clock.now() - started >= WRITE_INTERVAL_MS;
+  }
+
+  /** @param all also those that began just now */
+  #write(all: boolean): Promise<void> {
+    this.#writing ??= this.#writeNow(all).finally(() => {
+      this.#writing = null;
+    });
+    return this.#writing;
+  }
+
+  async #writeNow(all: boolean): Promise<void> {
+    const { repository, clock, logger } = this.#dependencies;
+    const now = clock.now();
+    const rows: RunningQueryRow[] = [];
+    for (const [queryId, running] of this.#running) {
+      const { cluster, started, lastSeen, stored } = running;
+      if (lastSeen < now - ABANDONED_AFTER_MS) {
+        this.#running.delete(queryId);
+        if (stored !== null) this.#ended.add(queryId);
+      } else if (rows.length >= MAX_ROWS && !all) break;
+      else if (stored === null ? all || this.#isOld(running) : lastSeen - stored >= RENEW_AFTER_MS) {
+        rows.push({ queryId, cluster, started, lastSeen });
+      }
+    }
+    const ended = this.#ended;
+    if (rows.length === 0 && ended.size === 0) return;
+    this.#ended = new Set();
+    try {
+      if (rows.length > 0) await repository.put(rows);
+      for (const { queryId, lastSeen } of rows) {
+        const running = this.#running.get(queryId);
+        if (running === undefined) this.#ended.add(queryId);
+        else running.stored = lastSeen;
+      }
+      if (ended.size > 0) await repository.remove([...ended]);
+      this.#away = false;
+    } catch (error) {
+      // Rows of the past are worth nothing later: readers look at their time.
+      for (const queryId of ended) if (this.#ended.size < MAX_QUERIES) this.#ended.add(queryId);
+      const reason = error instanceof Error ? error.message : String(error);
+      if (!this.#away) logger.warn({ reason }, 'running queries are not told to other replicas for now');
+      this.#away = true;
+    }
+  }
+}
+
+/** When a query began, by its id (`20261121_015745_00000_kvhrm`, UTC); null for ids of another form. */
+function startOf(queryId: string): number | null {
+  const parts = /^(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_/.exec(queryId);
+  if (parts === null) return null;
+  const [year, month, ...rest] = parts.slice(1).map(Number) as [number, number, number, number, number, number];
+  const time = Date.UTC(year, month - 1, ...rest);
+  return Number.isNaN(time) ? null : time;
+}

@@ -1,0 +1,188 @@
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { Clock } from '../../model/clock.ts';
+import { growingTo } from '../../model/growingCache.ts';
+import type { ProductNames } from '../../model/names.ts';
+import { within } from '../../model/timeLimit.ts';
+import { transactionIdOf } from '../../routing/transactionId.ts';
+import type { Store } from '../../store/store.ts';
+import type { QueryOwner } from './queryOwner.ts';
+import type { StickinessOptions } from './stickiness.ts';
+
+/** Transactions, statements and writes in memory, of each at most; beyond that the database knows. */
+const MAX_REMEMBERED = 20_000;
+/** Milliseconds for which an id is remembered as unknown; another replica may be storing it at the moment. */
+const MISS_TTL = 1_000;
+/** Milliseconds between two attempts to store what the database could not take. */
+const RETRY_INTERVAL = 1_000;
+/** Writes of one attempt. */
+const RETRIED_AT_ONCE = 100;
+
+/**
+ * Knows which cluster began a transaction, in memory and in the database, on every replica (docs/routing.md:
+ * Transactions). Engines name a new transaction on the last answer of `START TRANSACTION`, and say on the last answer of
+ * `COMMIT` or `ROLLBACK` that it has ended.
+ */
+export class Transactions {
+  readonly #store: Store['transactions'];
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #options: StickinessOptions;
+  readonly #startedKey: string;
+  readonly #clearKey: string;
+  readonly #owners = new LRUCache<string, QueryOwner>(growingTo(MAX_REMEMBERED));
+  /** Transactions of statements by query id: follow-ups do not name them. */
+  readonly #ofStatements = new LRUCache<string, string>(growingTo(MAX_REMEMBERED));
+  readonly #misses: LRUCache<string, true>;
+  readonly #unwritten = new Map<string, () => Promise<unknown>>();
+  #timer: NodeJS.Timeout | null = null;
+  /** Until then the database may lack what other replicas know. */
+  #undecidedUntil = 0;
+
+  constructor(
+    dependencies: {
+      readonly names: ProductNames;
+      readonly store: Store['transactions'];
+      readonly logger: Logger;
+      readonly clock: Clock;
+    },
+    options: StickinessOptions,
+  ) {
+    this.#store = dependencies.store;
+    this.#logger = dependencies.logger;
+    this.#clock = dependencies.clock;
+    this.#options = options;
+    this.#startedKey = dependencies.names.headerKey('Started-Transaction-Id');
+    this.#clearKey = dependencies.names.headerKey('Clear-Transaction-Id');
+    this.#misses = new LRUCache({
+      max: MAX_REMEMBERED,
+      ttl: MISS_TTL,
+      perf: { now: () => this.#clock.monotonic() },
+    });
+  }
+
+  /** The cluster of a transaction as far as memory knows. */
+  ownerNow(id: string): QueryOwner | null {
+    return this.#owners.get(id) ?? null;
+  }
+
+  /**
+   * Looks a transaction up in the database. Never rejects.
+   * @returns `undecided` where the database cannot be read, or could not be until a moment ago
+   */
+  async find(id: string): Promise<QueryOwner | 'unknown' | 'undecided'> {
+    if (this.#misses.has(id)) return 'unknown';
+    try {
+      const row = await within(this.#store.get(id), this.#options.lookupTimeout, 'late' as const);
+      if (row !== null && row !== 'late') {
+        const owner = { cluster: row.cluster, baseUrl: row.baseUrl };
+        this.#owners.set(id, owner);
+        return owner;
+      }
+      if (row === null && this.#clock.monotonic() >= this.#undecidedUntil) {
+        this.#misses.set(id, true);
+        return 'unknown';
+      }
+      if (row === 'late') this.#noteAway();
+    } catch (error) {
+      this.#noteAway();
+      this.#logger.warn({ err: error, transactionId: id }, 'the cluster of a transaction could not be looked up');
+    }
+    return 'undecided';
+  }
+
+  /** Notes which transaction a statement belongs to, so that its end is recognized. */
+  noteStatement(queryId: string, transactionId: string): void {
+    this.#ofStatements.set(queryId, transactionId);
+  }
+
+  /**
+   * Takes note of an answer of a cluster to a request of a query: whether it begins or ends a transaction.
+   * @returns null where the answer can go to the client at once; else a promise that resolves once the transaction is
+   *   stored, or after the learn timeout (it is then stored later). Never rejects.
+   */
+  answered(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
+    if (headers[this.#clearKey] === 'true') this.#ended(queryId, owner);
+    const started = headers[this.#startedKey];
+    if (started === undefined) return null;
+    const id = transactionIdOf(started);
+    return id === null ? null : this.#began(id, owner);
+  }
+
+  /** Stops repeating writes. */
+  stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  #began(id: string, owner: QueryOwner): Promise<void> | null {
+    const known = this.#owners.get(id);
+    if (known !== undefined) {
+      if (known.baseUrl !== owner.baseUrl) this.#warnOfClash(id, known, owner);
+      return null;
+    }
+    this.#owners.set(id, owner);
+    this.#misses.delete(id);
+    const { cluster, baseUrl } = owner;
+    const row = { transactionId: id, cluster, baseUrl, created: this.#clock.now() };
+    return this.#write(id, async () => {
+      const stored = await this.#store.begin(row);
+      if (stored.baseUrl === owner.baseUrl) return;
+      // The first one keeps it: a cluster cannot take over the transactions of another one.
+      this.#owners.set(id, { cluster: stored.cluster, baseUrl: stored.baseUrl });
+      this.#warnOfClash(id, stored, owner);
+    });
+  }
+
+  #ended(queryId: string, owner: QueryOwner): void {
+    const id = this.#ofStatements.get(queryId);
+    if (id === undefined) return;
+    this.#ofStatements.delete(queryId);
+    const known = this.#owners.get(id);
+    if (known !== undefined && known.baseUrl !== owner.baseUrl) return;
+    this.#owners.delete(id);
+    void this.#write(id, () => this.#store.end(id, owner.baseUrl));
+  }
+
+  /** Writes now, waiting no longer than the learn timeout; a write that fails is repeated until it succeeds. */
+  #write(id: string, write: () => Promise<unknown>): Promise<void> {
+    // A later write of the same transaction takes the place of an earlier one.
+    this.#unwritten.delete(id);
+    const writing = write().then(
+      () => undefined,
+      (error: unknown) => {
+        this.#noteAway();
+        this.#keep(id, write);
+        this.#logger.warn({ err: error, transactionId: id }, 'a transaction could not be stored; it is kept in memory');
+      },
+    );
+    return within(writing, this.#options.learnTimeout, undefined);
+  }
+
+  #keep(id: string, write: () => Promise<unknown>): void {
+    if (this.#unwritten.size >= MAX_REMEMBERED || this.#unwritten.has(id)) return;
+    this.#unwritten.set(id, write);
+    this.#timer ??= setInterval(() => this.#retry(), RETRY_INTERVAL).unref();
+  }
+
+  #retry(): void {
+    for (const [id, write] of [...this.#unwritten].slice(0, RETRIED_AT_ONCE)) {
+      this.#unwritten.delete(id);
+      void write().catch(() => {
+        this.#noteAway();
+        this.#keep(id, write);
+      });
+    }
+    if (this.#unwritten.size === 0) this.stop();
+  }
+
+  #noteAway(): void {
+    this.#undecidedUntil = this.#clock.monotonic() + this.#options.catchUpTime;
+  }
+
+  #warnOfClash(id: string, first: QueryOwner, second: QueryOwner): void {
+    const clusters = [first.cluster, second.cluster];
+    this.#logger.warn({ transactionId: id, clusters }, 'two clusters name one transaction; the first one keeps it');
+  }
+}

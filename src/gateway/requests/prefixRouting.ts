@@ -1,0 +1,139 @@
+import { isPlausible, recognizeQueryId } from '../../routing/queryId.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
+import type { ClusterKeys } from '../ownership/clusterKeys.ts';
+import { ownerCluster } from '../ownership/ownerCluster.ts';
+import type { QueryOwner } from '../ownership/queryOwner.ts';
+import { undecidedQuery, unknownQuery } from '../ownership/unknownQueries.ts';
+
+/** Where a request goes whose path began with a cluster's key. */
+export type PrefixRoute =
+  | { readonly to: 'owner'; readonly queryId: string; readonly owner: QueryOwner }
+  | { readonly to: 'cluster'; readonly cluster: ClusterEntry }
+  | { readonly to: 'refusal'; readonly refusal: Refusal }
+  /** The same path without the key; relative, as a proxy in front may have taken a prefix of its own off. */
+  | { readonly to: 'redirect'; readonly location: string };
+
+/** Methods of the URLs that carry a key: clients poll, cancel, download and acknowledge with these. */
+export const PREFIXED_METHODS = 'GET, HEAD, DELETE, OPTIONS';
+
+/**
+ * Routes by the key in front of the path (`routing.prefixSticky`). Only what belongs to a query goes to the key's
+ * cluster: paths that hold a query id, and spooled segments. With anything else, whoever makes up a key could choose
+ * the cluster that serves him, also one that takes no queries at the moment.
+ */
+export function routeByPrefix(
+  context: Pick<DataPlaneContext, 'paths' | 'stickiness' | 'table' | 'places'>,
+  keys: ClusterKeys,
+  proxied: Pick<ProxiedRequest, 'method' | 'pathKind' | 'target' | 'rawTarget'>,
+  key: string,
+): PrefixRoute | Promise<PrefixRoute> {
+  const { method, pathKind, target } = proxied;
+  if (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE') {
+    const message = `A URL of a query takes ${PREFIXED_METHODS}; submit queries without its first path segment.`;
+    return refused({ reason: 'method', message, queryId: null, allow: PREFIXED_METHODS });
+  }
+  if (pathKind === 'other') {
+    if (isBelow(target.path, '/v1/spooled')) return routeSegment(context, keys, key);
+    return isBelow(target.path, '/oauth2') ? withoutKey(proxied) : notOfAQuery();
+  }
+  // Only pages of the web interface name their query in the query string.
+  const id = recognizeQueryId(context.paths, pathKind, target.path, pathKind === 'ui' ? target.query : null);
+  if (id === null) {
+    // Pages load scripts and styles relative to themselves.
+    return pathKind === 'ui' && method !== 'DELETE' ? withoutKey(proxied) : notOfAQuery();
+  }
+  if (!isPlausible(id)) return refused(unknownQuery(id));
+  const route = routeQuery(context, keys, key, id);
+  if (pathKind !== 'ui' || context.places === null || method === 'DELETE') return route;
+  return route instanceof Promise
+    ? route.then((found) => atPages(context.stickiness, found, proxied))
+    : atPages(context.stickiness, route, proxied);
+}
+
+/** Browsers send cookies of logins, and the one of their place, only below `/ui`: without the key, where the id is enough. */
+function atPages(
+  stickiness: DataPlaneContext['stickiness'],
+  route: PrefixRoute,
+  proxied: Pick<ProxiedRequest, 'target' | 'rawTarget'>,
+): PrefixRoute | Promise<PrefixRoute> {
+  if (route.to !== 'owner') return route;
+  if (stickiness.ownerNow(route.queryId) !== null) return withoutKey(proxied);
+  return stickiness.find(route.queryId).then((found) => (typeof found === 'string' ? route : withoutKey(proxied)));
+}
+
+function routeQuery(
+  { stickiness }: Pick<DataPlaneContext, 'stickiness'>,
+  keys: ClusterKeys,
+  key: string,
+  queryId: string,
+): PrefixRoute | Promise<PrefixRoute> {
+  // Memory first: it knows the address that the query was submitted to, also when the cluster has moved since.
+  const known = stickiness.ownerNow(queryId);
+  if (known !== null && keys.keyOf(known.cluster) === key) return { to: 'owner', queryId, owner: known };
+  const cluster = keys.clusterOf(key);
+  if (cluster !== null) {
+    // A cluster cannot get the requests of another one's query by handing out URLs with its own key.
+    if (known !== null && known.baseUrl !== cluster.proxyTo) return unknownKey(queryId);
+    return { to: 'owner', queryId, owner: { cluster: cluster.name, baseUrl: cluster.proxyTo, uid: cluster.uid } };
+  }
+  // Deleted from the registry, or not yet in this replica's table: the database may know whose query it is.
+  return stickiness.find(queryId).then((found) => {
+    if (found === 'undecided') return refused(undecidedQuery(queryId));
+    return found !== 'unknown' && keys.keyOf(found.owner.cluster) === key
+      ? { to: 'owner', queryId, owner: found.owner }
+      : unknownKey(queryId);
+  });
+}
+
+function routeSegment(
+  { stickiness, table }: Pick<DataPlaneContext, 'stickiness' | 'table'>,
+  keys: ClusterKeys,
+  key: string,
+): PrefixRoute | Promise<PrefixRoute> {
+  const cluster = keys.clusterOf(key);
+  if (cluster !== null) return { to: 'cluster', cluster };
+  const hasKey = ({ cluster: name }: QueryOwner) => name !== '' && keys.keyOf(name) === key;
+  const toOwner = (owner: QueryOwner): PrefixRoute => ({
+    to: 'cluster',
+    cluster: ownerCluster(table.current, owner),
+  });
+  const known = stickiness.newestOwner(hasKey);
+  if (known !== null) return toOwner(known);
+  // As with queries: another replica may have heard of the cluster.
+  return stickiness.findNewestOwner(hasKey).then((found) => {
+    if (found === 'undecided') return refused(undecidedSegment);
+    return found === 'unknown' ? unknownKey(null) : toOwner(found);
+  });
+}
+
+function isBelow(path: string, base: string): boolean {
+  return path.startsWith(base) && path.charCodeAt(base.length) === 47;
+}
+
+function withoutKey({ target, rawTarget }: Pick<ProxiedRequest, 'target' | 'rawTarget'>): PrefixRoute {
+  const depth = target.path.split('/').length - 1;
+  return { to: 'redirect', location: '../'.repeat(depth) + rawTarget.slice(1) };
+}
+
+function refused(refusal: Refusal): PrefixRoute {
+  return { to: 'refusal', refusal };
+}
+
+function unknownKey(queryId: string | null): PrefixRoute {
+  const message = 'The first segment of the URL names no cluster behind this gateway. Run the query again.';
+  return refused({ reason: 'unknown_prefix', message, queryId });
+}
+
+/** The refusal of a segment whose cluster only another replica may have heard of. */
+const undecidedSegment: Refusal = {
+  reason: 'undecided_query',
+  message: 'Which cluster holds this segment of a result cannot be told at the moment; ask again in a second.',
+  queryId: null,
+};
+
+function notOfAQuery(): PrefixRoute {
+  const message = 'Only the URLs of a query begin with the key of a cluster; ask without the first path segment.';
+  return refused({ reason: 'unknown_prefix', message, queryId: null });
+}

@@ -1,0 +1,57 @@
+/** Why a cluster did not answer, a label of the metrics. */
+export type ClusterErrorType = 'connect' | 'reset' | 'timeout' | 'protocol';
+
+/** What went wrong between gateway and cluster, in words and for the metrics. */
+export interface ClusterError {
+  readonly type: ClusterErrorType;
+  /** For log, trace and refusals: `connection refused`. */
+  readonly reason: string;
+}
+
+const words: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EPIPE: 'connection reset',
+  ENOTFOUND: 'host name not found',
+  EAI_AGAIN: 'host name not resolved',
+  EHOSTUNREACH: 'host unreachable',
+  ENETUNREACH: 'network unreachable',
+  ETIMEDOUT: 'connection timed out',
+  UND_ERR_CONNECT_TIMEOUT: 'connection timed out',
+  UND_ERR_SOCKET: 'connection closed',
+  UND_ERR_HEADERS_TIMEOUT: 'no answer in time',
+  UND_ERR_BODY_TIMEOUT: 'answer stalled',
+};
+
+/** Code of an error of Node or undici; "" when it has none. */
+export function codeOf(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/**
+ * Classifies the failure of a request to a cluster.
+ * @param sent whether the request was written to a connection
+ */
+export function classify(error: Error, sent: boolean): ClusterError {
+  const code = codeOf(error);
+  const reason = words[code] ?? (code === '' ? error.message : `${error.message} (${code})`);
+  if (!sent) return { type: 'connect', reason };
+  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') return { type: 'timeout', reason };
+  return { type: isReset(error) ? 'reset' : 'protocol', reason };
+}
+
+/** Whether the connection broke, as opposed to an answer that came but was no HTTP, or that did not come in time. */
+export function isReset(error: Error): boolean {
+  return ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNABORTED'].includes(codeOf(error));
+}
+
+/** Whether the head of the cluster's answer is over the limit: asking again would bring the same. */
+export function isHeadTooLarge(error: Error): boolean {
+  return codeOf(error) === 'UND_ERR_HEADERS_OVERFLOW';
+}
+
+/** Whether the request itself could not be written: another cluster would fare no better. */
+export function isOwnFault(error: Error): boolean {
+  const code = codeOf(error);
+  return code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED' || code.startsWith('UND_ERR_REQ_');
+}

@@ -1,0 +1,121 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import type { Fence, Store } from '../../store/store.ts';
+
+/** Who writes what no REST write projected: one replica at a time (docs/decisions/0005-guarded-projection.md). */
+export interface Leadership {
+  readonly isLeader: boolean;
+  /** Proof for database transactions; null while the database has not given one. */
+  readonly fence: Fence | null;
+  /** Registers a listener for becoming or ceasing to be leader, and for a new fence; the answer removes it. */
+  onChange(listener: () => void): () => void;
+  /** A transaction found that another is the leader. */
+  fenced(fence: Fence): void;
+  start(): Promise<void>;
+  /** Releases leadership, so that another replica takes over at once. */
+  stop(): Promise<void>;
+}
+
+/** Options of leadership by the database's row. Times in milliseconds. */
+export interface DatabaseLeadershipOptions {
+  readonly store: Pick<Store, 'leader'>;
+  /** Name of this process, unique among replicas and restarts. */
+  readonly holder: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** How long leadership lasts without renewal: 15,000. */
+  readonly ttlMs?: number;
+  /** Time between renewals, and between tries of those who wait: 2,000. */
+  readonly retryMs?: number;
+}
+
+/** Leadership by the row of `eg_leader`, which is the lease where there is no Kubernetes. */
+export class DatabaseLeadership implements Leadership {
+  readonly #options: DatabaseLeadershipOptions;
+  readonly #ttlMs: number;
+  readonly #retryMs: number;
+  readonly #listeners = new Set<() => void>();
+  #fence: Fence | null = null;
+  /** Monotonic milliseconds until which the fence surely holds: counted from before the asking. */
+  #until = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #turn: Promise<void> = Promise.resolve();
+  #running = false;
+  #loggedFailure = false;
+
+  constructor(options: DatabaseLeadershipOptions) {
+    this.#options = options;
+    this.#ttlMs = options.ttlMs ?? 15_000;
+    this.#retryMs = options.retryMs ?? 2_000;
+  }
+
+  get isLeader(): boolean {
+    return this.fence !== null;
+  }
+
+  get fence(): Fence | null {
+    return this.#options.clock.monotonic() < this.#until ? this.#fence : null;
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  fenced(fence: Fence): void {
+    if (this.#fence?.epoch === fence.epoch) this.#set(null, 0);
+  }
+
+  async start(): Promise<void> {
+    this.#running = true;
+    await this.#renew();
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    clearTimeout(this.#timer);
+    await this.#turn;
+    const fence = this.#fence;
+    this.#set(null, 0);
+    if (fence !== null) await this.#options.store.leader.release(fence).catch(() => undefined);
+  }
+
+  async #renew(): Promise<void> {
+    this.#turn = this.#acquire();
+    await this.#turn;
+    if (!this.#running) return;
+    this.#timer = setTimeout(() => void this.#renew(), this.#retryMs);
+  }
+
+  async #acquire(): Promise<void> {
+    const { clock, store, holder, logger } = this.#options;
+    const asked = clock.monotonic();
+    try {
+      const fence = await store.leader.acquire(holder, this.#ttlMs);
+      this.#set(fence, fence === null ? 0 : asked + this.#ttlMs);
+      this.#loggedFailure = false;
+    } catch (error) {
+      // Until the time is over leadership is still ours; nobody else can have it.
+      if (!this.#loggedFailure) logger.warn({ err: error }, 'leadership could not be renewed');
+      this.#loggedFailure = true;
+      if (this.#fence !== null && clock.monotonic() >= this.#until) this.#set(null, 0);
+    }
+  }
+
+  #set(fence: Fence | null, until: number): void {
+    const before = this.#fence;
+    // Renewed too late, but nobody took it: what was to be written in between was left alone.
+    const lapsed = fence !== null && before !== null && this.fence === null;
+    this.#fence = fence;
+    this.#until = until;
+    const same = before?.epoch === fence?.epoch && before?.holder === fence?.holder;
+    if (same && !lapsed) return;
+    if (!same) {
+      this.#options.logger.info(
+        fence === null ? {} : { epoch: fence.epoch },
+        fence === null ? 'no longer leader' : 'leader',
+      );
+    }
+    for (const listener of this.#listeners) listener();
+  }
+}

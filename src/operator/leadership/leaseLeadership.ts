@@ -1,0 +1,198 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import type { Fence } from '../../store/store.ts';
+import { type KubeApi, type Lease, microTime } from '../sources/kubernetes/kubeApi.ts';
+import { kubeCode, kubeReason } from '../sources/kubernetes/kubeErrors.ts';
+import type { DatabaseLeadership, Leadership } from './leadership.ts';
+
+/** Name of the Lease. */
+export const LEASE_NAME = 'engine-gateway';
+
+/** Options of leadership by a Lease. Times in milliseconds. */
+export interface LeaseLeadershipOptions {
+  readonly api: KubeApi;
+  readonly namespace: string;
+  /** Name of this process, unique among replicas and restarts. */
+  readonly holder: string;
+  /** The database's epoch row, which fences what the leader writes there. Not started by its owner. */
+  readonly row: DatabaseLeadership;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** How long others leave a Lease alone that is not renewed: 15,000. */
+  readonly leaseMs?: number;
+  /** After this time without a renewal the holder takes itself for no leader any more: 10,000. */
+  readonly renewDeadlineMs?: number;
+  /** Time between tries: 2,000. */
+  readonly retryMs?: number;
+}
+
+/**
+ * Leadership by a Lease (coordination.k8s.io/v1), with the rules of client-go's leader election: others' times are not
+ * compared with one's own clock, only whether the record changes. The holder then takes the database's epoch row as well.
+ */
+export class LeaseLeadership implements Leadership {
+  readonly #options: LeaseLeadershipOptions;
+  readonly #listeners = new Set<() => void>();
+  /** Monotonic milliseconds until which the Lease surely holds. */
+  #until = 0;
+  #leading = false;
+  /** Another's record as last seen, and since when it has been the same. */
+  #observed: { readonly record: string; readonly since: number } | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  #turn: Promise<void> = Promise.resolve();
+  #running = false;
+  #failing = false;
+
+  constructor(options: LeaseLeadershipOptions) {
+    this.#options = options;
+    options.row.onChange(() => this.#notify());
+  }
+
+  get isLeader(): boolean {
+    return this.#leading && this.#options.clock.monotonic() < this.#until;
+  }
+
+  get fence(): Fence | null {
+    return this.isLeader ? this.#options.row.fence : null;
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  fenced(fence: Fence): void {
+    this.#options.row.fenced(fence);
+  }
+
+  async start(): Promise<void> {
+    this.#running = true;
+    await this.#cycle();
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    clearTimeout(this.#timer);
+    await this.#turn;
+    const held = this.#leading;
+    await this.#lose();
+    if (held) await this.#release();
+  }
+
+  async #cycle(): Promise<void> {
+    this.#turn = this.#try();
+    await this.#turn;
+    if (this.#running) this.#timer = setTimeout(() => void this.#cycle(), this.#options.retryMs ?? 2_000);
+  }
+
+  async #try(): Promise<void> {
+    const { clock, logger } = this.#options;
+    const asked = clock.monotonic();
+    let held: boolean;
+    try {
+      held = await this.#acquire();
+      this.#failing = false;
+    } catch (error) {
+      if (!this.#failing) logger.warn({ reason: kubeReason(error) }, 'the Lease could not be renewed');
+      this.#failing = true;
+      // What is held is held until its time is over.
+      held = this.isLeader;
+      if (!held) await this.#lose();
+      return;
+    }
+    if (!held) await this.#lose();
+    else {
+      const lapsed = this.#leading && !this.isLeader;
+      this.#until = asked + (this.#options.renewDeadlineMs ?? 10_000);
+      // Renewed too late, but nobody took it: what was to be written in between was left alone.
+      if (lapsed) this.#notify();
+      if (!this.#leading) {
+        this.#leading = true;
+        logger.info({ lease: LEASE_NAME }, 'holds the Lease');
+        // The row tells when it has been taken; it may still be the last leader's, and is asked for again and again.
+        await this.#options.row.start();
+        if (this.#options.row.fence === null) this.#notify();
+      }
+    }
+  }
+
+  /** One try to take or renew the Lease; false when another has it. */
+  async #acquire(): Promise<boolean> {
+    const { api, namespace, holder, clock } = this.#options;
+    let lease: Lease;
+    try {
+      lease = await api.readLease(namespace, LEASE_NAME);
+    } catch (error) {
+      if (kubeCode(error) !== 404) throw error;
+      return await this.#write(() => api.createLease(namespace, this.#record(undefined)));
+    }
+    const owner = lease.spec?.holderIdentity ?? '';
+    if (owner !== holder && owner !== '') {
+      const record = `${owner} ${lease.metadata?.resourceVersion}`;
+      const now = clock.monotonic();
+      if (this.#observed?.record !== record) this.#observed = { record, since: now };
+      const leaseMs = (lease.spec?.leaseDurationSeconds ?? 15) * 1_000;
+      if (now - this.#observed.since < leaseMs) return false;
+    }
+    return await this.#write(() => api.replaceLease(namespace, LEASE_NAME, this.#record(lease)));
+  }
+
+  /** A write that another was quicker with is no failure. */
+  async #write(write: () => Promise<Lease>): Promise<boolean> {
+    try {
+      await write();
+      return true;
+    } catch (error) {
+      if (kubeCode(error) === 409) return false;
+      throw error;
+    }
+  }
+
+  #record(lease: Lease | undefined): Lease {
+    const { holder, namespace, clock } = this.#options;
+    const now = microTime(clock.now());
+    const renewed = lease?.spec?.holderIdentity === holder;
+    return {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: {
+        name: LEASE_NAME,
+        namespace,
+        ...(lease?.metadata?.resourceVersion === undefined ? {} : { resourceVersion: lease.metadata.resourceVersion }),
+      },
+      spec: {
+        holderIdentity: holder,
+        leaseDurationSeconds: Math.max(1, Math.round((this.#options.leaseMs ?? 15_000) / 1_000)),
+        acquireTime: renewed && lease.spec?.acquireTime !== undefined ? lease.spec.acquireTime : now,
+        renewTime: now,
+        leaseTransitions: (lease?.spec?.leaseTransitions ?? 0) + (lease === undefined || renewed ? 0 : 1),
+      },
+    };
+  }
+
+  async #lose(): Promise<void> {
+    this.#until = 0;
+    if (!this.#leading) return;
+    this.#leading = false;
+    this.#options.logger.info({ lease: LEASE_NAME }, 'no longer holds the Lease');
+    this.#notify();
+    await this.#options.row.stop();
+  }
+
+  async #release(): Promise<void> {
+    const { api, namespace, holder } = this.#options;
+    try {
+      const lease = await api.readLease(namespace, LEASE_NAME);
+      if (lease.spec?.holderIdentity !== holder) return;
+      const record = this.#record(lease);
+      const spec = { ...record.spec, holderIdentity: '', leaseDurationSeconds: 1 };
+      await api.replaceLease(namespace, LEASE_NAME, { ...record, spec });
+    } catch (error) {
+      this.#options.logger.debug({ reason: kubeReason(error) }, 'the Lease could not be given back; it runs out');
+    }
+  }
+
+  #notify(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}

@@ -1,0 +1,309 @@
+import type { Logger } from 'pino';
+import { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
+import { isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
+import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
+import type { CredentialsFinding, ForwardedHeadersFinding } from '../../kinds/engineCluster/clusterStatus.ts';
+import { noServices, type ServiceLookup } from '../../kinds/engineCluster/dereference.ts';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
+import type { ResourceOutcome } from '../../kinds/outcome.ts';
+import { resourceKinds } from '../../kinds/registry.ts';
+import { isRuleOutcome } from '../../kinds/routingRule/ruleOutcome.ts';
+import type { Clock, Random } from '../../model/clock.ts';
+import { keyText, type ResourceKey } from '../../model/resource.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { RuleCompiler, RulesFile } from '../../rules/ruleCompiler.ts';
+import type { Store } from '../../store/store.ts';
+import type { Leadership } from '../leadership/leadership.ts';
+import type { ResourceSource } from '../sources/source.ts';
+import { findDrift } from './drift.ts';
+import type { OperatorMetrics } from './metrics.ts';
+import { type ProjectionOutcome, Projector } from './projector.ts';
+import { Reconciler } from './reconciler.ts';
+import { RefreshSchedule } from './refreshSchedule.ts';
+import { RoutingState } from './routingState.ts';
+import { ServedResources } from './servedResources.ts';
+import { StatusWriter, type Transition } from './statusWriter.ts';
+import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
+import { WorkQueue } from './workQueue.ts';
+
+/** Options of a controller. Times in milliseconds. */
+export interface ControllerOptions {
+  /** Kinds that there are; left out, all of `registry.ts`. */
+  readonly kinds?: KindRegistry;
+  readonly source: ResourceSource;
+  readonly store: Pick<Store, 'resources' | 'backends'>;
+  readonly table: RoutingTableHolder;
+  readonly compiler: RuleCompiler;
+  /** The rules file as it was last read; null when none is configured. `rulesFileChanged` says when it changed. */
+  readonly rulesFile: () => RulesFile | null;
+  readonly leadership: Leadership;
+  readonly services?: ServiceLookup;
+  readonly allowedServiceNamespaces: () => readonly string[];
+  /** `routing.defaultRoutingGroup`, as it is now; `rulesFileChanged` says when it changed. */
+  readonly defaultRoutingGroup: () => string;
+  /** What the configuration lets authors of resources do, as it is now; `rulesFileChanged` says when it changed. */
+  readonly policy?: () => ClusterPolicy;
+  /** `resources.unmanagedRows`. */
+  readonly unmanagedRows: 'serve' | 'ignore';
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: OperatorMetrics;
+  readonly onTransition?: (transition: Transition) => void;
+  readonly workers?: number;
+  readonly statusIntervalMs?: number;
+  readonly rowPollMs?: number;
+  /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
+  readonly confirmEmptyMs?: number;
+  /** How long `start` waits for the source and for the database: 5,000 each. */
+  readonly startTimeoutMs?: number;
+}
+
+/**
+ * The operator: keeps routing table, database and statuses as the resources say. It watches all that they depend on, and
+ * has the table refreshed and keys reconciled when something changes. Every replica keeps its own table; the leader
+ * writes everything that no REST write projected.
+ */
+export class Controller {
+  readonly #options: ControllerOptions;
+  readonly #kinds: KindRegistry;
+  readonly #state: RoutingState;
+  readonly #queue: WorkQueue;
+  readonly #statuses: StatusWriter;
+  readonly #rows: RowWatch;
+  readonly #resources: ServedResources;
+  readonly #projector: Projector;
+  readonly #findings = new DataPlaneFindings();
+  readonly #schedule: RefreshSchedule;
+  readonly #stops: (() => unknown)[] = [];
+  /** The last complete look at the database, while another replica leads. */
+  #view: DatabaseView | null = null;
+  #wasFromSource = false;
+  #restored = false;
+
+  constructor(options: ControllerOptions) {
+    this.#options = options;
+    const { kinds = resourceKinds, source, leadership, clock, logger } = options;
+    this.#kinds = kinds;
+    this.#schedule = new RefreshSchedule(clock, () => this.#refresh());
+    this.#resources = new ServedResources({
+      kinds,
+      source,
+      clock,
+      onDue: () => this.scheduleRefresh(),
+      ...(options.confirmEmptyMs === undefined ? {} : { confirmEmptyMs: options.confirmEmptyMs }),
+    });
+    this.#state = new RoutingState({
+      kinds,
+      table: options.table,
+      compiler: options.compiler,
+      rulesFile: options.rulesFile,
+      services: options.services ?? noServices,
+      allowedServiceNamespaces: options.allowedServiceNamespaces,
+      defaultRoutingGroup: options.defaultRoutingGroup,
+      ...(options.policy === undefined ? {} : { policy: options.policy }),
+    });
+    this.#statuses = new StatusWriter({
+      source,
+      leadership,
+      clock,
+      logger,
+      ...(options.statusIntervalMs === undefined ? {} : { intervalMs: options.statusIntervalMs }),
+      onTransition: (transition) => {
+        options.metrics.statusTransitions.inc();
+        options.onTransition?.(transition);
+      },
+    });
+    this.#projector = new Projector({ kinds, store: options.store, source, leadership, logger });
+    const reconciler = new Reconciler({
+      kinds,
+      source,
+      resources: this.#resources,
+      state: this.#state,
+      leadership,
+      projector: this.#projector,
+      statuses: this.#statuses,
+      findings: this.#findings,
+      table: options.table,
+      metrics: options.metrics,
+      logger,
+    });
+    this.#queue = new WorkQueue({
+      work: (key) => reconciler.reconcile(key),
+      workers: options.workers ?? 8,
+      logger,
+      random: options.random,
+    });
+    this.#rows = new RowWatch({
+      kinds,
+      store: options.store,
+      source: source.name,
+      clock,
+      logger,
+      onView: (view) => this.#sawDatabase(view),
+      onReturn: () => this.#enqueueAll(),
+      ...(options.rowPollMs === undefined ? {} : { pollMs: options.rowPollMs }),
+    });
+    options.metrics.observe({ source, queue: this.#queue, leadership, clock });
+  }
+
+  /**
+   * Loads the database's copy of the resources, serves it, then reads the source and follows it. Resolves when a
+   * snapshot is loaded, from either; goes on trying where one of them is unavailable.
+   */
+  async start(): Promise<void> {
+    const { source, leadership, table, services } = this.#options;
+    const timeoutMs = this.#options.startTimeoutMs ?? 5_000;
+    await this.#rows.start(timeoutMs);
+    this.#refresh();
+    this.#stops.push(
+      source.watch((key, part) => {
+        // A status that another wrote, such as a leader that was paused and comes late, is put right.
+        if (part === 'status') this.#enqueue(keyText(key));
+        else this.scheduleRefresh();
+      }),
+      source.onState(() => this.scheduleRefresh()),
+      leadership.onChange(() => this.#enqueueAll()),
+      (services ?? noServices).onChange(() => this.scheduleRefresh()),
+      table.onChange((after, before) => {
+        for (const [name, entry] of after.clusters) {
+          if (before.clusters.get(name)?.health !== entry.health) this.#enqueueCluster(name);
+        }
+      }),
+    );
+    await source.start(timeoutMs);
+    this.#refresh();
+    await leadership.start();
+  }
+
+  async stop(): Promise<void> {
+    for (const stop of this.#stops.splice(0)) stop();
+    this.#schedule.stop();
+    this.#resources.stop();
+    await this.#queue.stop();
+    await this.#statuses.stop();
+    await this.#rows.stop();
+    await this.#options.source.stop();
+    await this.#options.leadership.stop();
+  }
+
+  /** What every resource means now, by `keyText`. */
+  get outcomes(): ReadonlyMap<string, ResourceOutcome> {
+    return this.#state.outcomes;
+  }
+
+  /** Whether the database could not be read at the last look. */
+  get databaseAway(): boolean {
+    return this.#rows.away;
+  }
+
+  /** Mistakes of the rules file and verdicts of all rules as last compiled; null before the first time. */
+  get compiledRules() {
+    return this.#state.compiled;
+  }
+
+  /** To be called when the rules file was read again, or a setting that rules depend on changed. */
+  rulesFileChanged(): void {
+    this.#state.recompute();
+    this.scheduleRefresh();
+  }
+
+  /** Notes what the data plane saw of a cluster (condition `ForwardedHeaders`); null forgets it. */
+  reportForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding | null): void {
+    if (this.#findings.noteForwardedHeaders(cluster, finding)) this.#enqueueCluster(cluster);
+  }
+
+  /** Notes why credentials of health checks are not sent to a cluster (condition `HealthCredentials`); null: nothing is wrong. */
+  reportHealthCredentials(cluster: string, finding: CredentialsFinding | null): void {
+    if (this.#findings.noteCredentials(cluster, finding)) this.#enqueueCluster(cluster);
+  }
+
+  /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
+  reportRuleFailure(rule: string, message: string): void {
+    for (const [key, outcome] of this.#state.outcomes) {
+      if (!isRuleOutcome(outcome) || outcome.registryName !== rule) continue;
+      if (this.#findings.noteRuleFailure(outcome, message)) this.#queue.add(key);
+    }
+  }
+
+  /** Has the table follow the source soon; many calls become one refresh. */
+  scheduleRefresh(): void {
+    this.#schedule.request();
+  }
+
+  /** Has the table follow the source now: a REST write is in it when this returns. */
+  refreshNow(): void {
+    this.#refresh();
+  }
+
+  /** Has the table follow a deletion by REST now, also of a row that the deleted resource had adopted. */
+  clusterDeleted(name: string): void {
+    this.#rows.ignore(name);
+    this.#state.dropRow(name);
+    this.#refresh();
+  }
+
+  /**
+   * Projects a resource, or its absence, for a REST write: without a fence, on leader and follower alike. `pending`
+   * when the database is unavailable or too slow; the leader catches up then.
+   */
+  async projectNow(key: ResourceKey, timeoutMs: number): Promise<ProjectionOutcome> {
+    const text = keyText(key);
+    const outcome = this.#state.outcomes.get(text) ?? null;
+    const result = await this.#projector.projectWrite(key, outcome, timeoutMs);
+    if (result === 'pending') this.#queue.add(text);
+    return result;
+  }
+
+  #refresh(): void {
+    const changed = this.#schedule.measure(() => this.#state.refresh(this.#resources.lists()));
+    this.#options.metrics.refreshes.inc();
+    for (const key of changed) this.#queue.add(key);
+    if (this.#resources.fromSource && !this.#wasFromSource) {
+      this.#wasFromSource = true;
+      this.#enqueueAll();
+    }
+  }
+
+  #sawDatabase(view: DatabaseView): void {
+    if (!this.#restored) {
+      this.#restored = true;
+      this.#options.source.restore(view.stored);
+      this.#state.restore(view.stored, view.rows);
+      this.#resources.restore(view.stored);
+    }
+    this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
+    // Kept for when this replica becomes the leader, which may be soon; as leader there is no later use for it.
+    if (this.#options.leadership.isLeader) this.#view = null;
+    else if (view.complete) this.#view = view;
+    this.#findDrift(view);
+    this.scheduleRefresh();
+  }
+
+  /** Compares the database with what it should have; as leader, puts right what differs, whoever changed it. */
+  #findDrift(view: DatabaseView): void {
+    const { leadership, source } = this.#options;
+    if (!this.#resources.fromSource) return;
+    const { same, differs } = findDrift(view, this.#kinds, this.#state.outcomes, source.name);
+    for (const [key, outcome] of same) this.#projector.noteStored(key, outcome);
+    for (const key of differs) this.#projector.noteDrift(key);
+    if (leadership.isLeader) for (const key of differs) this.#queue.add(key);
+  }
+
+  #enqueue(key: string): void {
+    if (this.#options.leadership.isLeader && this.#state.outcomes.has(key)) this.#queue.add(key);
+  }
+
+  #enqueueAll(): void {
+    if (!this.#options.leadership.isLeader) return;
+    if (this.#view !== null) this.#findDrift(this.#view);
+    this.#view = null;
+    for (const key of this.#state.outcomes.keys()) this.#queue.add(key);
+  }
+
+  #enqueueCluster(registryName: string): void {
+    for (const [key, outcome] of this.#state.outcomes) {
+      if (isClusterOutcome(outcome) && outcome.registryName === registryName) this.#queue.add(key);
+    }
+  }
+}

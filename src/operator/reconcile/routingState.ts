@@ -1,0 +1,114 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { KindProgram, ProgramSettings, RoutingDraft } from '../../kinds/kindProgram.ts';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
+import type { ResourceOutcome } from '../../kinds/outcome.ts';
+import type { ResourceKind } from '../../kinds/resourceKind.ts';
+import type { Kind, Resource } from '../../model/resource.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { CompiledRules } from '../../rules/ruleCompiler.ts';
+import type { BackendRow, StoredResource } from '../../store/store.ts';
+import { resourceOfStored } from '../sources/storedResource.ts';
+
+/** Options of a routing state. */
+export interface RoutingStateOptions extends ProgramSettings {
+  readonly kinds: KindRegistry;
+  readonly table: RoutingTableHolder;
+}
+
+/** All resources by kind. */
+export type ResourceLists = ReadonlyMap<Kind, readonly Resource[]>;
+
+/**
+ * Works out from all resources what is routed, and hands it to the routing table. Synchronous and without I/O: the
+ * table follows the source at once, whatever the database does.
+ */
+export class RoutingState {
+  readonly #options: RoutingStateOptions;
+  readonly #programs: readonly { readonly kind: ResourceKind; readonly program: KindProgram }[];
+  #outcomes: ReadonlyMap<string, ResourceOutcome> = new Map();
+  #compiled: CompiledRules | null = null;
+  #clusters: readonly RoutableCluster[] = [];
+  #rows: readonly BackendRow[] = [];
+
+  constructor(options: RoutingStateOptions) {
+    this.#options = options;
+    this.#programs = options.kinds.all.map((kind) => ({ kind, program: kind.program(options) }));
+  }
+
+  /** By `keyText`. */
+  get outcomes(): ReadonlyMap<string, ResourceOutcome> {
+    return this.#outcomes;
+  }
+
+  get compiled(): CompiledRules | null {
+    return this.#compiled;
+  }
+
+  /** Rows of a gateway that ran before, which no resource has adopted. Takes effect with the next refresh. */
+  setRows(rows: readonly BackendRow[]): void {
+    this.#rows = rows;
+  }
+
+  /** Forgets the row of a cluster that was deleted. Takes effect with the next refresh. */
+  dropRow(name: string): void {
+    this.#rows = this.#rows.filter((row) => row.name !== name);
+  }
+
+  /**
+   * Takes from the database's projection what was routed before a restart, for resources that are not valid or are
+   * paused now.
+   */
+  restore(stored: readonly StoredResource[], rows: readonly BackendRow[]): void {
+    const byKind = Map.groupBy(stored, ({ kind }) => kind);
+    for (const { kind, program } of this.#programs) {
+      program.restore((byKind.get(kind.kind) ?? []).map(resourceOfStored), rows);
+    }
+  }
+
+  /**
+   * Makes the table say what the resources say.
+   * @returns keys whose outcome changed, came or went
+   */
+  refresh(resources: ResourceLists): readonly string[] {
+    const draft: RoutingDraft = { rows: this.#rows, clusters: [], rules: null };
+    const before = this.#outcomes;
+    const outcomes = new Map<string, ResourceOutcome>();
+    for (const { kind, program } of this.#programs) {
+      for (const [key, outcome] of program.refresh(resources.get(kind.kind) ?? [], draft)) outcomes.set(key, outcome);
+    }
+    this.#outcomes = outcomes;
+    const { clusters, rules } = draft;
+    const rulesChanged = rules !== null && this.#compiled?.ruleSet !== rules.ruleSet;
+    const clustersChanged = !sameClusters(this.#clusters, clusters);
+    this.#compiled = rules;
+    this.#clusters = clusters;
+    if (rulesChanged || clustersChanged) {
+      this.#options.table.setInputs({
+        ...(clustersChanged ? { clusters } : {}),
+        ...(rulesChanged ? { rules: rules.ruleSet } : {}),
+      });
+    }
+    return this.#changedKeys(before);
+  }
+
+  /** Has the next refresh work everything out, whatever changed or not: a setting that outcomes depend on did. */
+  recompute(): void {
+    for (const { program } of this.#programs) program.recompute();
+  }
+
+  #changedKeys(before: ReadonlyMap<string, ResourceOutcome>): readonly string[] {
+    const changed = [...before.keys()].filter((key) => !this.#outcomes.has(key));
+    for (const [key, outcome] of this.#outcomes) {
+      const last = before.get(key);
+      if (last === outcome) continue;
+      const isSame = last !== undefined && this.#options.kinds.of(outcome.key.kind).isSame(last, outcome);
+      if (!isSame) changed.push(key);
+    }
+    return changed;
+  }
+}
+
+function sameClusters(a: readonly RoutableCluster[], b: readonly RoutableCluster[]): boolean {
+  return a.length === b.length && a.every((each, index) => each === b[index] || isDeepStrictEqual(each, b[index]));
+}

@@ -1,0 +1,165 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
+import type { StatusDraft } from '../../kinds/status.ts';
+import type { Clock } from '../../model/clock.ts';
+import { type Condition, mergeConditions } from '../../model/condition.ts';
+import { keyOf, keyOfText, keyText, type Resource, type ResourceStatus } from '../../model/resource.ts';
+import type { Leadership } from '../leadership/leadership.ts';
+import { FencedWrite, type ResourceSource, VersionConflict } from '../sources/source.ts';
+
+/** A transition of a condition that was written, for events. */
+export interface Transition {
+  readonly resource: Resource;
+  readonly condition: Condition;
+  readonly before: Condition | null;
+}
+
+/** Options of a status writer. */
+export interface StatusWriterOptions {
+  readonly source: Pick<ResourceSource, 'get' | 'patchStatus'>;
+  readonly leadership: Pick<Leadership, 'isLeader' | 'fence' | 'fenced'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Least time between two writes to one object, in milliseconds: 5,000. */
+  readonly intervalMs?: number;
+  /** Called once a condition whose status or reason changed. Must not throw. */
+  readonly onTransition?: (transition: Transition) => void;
+}
+
+interface Entry {
+  /** Null when there is nothing to do: thousands of statuses need not be held twice. */
+  draft: StatusDraft | null;
+  uid: string;
+  lastWrite: number;
+  timer: NodeJS.Timeout | null;
+  writing: boolean;
+}
+
+/**
+ * The one writer of statuses: writes on change only, at most once in 5 s an object, and only as leader. What it is
+ * offered in between replaces what waits.
+ */
+export class StatusWriter {
+  readonly #options: StatusWriterOptions;
+  readonly #intervalMs: number;
+  readonly #entries = new Map<string, Entry>();
+  readonly #writes = new Set<Promise<void>>();
+  #stopped = false;
+
+  constructor(options: StatusWriterOptions) {
+    this.#options = options;
+    this.#intervalMs = options.intervalMs ?? 5_000;
+  }
+
+  /** Notes what a resource's status should be, and writes it when that differs from what it is. */
+  offer(resource: Resource, draft: StatusDraft): void {
+    if (this.#stopped) return;
+    const key = keyText(keyOf(resource));
+    const entry = this.#entries.get(key);
+    if (entry === undefined || entry.uid !== resource.metadata.uid) {
+      if (entry?.timer != null) clearTimeout(entry.timer);
+      this.#entries.set(key, {
+        draft,
+        uid: resource.metadata.uid,
+        lastWrite: Number.NEGATIVE_INFINITY,
+        timer: null,
+        writing: false,
+      });
+    } else entry.draft = draft;
+    this.#schedule(key);
+  }
+
+  /** Forgets a resource that is gone. */
+  forget(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry?.timer != null) clearTimeout(entry.timer);
+    this.#entries.delete(key);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    for (const entry of this.#entries.values()) if (entry.timer !== null) clearTimeout(entry.timer);
+    this.#entries.clear();
+    await Promise.allSettled(this.#writes);
+  }
+
+  #schedule(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry === undefined || entry.writing || entry.timer !== null) return;
+    if (this.#wanted(key, entry) === null) {
+      entry.draft = null;
+      return;
+    }
+    const waitMs = entry.lastWrite + this.#intervalMs - this.#options.clock.monotonic();
+    if (waitMs <= 0) this.#begin(key, entry);
+    else {
+      entry.timer = setTimeout(() => {
+        entry.timer = null;
+        this.#begin(key, entry);
+      }, waitMs);
+    }
+  }
+
+  #begin(key: string, entry: Entry): void {
+    const wanted = this.#wanted(key, entry);
+    if (this.#stopped || wanted === null) return;
+    entry.writing = true;
+    entry.lastWrite = this.#options.clock.monotonic();
+    const write = this.#write(entry, wanted.resource, wanted.status).finally(() => {
+      this.#writes.delete(write);
+      entry.writing = false;
+      if (this.#entries.get(key) === entry && !this.#stopped) this.#schedule(key);
+    });
+    this.#writes.add(write);
+  }
+
+  async #write(entry: Entry, resource: Resource, status: ResourceStatus): Promise<void> {
+    const key = keyOf(resource);
+    const { leadership } = this.#options;
+    const { fence } = leadership;
+    try {
+      await this.#options.source.patchStatus(key, entry.uid, status, fence);
+    } catch (error) {
+      if (error instanceof FencedWrite && fence !== null) leadership.fenced(fence);
+      if (error instanceof VersionConflict) return;
+      this.#options.logger.warn({ key: keyText(key), err: error }, 'status could not be written; trying again');
+      return;
+    }
+    for (const condition of status.conditions ?? []) {
+      const before = resource.status?.conditions?.find((candidate) => candidate.type === condition.type) ?? null;
+      if (before?.status === condition.status && before.reason === condition.reason) continue;
+      this.#options.onTransition?.({ resource, condition, before });
+    }
+  }
+
+  /** The status to write; null when there is nothing to do. */
+  #wanted(key: string, entry: Entry): { readonly resource: Resource; readonly status: ResourceStatus } | null {
+    const { draft, uid } = entry;
+    if (draft === null || !this.#options.leadership.isLeader) return null;
+    const resource = this.#options.source.get(keyOfText(key));
+    if (resource === null || resource.metadata.uid !== uid) return null;
+    const existing = resource.status?.conditions ?? [];
+    const types = new Set(draft.conditions.map(({ type }) => type));
+    const kept = existing.filter((condition) => types.has(condition.type));
+    const status: ResourceStatus = {
+      ...draft.fields,
+      observedGeneration: draft.observedGeneration,
+      conditions: mergeConditions(kept, draft.conditions, isoSeconds(this.#options.clock.now())),
+    };
+    return sameStatus(status, resource.status) ? null : { resource, status };
+  }
+}
+
+/** RFC 3339 without fractions, as Kubernetes writes times. */
+function isoSeconds(now: number): string {
+  return `${new Date(now).toISOString().slice(0, 19)}Z`;
+}
+
+/** Equal but for the order of conditions. */
+function sameStatus(a: ResourceStatus, b: ResourceStatus | undefined): boolean {
+  const ordered = (status: ResourceStatus | undefined): unknown => ({
+    ...status,
+    conditions: [...(status?.conditions ?? [])].sort((x, y) => (x.type < y.type ? -1 : 1)),
+  });
+  return isDeepStrictEqual(ordered(a), ordered(b));
+}

@@ -1,0 +1,50 @@
+import { effectiveActive, overrideOf, specActive } from '../../kinds/engineCluster/activeOverride.ts';
+import { withoutSlash } from '../../kinds/engineCluster/dereference.ts';
+import type { RegistryCluster } from '../../model/registryCluster.ts';
+import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { ResourceChange } from '../sources/source.ts';
+
+/**
+ * Spec of the resource of a cluster that has none. What says the default is left out.
+ * @param resourceName metadata.name that it gets
+ */
+export function newClusterSpec(cluster: RegistryCluster, resourceName: string): Readonly<Record<string, unknown>> {
+  return {
+    ...(cluster.name === resourceName ? {} : { name: cluster.name }),
+    proxyTo: cluster.proxyTo,
+    ...(cluster.externalUrl === cluster.proxyTo ? {} : { externalUrl: cluster.externalUrl }),
+    active: cluster.active,
+    routingGroup: cluster.routingGroup,
+  };
+}
+
+/**
+ * What an update by REST changes of a resource: only what differs from what is listed, so that equal values are not taken
+ * over from who owns them. Another `active` than the effective one goes into the spec and ends an override. Pure.
+ * @param routed the cluster as it is routed now; null when it is not
+ */
+export function clusterChange(
+  resource: Resource,
+  routed: RoutableCluster | null,
+  wanted: RegistryCluster,
+): ResourceChange {
+  const { spec } = resource;
+  const set: Record<string, unknown> = {};
+  const remove: string[] = [];
+  // A Service is listed with the URL it resolved to: sending that back changes nothing.
+  const present = typeof spec.proxyTo === 'string' ? withoutSlash(spec.proxyTo) : (routed?.proxyTo ?? null);
+  if (wanted.proxyTo !== present) {
+    set.proxyTo = wanted.proxyTo;
+    if (spec.serviceRef !== undefined) remove.push('serviceRef');
+  }
+  const external = typeof spec.externalUrl === 'string' ? withoutSlash(spec.externalUrl) : wanted.proxyTo;
+  if (wanted.externalUrl !== external) set.externalUrl = wanted.externalUrl;
+  if (wanted.routingGroup !== spec.routingGroup) set.routingGroup = wanted.routingGroup;
+  // An override that says what is wanted stays: the spec may be another's, and would not be what it is listed as.
+  const { kind } = overrideOf(resource);
+  const asListed = wanted.active === effectiveActive(resource);
+  if (!asListed && wanted.active !== specActive(resource)) set.active = wanted.active;
+  const keepsAnnotation = kind === 'none' || (kind === 'inForce' && asListed);
+  return { set, remove, annotations: keepsAnnotation ? {} : { [ACTIVE_ANNOTATION]: null } };
+}

@@ -1,0 +1,234 @@
+import {
+  effectiveActive,
+  overrideAnnotation,
+  overrideOf,
+  specActive,
+} from '../../kinds/engineCluster/activeOverride.ts';
+import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
+import { type ClusterPolicy, openPolicy, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
+import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
+import type { RegistryCluster } from '../../model/registryCluster.ts';
+import { ACTIVE_ANNOTATION, keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { Controller } from '../reconcile/controller.ts';
+import { isEmptyChange } from '../sources/resourceChange.ts';
+import { annotate, type ResourceSource, VersionConflict } from '../sources/source.ts';
+import { referenceTo } from './appliedChange.ts';
+import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
+import { clusterChange, newClusterSpec } from './registryChange.ts';
+
+/** `resources.apiWrites`. */
+export type ApiWrites = 'enabled' | 'activation-only' | 'off';
+
+/** Options of a registry. */
+export interface ResourceClusterRegistryOptions {
+  readonly source: ResourceSource;
+  readonly controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted'>;
+  readonly table: RoutingTableHolder;
+  readonly apiWrites: () => ApiWrites;
+  /** What the configuration lets a cluster be; left out, the open policy. */
+  readonly policy?: () => ClusterPolicy;
+  readonly clock: Clock;
+  /** How long a write waits for the database before it answers as pending, in milliseconds: 5,000. */
+  readonly projectionTimeoutMs?: number;
+}
+
+/** How often a write is decided again as the resource changed under it. */
+const ATTEMPTS = 5;
+
+/** The registry of clusters over any resource source. */
+export class ResourceClusterRegistry implements ClusterRegistry {
+  readonly #options: ResourceClusterRegistryOptions;
+
+  constructor(options: ResourceClusterRegistryOptions) {
+    this.#options = options;
+  }
+
+  all(): readonly RegistryCluster[] {
+    return [...this.#options.table.current.clusters.values()].map(shown);
+  }
+
+  get(name: string): RegistryCluster | null {
+    const entry = this.#options.table.current.clusters.get(name);
+    return entry === undefined ? null : shown(entry);
+  }
+
+  async add(cluster: RegistryCluster, _context: WriteContext): Promise<RegistryWrite> {
+    this.#mayWrite('add a cluster', false);
+    if (this.#holder(cluster.name) !== null || this.get(cluster.name) !== null) {
+      throw new GatewayError('EG_CONFLICT', `a cluster named ${cluster.name} already exists; use update to change it`, {
+        field: 'name',
+      });
+    }
+    return await this.#create(cluster);
+  }
+
+  async update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite> {
+    this.#mayWrite('update a cluster', false);
+    return await this.#decideAnew(async () => {
+      const holder = this.#holder(cluster.name);
+      if (holder === null) return await this.#create(cluster);
+      this.#mustNotBePaused(holder);
+      const { resource } = holder;
+      const change = clusterChange(resource, holder.routable, cluster);
+      this.#mustBeAllowed(cluster, resource.metadata.namespace);
+      if (isEmptyChange(change)) return await this.#settle(keyOf(resource), cluster.name);
+      const { force } = context;
+      const expectedVersion = resource.metadata.resourceVersion;
+      await this.#options.source.apply(keyOf(resource), change, { force, expectedVersion });
+      return await this.#settle(keyOf(resource), cluster.name);
+    });
+  }
+
+  async delete(name: string, _context: WriteContext): Promise<RegistryDeletion> {
+    this.#mayWrite('delete a cluster', false);
+    return await this.#decideAnew(async () => {
+      const holder = this.#holder(name);
+      if (holder !== null) {
+        this.#mustNotBePaused(holder);
+        return await this.#deleteResource(holder.resource);
+      }
+      const row = this.get(name);
+      if (row === null) return { pending: false, resource: null };
+      // A row that was here before is removed as what it becomes: a resource that is deleted.
+      const { resource } = await this.#createResource(row);
+      this.#options.controller.refreshNow();
+      await this.#options.controller.projectNow(keyOf(resource), this.#timeoutMs);
+      return await this.#deleteResource(resource);
+    });
+  }
+
+  async setActive(name: string, active: boolean, context: WriteContext): Promise<RegistryWrite> {
+    this.#mayWrite(active ? 'activate a cluster' : 'deactivate a cluster', true);
+    return await this.#decideAnew(async () => {
+      const holder = this.#holder(name);
+      if (holder === null) {
+        const row = this.get(name);
+        if (row === null)
+          throw new GatewayError('EG_NOT_FOUND', `there is no cluster named ${name}`, { field: 'name' });
+        return await this.#create({ ...row, active });
+      }
+      this.#mustNotBePaused(holder);
+      const { resource } = holder;
+      const annotation = this.#activeAnnotation(resource, active, context.by);
+      if (annotation !== undefined) {
+        const annotations = { [ACTIVE_ANNOTATION]: annotation };
+        await annotate(this.#options.source, keyOf(resource), annotations, resource.metadata.resourceVersion);
+      }
+      return await this.#settle(keyOf(resource), name);
+    });
+  }
+
+  /** The annotation that makes `active` effective: null removes it, undefined leaves it as it is. */
+  #activeAnnotation(resource: Resource, active: boolean, by: string): string | null | undefined {
+    const { kind } = overrideOf(resource);
+    if (effectiveActive(resource) === active) return kind === 'ended' || kind === 'unreadable' ? null : undefined;
+    const wanted = specActive(resource);
+    if (wanted === active) return null;
+    const at = new Date(this.#options.clock.now()).toISOString();
+    return overrideAnnotation({ active, by, at, overrode: wanted });
+  }
+
+  async #create(cluster: RegistryCluster): Promise<RegistryWrite> {
+    this.#mustBeAllowed(cluster, this.#options.source.writeNamespace);
+    const { resource } = await this.#createResource(cluster);
+    return await this.#settle(keyOf(resource), cluster.name);
+  }
+
+  async #createResource(cluster: RegistryCluster): Promise<{ readonly resource: Resource }> {
+    const { source } = this.#options;
+    const namespace = source.writeNamespace;
+    for (const name of resourceNames(cluster.name)) {
+      const there = source.get({ kind: ENGINE_CLUSTER, namespace, name });
+      // The next candidate is for a name that a resource of another registry name has.
+      if (there !== null && registryNameOf(there) !== cluster.name) continue;
+      const spec = newClusterSpec(cluster, name);
+      return { resource: await source.create({ kind: ENGINE_CLUSTER, namespace, name, spec }) };
+    }
+    throw new Error('names never end');
+  }
+
+  async #deleteResource(resource: Resource): Promise<RegistryDeletion> {
+    const key = keyOf(resource);
+    await this.#options.source.delete(key, null);
+    this.#options.controller.clusterDeleted(registryNameOf(resource));
+    const outcome = await this.#options.controller.projectNow(key, this.#timeoutMs);
+    return { pending: outcome === 'pending', resource: referenceTo(resource) };
+  }
+
+  /** Has own table and database follow a written resource; answers the cluster as it is listed now. */
+  async #settle(key: ResourceKey, name: string): Promise<RegistryWrite> {
+    const { controller, source } = this.#options;
+    controller.refreshNow();
+    const outcome = controller.outcomes.get(keyText(key));
+    const cluster = outcome !== undefined && isClusterOutcome(outcome) ? outcome : null;
+    if (cluster?.acceptance.reason === 'NameConflict') {
+      throw new GatewayError('EG_CONFLICT', cluster.acceptance.message, { field: 'name' });
+    }
+    const pending = (await controller.projectNow(key, this.#timeoutMs)) === 'pending';
+    const listed = this.get(name);
+    const resource = source.get(key);
+    if (listed !== null)
+      return { cluster: listed, pending, resource: resource === null ? null : referenceTo(resource) };
+    const why = cluster?.acceptance.message ?? 'it was deleted meanwhile';
+    throw new GatewayError('EG_CONFLICT', `the cluster ${name} is stored but not routed: ${why}`);
+  }
+
+  async #decideAnew<T>(decide: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await decide();
+      } catch (error) {
+        if (!(error instanceof VersionConflict)) throw error;
+        if (attempt === ATTEMPTS) throw new GatewayError('EG_CONFLICT', `${error.message}; try again`);
+        // The source has the other's change at hand or is reading it.
+        await new Promise((resolve) => setTimeout(resolve, 50 * attempt));
+        this.#options.controller.refreshNow();
+      }
+    }
+  }
+
+  /** The outcome of the resource that has a registry name. */
+  #holder(name: string): ClusterOutcome | null {
+    this.#options.controller.refreshNow();
+    for (const outcome of this.#options.controller.outcomes.values()) {
+      if (!isClusterOutcome(outcome) || outcome.registryName !== name) continue;
+      if (outcome.acceptance.reason !== 'NameConflict') return outcome;
+    }
+    return null;
+  }
+
+  #mayWrite(what: string, activation: boolean): void {
+    const mode = this.#options.apiWrites();
+    if (mode === 'enabled' || (mode === 'activation-only' && activation)) return;
+    throw new GatewayError('EG_API_WRITES_DISABLED', `cannot ${what} by REST: resources.apiWrites is ${mode}`);
+  }
+
+  /** Refuses what would be stored and then not accepted. */
+  #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
+    const refused = policyRefusal(this.#options.policy?.() ?? openPolicy, namespace, cluster);
+    if (refused === null) return;
+    const { field, message } = refused;
+    throw new GatewayError('EG_IMPOSSIBLE', `${field}${message}`, { field });
+  }
+
+  #mustNotBePaused({ paused, resource }: ClusterOutcome): void {
+    if (!paused) return;
+    throw new GatewayError(
+      'EG_CONFLICT',
+      `${ENGINE_CLUSTER} ${resource.metadata.namespace}/${resource.metadata.name} is paused; remove its annotation enginegateway.dev/paused first`,
+    );
+  }
+
+  get #timeoutMs(): number {
+    return this.#options.projectionTimeoutMs ?? 5_000;
+  }
+}
+
+function shown({ name, proxyTo, active, routingGroup, externalUrl }: RoutableCluster): RegistryCluster {
+  return { name, proxyTo, active, routingGroup, externalUrl };
+}

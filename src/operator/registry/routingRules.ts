@@ -1,0 +1,300 @@
+import { dirname } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
+import { GatewayError } from '../../model/errors.ts';
+import { keyOf, keyText, type Resource } from '../../model/resource.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
+import { plainRule } from '../../rules/compile/definition.ts';
+import { draftProblems, placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
+import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
+import type { CompileContext } from '../../rules/language/scope.ts';
+import type { Controller } from '../reconcile/controller.ts';
+import { changeManifestFile } from '../sources/directory/manifestWriter.ts';
+import { type ResourceSource, VersionConflict } from '../sources/source.ts';
+import { type ResourceReference, referenceTo } from './appliedChange.ts';
+import type { WriteContext } from './clusterRegistry.ts';
+import type { ApiWrites } from './resourceClusterRegistry.ts';
+import {
+  type InventoryRule,
+  type RuleInventory,
+  type RuleInventoryParts,
+  ruleInventory,
+  ruleNamed,
+} from './ruleInventory.ts';
+import { fieldsOf, type RuleFields, replaceRule } from './rulesFile/ruleDocument.ts';
+import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
+
+/** A rule as it is listed: the fields of a rules file, where it lives, and what only resources have. */
+export interface ListedRule extends Omit<RuleFields, 'priority'> {
+  readonly priority: number;
+  readonly origin: 'file' | 'resource';
+  /** `namespace/name` of its resource. */
+  readonly resource?: string;
+  readonly routeTo?: RoutingRuleSpec['routeTo'];
+  readonly deny?: RoutingRuleSpec['deny'];
+  readonly onUnavailable?: RoutingRuleSpec['onUnavailable'];
+  readonly stop?: boolean;
+  readonly suspended?: boolean;
+  /** Why its present version is not in force; absent when it is. */
+  readonly problem?: string;
+}
+
+/** Options of the rules behind the REST API. */
+export interface RoutingRulesOptions {
+  readonly source: ResourceSource;
+  readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'projectNow'>;
+  /** Null: no rules file is configured. */
+  readonly file: RulesFileWatch | null;
+  readonly rulesType: 'FILE' | 'EXTERNAL';
+  readonly rulesEngineEnabled: boolean | undefined;
+  readonly context: CompileContext;
+  readonly apiWrites: () => ApiWrites;
+  readonly projectionTimeoutMs?: number;
+}
+
+/** A rule as a caller wants it. What only resources have stays as it is where it is absent; null takes it out. */
+export interface RuleChange
+  extends RuleFields,
+    Pick<RuleDraft, 'routeTo' | 'deny' | 'onUnavailable' | 'stop' | 'suspended'> {
+  /** Of the rule that the caller has seen (`InventoryRule.version`); absent: whatever it says now is replaced. */
+  readonly version?: string;
+}
+
+/** Answer of a change of a rule. */
+export interface RuleWrite {
+  /** True when the database is unavailable and catches up later. */
+  readonly pending: boolean;
+  /** The resource that was written; null when it was a file. */
+  readonly resource: ResourceReference | null;
+}
+
+const ATTEMPTS = 5;
+
+/** Rules as REST lists and replaces them, wherever they live (docs/rules.md#changing-rules-by-rest). */
+export class RoutingRules {
+  readonly #options: RoutingRulesOptions;
+
+  constructor(options: RoutingRulesOptions) {
+    this.#options = options;
+  }
+
+  /** Rules of the file in its order, then those of resources by name; null while an external service decides. */
+  list(): readonly ListedRule[] | null {
+    const { rulesType, rulesEngineEnabled, file, source } = this.#options;
+    if (rulesType === 'EXTERNAL' && rulesEngineEnabled !== false) return null;
+    const ofFile = file === null ? [] : parseRulesFile(file.current).documents.map(({ rule }) => rule);
+    const ofResources = [...source.list(ROUTING_RULE)].sort((a, b) => (registryNameOf(a) < registryNameOf(b) ? -1 : 1));
+    return [
+      ...ofFile.map((rule): ListedRule => ({ ...fieldsOf(rule), priority: rule.priority, origin: 'file' })),
+      ...ofResources.map((resource) => this.#listed(resource)),
+    ];
+  }
+
+  #listed(resource: Resource): ListedRule {
+    const {
+      actions,
+      description,
+      condition,
+      priority,
+      name: _name,
+      ...rest
+    } = resource.spec as Partial<RoutingRuleSpec>;
+    const verdict = this.#options.controller.compiledRules?.verdicts.get(keyText(keyOf(resource)));
+    return {
+      name: registryNameOf(resource),
+      description: description ?? '',
+      priority: priority ?? 2_147_483_647,
+      condition: condition ?? '',
+      actions: actions ?? [],
+      origin: 'resource',
+      resource: `${resource.metadata.namespace}/${resource.metadata.name}`,
+      ...rest,
+      ...(verdict === undefined || verdict.accepted ? {} : { problem: verdict.message }),
+    };
+  }
+
+  /** Every rule in firing order, with what became of it. */
+  inventory(): Promise<RuleInventory> {
+    return ruleInventory(this.#inventoryParts());
+  }
+
+  /** The rule of a name as `inventory` lists it; null: there is none. */
+  named(name: string): InventoryRule | null {
+    return ruleNamed(this.#inventoryParts(), name);
+  }
+
+  #inventoryParts(): RuleInventoryParts {
+    const { rulesType, rulesEngineEnabled, file, source, controller, context } = this.#options;
+    const engine = rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
+    return { source, compiled: controller.compiledRules, file: file?.current ?? null, engine, context };
+  }
+
+  /**
+   * Replaces the rule of that name where it lives; it is in force when this resolves.
+   * @throws GatewayError EG_NOT_FOUND (no such rule), EG_MALFORMED (it does not compile), EG_CONFLICT (an external
+   * service decides, or two rules have the name), EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_FIELD_OWNED, EG_IMPOSSIBLE
+   */
+  async update(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
+    const { rulesType, file, apiWrites } = this.#options;
+    if (apiWrites() !== 'enabled') {
+      throw new GatewayError(
+        'EG_API_WRITES_DISABLED',
+        `resources.apiWrites is ${apiWrites()}: rules cannot be changed by REST`,
+      );
+    }
+    if (rulesType === 'EXTERNAL') {
+      throw new GatewayError(
+        'EG_CONFLICT',
+        'routingRules.rulesType is EXTERNAL: an external service computes the rules',
+      );
+    }
+    this.#mustCompile(rule);
+    this.#mustBeUnchanged(rule);
+    const resource = this.#resourceOf(rule.name);
+    const documents = file === null ? [] : parseRulesFile(file.current).documents;
+    const isInFile = documents.some((document) => document.rule.name === rule.name);
+    if (resource !== null && isInFile) {
+      throw new GatewayError(
+        'EG_CONFLICT',
+        `both the rules file and a resource have a rule named ${rule.name}; give them different names`,
+        { field: 'name' },
+      );
+    }
+    if (resource !== null) return await this.#updateResource(rule, context);
+    if (file === null || !isInFile) {
+      throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
+    }
+    mustFitFile(rule);
+    await this.#updateFile(file, rule);
+    return { pending: false, resource: null };
+  }
+
+  #mustCompile(rule: RuleChange): void {
+    const problems = draftProblems(rule, this.#options.context);
+    const [first] = problems;
+    if (first !== undefined)
+      throw new GatewayError('EG_MALFORMED', placedText(problems), { field: first.field, problems });
+  }
+
+  /** Refuses to overwrite what the caller has not seen. */
+  #mustBeUnchanged({ name, version }: RuleChange): void {
+    if (version === undefined) return;
+    const present = this.named(name);
+    if (present === null || present.version === version) return;
+    throw new GatewayError('EG_CONFLICT', `the rule ${name} was changed meanwhile; look at it again`, {
+      field: 'version',
+    });
+  }
+
+  #resourceOf(name: string): Resource | null {
+    const named = this.#options.source.list(ROUTING_RULE).filter((resource) => registryNameOf(resource) === name);
+    if (named.length > 1) {
+      throw new GatewayError(
+        'EG_CONFLICT',
+        `${named.length} resources have a rule named ${name}; give them different names`,
+        { field: 'name' },
+      );
+    }
+    return named[0] ?? null;
+  }
+
+  async #updateFile(file: RulesFileWatch, rule: RuleChange): Promise<void> {
+    const { path } = file.current;
+    await changeManifestFile(dirname(path), path, async (present) => {
+      const after = present === null ? null : await replaceRule(path, present, ruleFields(rule));
+      if (after === null)
+        throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name} any more`, { field: 'name' });
+      return after;
+    });
+    await file.look();
+    this.#options.controller.refreshNow();
+  }
+
+  async #updateResource(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
+    const { source, controller, projectionTimeoutMs } = this.#options;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      const resource = this.#resourceOf(rule.name);
+      if (resource === null)
+        throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name}`, { field: 'name' });
+      const change = specChange(resource, rule);
+      try {
+        if (Object.keys(change.set).length > 0 || change.remove.length > 0) {
+          await source.apply(
+            keyOf(resource),
+            { ...change, annotations: {} },
+            {
+              force: context.force,
+              expectedVersion: resource.metadata.resourceVersion,
+            },
+          );
+        }
+      } catch (error) {
+        if (error instanceof VersionConflict) continue;
+        throw error;
+      }
+      // With thousands of rules each of these steps takes a while, and SQLite is answered within a turn.
+      await nextTurn();
+      controller.refreshNow();
+      await nextTurn();
+      const pending = (await controller.projectNow(keyOf(resource), projectionTimeoutMs ?? 5_000)) === 'pending';
+      const written = source.get(keyOf(resource));
+      // What follows looks through all rules again.
+      await nextTurn();
+      return { pending, resource: written === null ? null : referenceTo(written) };
+    }
+    throw new GatewayError('EG_CONFLICT', `the rule ${rule.name} is being changed by something else; try again`);
+  }
+}
+
+/** The fields of a change that a rules file has. */
+function ruleFields({ name, description, priority, condition, actions }: RuleChange): RuleFields {
+  return { name, description, priority, condition, actions };
+}
+
+/**
+ * Refuses what the form of a rules file has no place for (docs/rules.md#changing-rules-by-rest).
+ * @throws GatewayError EG_IMPOSSIBLE
+ */
+function mustFitFile(rule: RuleChange): void {
+  for (const field of ['routeTo', 'deny', 'onUnavailable', 'stop', 'suspended'] as const) {
+    if (rule[field] === undefined || rule[field] === plainRule[field]) continue;
+    const message = `the rule ${rule.name} is in the rules file, which has no ${field}; only resources have it`;
+    throw new GatewayError('EG_IMPOSSIBLE', message, { field });
+  }
+}
+
+/** Fields of a resource that differ from the rule sent. */
+function specChange(
+  resource: Resource,
+  rule: RuleChange,
+): { readonly set: Record<string, unknown>; readonly remove: readonly string[] } {
+  const spec = resource.spec as Partial<RoutingRuleSpec>;
+  const saysWhere = rule.routeTo !== undefined || rule.deny !== undefined;
+  if (!saysWhere && (spec.routeTo !== undefined || spec.deny !== undefined)) {
+    throw new GatewayError(
+      'EG_IMPOSSIBLE',
+      `the rule ${rule.name} has ${spec.deny === undefined ? 'routeTo' : 'deny'} in place of actions; change its resource`,
+      { field: 'actions' },
+    );
+  }
+  const wanted: Record<string, unknown> = {
+    description: rule.description === '' && spec.description === undefined ? undefined : rule.description,
+    condition: rule.condition,
+    actions: rule.actions.length === 0 ? null : [...rule.actions],
+    priority: rule.priority,
+    routeTo: rule.routeTo,
+    deny: rule.deny,
+  };
+  for (const field of ['onUnavailable', 'stop', 'suspended'] as const) {
+    // What is absent has its default already.
+    wanted[field] = spec[field] === undefined && rule[field] === plainRule[field] ? undefined : rule[field];
+  }
+  const changed = Object.entries(wanted).filter(
+    ([field, value]) => value !== undefined && !isDeepStrictEqual(spec[field as keyof RoutingRuleSpec] ?? null, value),
+  );
+  return {
+    set: Object.fromEntries(changed.filter(([, value]) => value !== null)),
+    remove: changed.filter(([, value]) => value === null).map(([field]) => field),
+  };
+}

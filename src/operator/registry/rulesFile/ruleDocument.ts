@@ -1,0 +1,110 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isMap, parseDocument } from 'yaml';
+import { DEFAULT_PRIORITY } from '../../../kinds/routingRule/spec.ts';
+import { GatewayError } from '../../../model/errors.ts';
+import { Turns } from '../../../model/turns.ts';
+import type { RuleDefinition } from '../../../rules/compile/definition.ts';
+import { parseRulesFileInTurns, type RuleDocument } from '../../../rules/compile/rulesFile.ts';
+
+/** A rule as the web application sends and lists it (docs/rules.md#fields). */
+export interface RuleFields {
+  readonly name: string;
+  readonly description: string;
+  /** Null: the default. */
+  readonly priority: number | null;
+  readonly condition: string;
+  readonly actions: readonly string[];
+}
+
+/**
+ * The text of a rules file with one rule replaced: only the document of that name changes, and of it only the fields
+ * that differ; every other byte stays. Null when no document has the name. Works in turns of the event loop.
+ * @throws GatewayError EG_CONFLICT when two documents have the name, EG_IMPOSSIBLE when the document cannot be edited
+ */
+export async function replaceRule(path: string, text: string, rule: RuleFields): Promise<string | null> {
+  const { documents } = await parseRulesFileInTurns({ path, text });
+  const found = documents.filter((document) => document.rule.name === rule.name);
+  const [target] = found;
+  if (target === undefined) return null;
+  if (found.length > 1) {
+    throw new GatewayError(
+      'EG_CONFLICT',
+      `${path} has ${found.length} rules named ${rule.name}; give them different names`,
+      {
+        field: 'name',
+      },
+    );
+  }
+  if (isSameRule(target.rule, rule)) return text;
+  const before = text.slice(target.start, target.end);
+  const edited = edit(before, target.rule, rule);
+  const after = text.slice(0, target.start) + matchEnd(before, edited) + text.slice(target.end);
+  const check = await parseRulesFileInTurns({ path, text: after });
+  const written = check.documents.find(({ document }) => document === target.document);
+  if (
+    written === undefined ||
+    !isSameRule(written.rule, rule) ||
+    !(await isSameBeside(target.document, documents, check.documents))
+  ) {
+    throw new GatewayError(
+      'EG_IMPOSSIBLE',
+      `the document of ${rule.name} in ${path} cannot be edited by the gateway; edit the file by hand`,
+    );
+  }
+  return after;
+}
+
+/** Whether a document says what is wanted already. */
+function isSameRule(document: RuleDefinition, rule: RuleFields): boolean {
+  return isDeepStrictEqual(fieldsOf(document), { ...rule, priority: rule.priority ?? DEFAULT_PRIORITY });
+}
+
+/** A rule's fields. */
+export function fieldsOf({ name, description, priority, condition, actions }: RuleDefinition): RuleFields {
+  return { name, description, priority, condition: condition.text, actions: actions.map(({ text }) => text) };
+}
+
+/** Whether two readings of a file have the same rules, apart from one document. */
+async function isSameBeside(
+  edited: number,
+  before: readonly RuleDocument[],
+  after: readonly RuleDocument[],
+): Promise<boolean> {
+  if (before.length !== after.length) return false;
+  const turns = new Turns();
+  for (const [index, { document, rule }] of before.entries()) {
+    const other = after[index];
+    if (other?.document !== document) return false;
+    if (document !== edited && !isDeepStrictEqual(fieldsOf(rule), fieldsOf(other.rule))) return false;
+    if (turns.isOver) await turns.next();
+  }
+  return true;
+}
+
+function edit(text: string, before: RuleDefinition, rule: RuleFields): string {
+  const document = parseDocument(text, {
+    version: '1.1',
+    schema: 'yaml-1.1',
+    uniqueKeys: false,
+    merge: false,
+    logLevel: 'silent',
+  });
+  if (!isMap(document.contents))
+    throw new GatewayError('EG_IMPOSSIBLE', 'the document is no map; edit the file by hand');
+  const present = fieldsOf(before);
+  if (present.description !== rule.description) document.set('description', rule.description);
+  if (present.condition !== rule.condition) document.set('condition', rule.condition);
+  if (!isDeepStrictEqual(present.actions, rule.actions)) document.set('actions', document.createNode(rule.actions));
+  if (present.priority !== (rule.priority ?? DEFAULT_PRIORITY)) {
+    if (rule.priority === null) document.delete('priority');
+    else document.set('priority', rule.priority);
+  }
+  return document.toString({ lineWidth: 0 });
+}
+
+/** Line ends and the end of the text as they were. */
+function matchEnd(before: string, after: string): string {
+  const lines = before.includes('\r\n') ? after.replace(/\r?\n/g, '\r\n') : after;
+  const end = /\s*$/.exec(before)?.[0] ?? '';
+  return lines.trimEnd() + end;
+}

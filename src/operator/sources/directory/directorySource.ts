@@ -1,0 +1,323 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
+import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
+import type { Clock } from '../../../model/clock.ts';
+import { GatewayError } from '../../../model/errors.ts';
+import { type Kind, keyText, type Resource, type ResourceKey, type ResourceStatus } from '../../../model/resource.ts';
+import type { StoredResource } from '../../../store/store.ts';
+import {
+  type ApplyOptions,
+  type NewResource,
+  noSuchResource,
+  type Provenance,
+  type ResourceChange,
+  type ResourceSource,
+  resourceExists,
+  type SourceProblem,
+  VersionConflict,
+} from '../source.ts';
+import { PolledSource } from '../watchedSource.ts';
+import { DirectoryWatchers } from './directoryWatchers.ts';
+import { changeDocument } from './documentChange.ts';
+import { readManifestsInTurns } from './manifestDocuments.ts';
+import { editDocument, newDocument } from './manifestEdit.ts';
+import { type FileStamp, fileStamp, listManifestFiles, readManifestFile } from './manifestFiles.ts';
+import { type AcceptedFile, ManifestIndex } from './manifestIndex.ts';
+import { changeManifestFile, manifestFormat, newManifestPath } from './manifestWriter.ts';
+
+/** Options of a directory source. Times in milliseconds. */
+export interface DirectorySourceOptions {
+  readonly directory: string;
+  /** Kinds that are read; left out, all there are. */
+  readonly kinds?: KindRegistry;
+  /** Namespace of resources that name none, and of those that REST creates. */
+  readonly namespace: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** A changed file is read once it has been quiet for this time (an editor may still be writing): 60. */
+  readonly settleMs?: number;
+  /** How long a manifest must be missing before its resource counts as deleted: 1,000. */
+  readonly confirmDeletionMs?: number;
+  /** The same when all manifests went at once: 5,000. */
+  readonly confirmEmptyMs?: number;
+  /** Time between looks where the file system tells nothing (network file systems): 1,000. */
+  readonly pollMs?: number;
+}
+
+/**
+ * Resources as YAML or JSON manifests in a directory: any number of documents in any number of files, watched. See
+ * docs/resources.md for what is written where.
+ */
+export class DirectorySource extends PolledSource implements ResourceSource {
+  readonly name = 'directory';
+  readonly writeNamespace: string;
+  readonly #options: DirectorySourceOptions;
+  readonly #settleMs: number;
+  readonly #pollMs: number;
+  readonly #index: ManifestIndex;
+  /** Files that look changed and wait until they are quiet. */
+  readonly #unsettled = new Map<string, { readonly signature: string; readonly since: number }>();
+  readonly #watchers: DirectoryWatchers;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAt = Number.POSITIVE_INFINITY;
+  /** Looks and writes follow each other, never overlap. */
+  #turn: Promise<void> = Promise.resolve();
+  #running = false;
+
+  constructor(options: DirectorySourceOptions) {
+    super();
+    this.#options = options;
+    this.writeNamespace = options.namespace;
+    this.#settleMs = options.settleMs ?? 60;
+    this.#pollMs = options.pollMs ?? 1_000;
+    this.#watchers = new DirectoryWatchers(() => this.#lookIn(5), options.logger);
+    this.#index = new ManifestIndex({
+      confirmDeletionMs: options.confirmDeletionMs ?? 1_000,
+      confirmEmptyMs: options.confirmEmptyMs ?? 5_000,
+    });
+  }
+
+  restore(stored: readonly StoredResource[]): void {
+    this.#index.restore(stored);
+  }
+
+  async start(syncTimeoutMs: number): Promise<void> {
+    this.#running = true;
+    await this.#look();
+    await this.whenSynced(syncTimeoutMs);
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    clearTimeout(this.#timer);
+    this.#watchers.stop();
+    await this.#turn;
+  }
+
+  problems(): readonly SourceProblem[] {
+    return this.#index.problems;
+  }
+
+  list(kind: Kind): readonly Resource[] {
+    return this.#index.list().filter((resource) => resource.kind === kind);
+  }
+
+  get(key: ResourceKey): Resource | null {
+    return this.#index.get(key);
+  }
+
+  provenance(key: ResourceKey): Provenance | null {
+    const path = this.#index.pathOf(key);
+    if (path === null) return null;
+    const number = this.#index.locate(key)?.number;
+    return { place: number === undefined ? path : `${path}, document ${number}`, managers: [] };
+  }
+
+  async create(resource: NewResource): Promise<Resource> {
+    return await this.#inTurn(async () => {
+      this.#mustBeAvailable();
+      if (this.#index.get(resource) !== null) throw resourceExists(resource);
+      const path = await newManifestPath(this.#options.directory, resource.kind, resource.name);
+      const text = newDocument(resource, new Date(this.#options.clock.now()).toISOString());
+      await changeManifestFile(this.#options.directory, path, (present) => {
+        if (present !== null) throw resourceExists(resource);
+        return text;
+      });
+      return await this.#readBack(path, resource);
+    });
+  }
+
+  async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
+    return await this.#inTurn(async () => {
+      this.#mustBeAvailable();
+      const held = this.#mustHave(key, options.expectedVersion);
+      const path = this.#pathOf(key);
+      await this.#changeDocument(path, held, (text) => editDocument(text, change, manifestFormat(path)));
+      return await this.#readBack(path, key);
+    });
+  }
+
+  async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
+    return await this.#inTurn(async () => {
+      this.#mustBeAvailable();
+      const held = this.#index.get(key);
+      if (held === null) return false;
+      if (expectedVersion !== null) this.#mustHave(key, expectedVersion);
+      const path = this.#pathOf(key);
+      await this.#changeDocument(path, held, () => '');
+      await this.#accept(path, new Set([keyText(key)]));
+      return true;
+    });
+  }
+
+  renewVersion(key: ResourceKey): boolean {
+    const renewed = this.#index.renewVersion(key);
+    if (renewed) this.#notify([key]);
+    return renewed;
+  }
+
+  async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
+    // A file has no place for status: it lives here and, by the projection, in the database.
+    if (this.#index.setStatus(key, uid, status)) this.#notify([key]);
+  }
+
+  /** Changes the document of a resource, provided that it still says what we hold. */
+  async #changeDocument(path: string, held: Resource, edit: (text: string) => string): Promise<void> {
+    const { directory, namespace, kinds } = this.#options;
+    try {
+      await changeManifestFile(directory, path, (present) => {
+        const before = this.#index.files.get(path) ?? null;
+        return changeDocument(path, present, held, namespace, before, edit, kinds);
+      });
+    } catch (error) {
+      if (error instanceof VersionConflict) this.#lookIn(0);
+      throw error;
+    }
+  }
+
+  #mustHave(key: ResourceKey, expectedVersion: string): Resource {
+    const held = this.#index.get(key);
+    if (held === null) throw noSuchResource(key);
+    if (held.metadata.resourceVersion !== expectedVersion) throw new VersionConflict(key);
+    return held;
+  }
+
+  #mustBeAvailable(): void {
+    if (this.state().available) return;
+    throw new GatewayError(
+      'EG_SOURCE_UNAVAILABLE',
+      `the directory ${this.#options.directory} cannot be read: ${this.state().reason ?? 'not read yet'}`,
+      { retryAfterSeconds: 5 },
+    );
+  }
+
+  #pathOf(key: ResourceKey): string {
+    const path = this.#index.pathOf(key);
+    if (path === null) throw noSuchResource(key);
+    return path;
+  }
+
+  async #readBack(path: string, key: ResourceKey): Promise<Resource> {
+    await this.#accept(path, new Set());
+    const resource = this.#index.get(key);
+    if (resource === null) throw new VersionConflict(key);
+    return resource;
+  }
+
+  /** Reads a file that we wrote ourselves: nothing to wait for. */
+  async #accept(path: string, deleted: ReadonlySet<string>): Promise<void> {
+    const accepted = (await fileStamp(path)) === null ? null : await this.#read(path);
+    this.#unsettled.delete(path);
+    // A file that another writer changed since is read by the next look.
+    if (accepted === undefined) this.#lookIn(0);
+    else this.#notify(this.#index.update(new Map([[path, accepted]]), this.#options.clock.monotonic(), deleted));
+  }
+
+  /** A file's documents; undefined when it changed while being read. */
+  async #read(path: string): Promise<AcceptedFile | undefined> {
+    const file = await readManifestFile(path);
+    if (file === null) return undefined;
+    const { stamp, error } = file;
+    const text = file.text ?? '';
+    const before = this.#index.files.get(path) ?? null;
+    const { namespace, kinds } = this.#options;
+    const documents = file.text === null ? [] : await readManifestsInTurns(text, namespace, before, kinds);
+    return { stamp, text, documents, error };
+  }
+
+  /** One look at the directory: takes over what changed and is quiet. */
+  async #look(): Promise<void> {
+    await this.#inTurn(async () => {
+      const monotonic = this.#options.clock.monotonic();
+      let listing: Awaited<ReturnType<typeof listManifestFiles>>;
+      try {
+        listing = await listManifestFiles(this.#options.directory);
+      } catch (error) {
+        const reason = (error as Error).message;
+        if (this.setState({ available: false, reason })) {
+          const { directory } = this.#options;
+          this.#options.logger.warn({ directory, reason }, 'manifests directory unavailable');
+        }
+        return;
+      }
+      if (this.#running) this.#watchers.follow(listing.directories);
+      const problemsBefore = this.#index.problems;
+      const updates = new Map<string, AcceptedFile | null>();
+      for (const path of this.#index.files.keys()) if (!listing.files.has(path)) updates.set(path, null);
+      for (const path of this.#unsettled.keys()) if (!listing.files.has(path)) this.#unsettled.delete(path);
+      for (const [path, stamp] of listing.files) {
+        if (this.#index.files.get(path)?.stamp.signature === stamp.signature) {
+          this.#unsettled.delete(path);
+          continue;
+        }
+        if (!this.#isQuiet(path, stamp, monotonic)) continue;
+        const accepted = await this.#read(path).catch((error: unknown) => ({
+          stamp,
+          text: '',
+          documents: [],
+          error: `cannot be read: ${(error as Error).message}`,
+        }));
+        if (accepted === undefined) continue;
+        this.#unsettled.delete(path);
+        updates.set(path, accepted);
+      }
+      const changed = this.#index.update(updates, monotonic);
+      if (!isDeepStrictEqual(problemsBefore, this.#index.problems)) this.#reportProblems();
+      this.setState({
+        available: true,
+        reason: null,
+        synced: this.state().synced || this.#unsettled.size === 0,
+        lastEventAt: this.#options.clock.monotonic(),
+      });
+      this.#notify(changed);
+    });
+    const soon = this.#unsettled.size > 0 || this.#index.unconfirmed;
+    this.#lookIn(soon ? this.#settleMs : this.#pollMs);
+  }
+
+  /** Whether a changed file has been the same for the settling time. */
+  #isQuiet(path: string, stamp: FileStamp, monotonic: number): boolean {
+    const seen = this.#unsettled.get(path);
+    if (seen?.signature !== stamp.signature) {
+      // At the start most files are old, and waiting for them would be for nothing.
+      const age = this.#options.clock.now() - Number(stamp.changedAtMicros / 1_000n);
+      if (!this.state().synced && age > this.#settleMs) return true;
+      this.#unsettled.set(path, { signature: stamp.signature, since: monotonic });
+      return false;
+    }
+    return monotonic - seen.since >= this.#settleMs;
+  }
+
+  #lookIn(delayMs: number): void {
+    if (!this.#running) return;
+    const at = performance.now() + delayMs;
+    if (this.#timer !== undefined && this.#timerAt <= at) return;
+    clearTimeout(this.#timer);
+    this.#timerAt = at;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#look().catch((error: unknown) => {
+        this.#options.logger.error({ err: error }, 'looking at the manifests directory failed');
+        this.#lookIn(this.#pollMs);
+      });
+    }, delayMs);
+  }
+
+  #reportProblems(): void {
+    for (const problem of this.#index.problems) this.#options.logger.warn(problem, 'manifest problem');
+    this.tellState();
+  }
+
+  #notify(keys: readonly ResourceKey[]): void {
+    for (const key of keys) this.tellChange(key);
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.then(
+      () => undefined,
+      () => undefined,
+    );
+    return await result;
+  }
+}

@@ -1,0 +1,295 @@
+import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  API_GROUP_VERSION,
+  keyText,
+  type Resource,
+  type ResourceKey,
+  type ResourceStatus,
+} from '../../../model/resource.ts';
+import type { StoredResource } from '../../../store/store.ts';
+import type { SourceProblem } from '../source.ts';
+import { resourceOfStored } from '../storedResource.ts';
+import type { Manifest, ManifestDocument } from './manifestDocuments.ts';
+import type { FileStamp } from './manifestFiles.ts';
+
+/** A file whose text was accepted. */
+export interface AcceptedFile {
+  readonly stamp: FileStamp;
+  /** What the documents were read from; empty when it has no text. */
+  readonly text: string;
+  readonly documents: readonly ManifestDocument[];
+  /** Why it has no text; null otherwise. */
+  readonly error: string | null;
+}
+
+/** A resource and where it is written. */
+interface Held {
+  readonly resource: Resource;
+  readonly path: string;
+  /** Its document in the file; null while no file has it. */
+  readonly document: (ManifestDocument & { readonly kind: 'resource' }) | null;
+  /** Monotonic milliseconds since which no file has it; null while one has. */
+  readonly missingSince: number | null;
+}
+
+interface Found {
+  readonly path: string;
+  readonly document: ManifestDocument & { readonly kind: 'resource' };
+  readonly stamp: FileStamp;
+}
+
+/** Options of a manifest index. Times in milliseconds. */
+export interface ManifestIndexOptions {
+  /** A resource whose manifest went is gone after this time, when it is still missing. */
+  readonly confirmDeletionMs: number;
+  /** The same when all resources went at once, e.g. as a volume was unmounted. */
+  readonly confirmEmptyMs: number;
+}
+
+/**
+ * Keeps the resources of all accepted files: what was read last of each, also while its document is broken or, for a
+ * moment, gone. Gives each the metadata that a file does not hold. No I/O.
+ *
+ * - `uid` follows from kind, namespace and name: replicas that read copies of the directory agree on it.
+ * - `resourceVersion` is the time at which the file was changed last (its inode's, which copying and restoring cannot
+ *   set back), in microseconds, taken when the content of the resource changes; always more than before.
+ * - `generation` counts changes of the spec; it goes on from the database's copy after a restart.
+ */
+export class ManifestIndex {
+  readonly #options: ManifestIndexOptions;
+  readonly #files = new Map<string, AcceptedFile>();
+  readonly #held = new Map<string, Held>();
+  readonly #restored = new Map<string, StoredResource>();
+  /** Last version of what is gone, so that a return is newer. */
+  readonly #lastVersions = new Map<string, bigint>();
+  #problems: readonly SourceProblem[] = [];
+
+  constructor(options: ManifestIndexOptions) {
+    this.#options = options;
+  }
+
+  get problems(): readonly SourceProblem[] {
+    return this.#problems;
+  }
+
+  get files(): ReadonlyMap<string, AcceptedFile> {
+    return this.#files;
+  }
+
+  /** Whether a deletion waits to be confirmed. */
+  get unconfirmed(): boolean {
+    return this.#held.values().some((held) => held.missingSince !== null);
+  }
+
+  restore(stored: readonly StoredResource[]): void {
+    for (const resource of stored) {
+      if (resource.source === 'directory') this.#restored.set(keyText(resource), resource);
+    }
+  }
+
+  list(): readonly Resource[] {
+    return this.#held
+      .values()
+      .map((held) => held.resource)
+      .toArray();
+  }
+
+  get(key: ResourceKey): Resource | null {
+    return this.#held.get(keyText(key))?.resource ?? null;
+  }
+
+  /** The file that holds a resource, and the number of its document there; null while it is in none. */
+  locate(key: ResourceKey): { readonly path: string; readonly number: number } | null {
+    const held = this.#held.get(keyText(key));
+    return held === undefined || held.document === null ? null : { path: held.path, number: held.document.number };
+  }
+
+  /** The file in which a resource was last seen. */
+  pathOf(key: ResourceKey): string | null {
+    return this.#held.get(keyText(key))?.path ?? null;
+  }
+
+  setStatus(key: ResourceKey, uid: string, status: ResourceStatus): boolean {
+    const held = this.#held.get(keyText(key));
+    if (held === undefined || held.resource.metadata.uid !== uid) return false;
+    this.#held.set(keyText(key), { ...held, resource: { ...held.resource, status } });
+    return true;
+  }
+
+  /** Raises a resource's version to the time at which its file was changed last; false when it is that already. */
+  renewVersion(key: ResourceKey): boolean {
+    const held = this.#held.get(keyText(key));
+    const file = held === undefined ? undefined : this.#files.get(held.path);
+    if (held === undefined || file === undefined) return false;
+    const { metadata } = held.resource;
+    if (file.stamp.changedAtMicros <= BigInt(metadata.resourceVersion)) return false;
+    const renewed = { ...metadata, resourceVersion: String(file.stamp.changedAtMicros) };
+    this.#held.set(keyText(key), { ...held, resource: { ...held.resource, metadata: renewed } });
+    return true;
+  }
+
+  /**
+   * Takes over files that changed, came or (null) went, and works out what that means.
+   * @param now monotonic milliseconds
+   * @param deleted keys whose absence needs no confirmation, as the gateway itself deleted them
+   * @returns keys of resources that came, changed or went
+   */
+  update(
+    files: ReadonlyMap<string, AcceptedFile | null>,
+    now: number,
+    deleted: ReadonlySet<string> = new Set(),
+  ): readonly ResourceKey[] {
+    // Most looks at a directory find nothing new, and thousands of resources take a while to compare.
+    if (files.size === 0 && deleted.size === 0 && !this.unconfirmed) return [];
+    for (const [path, file] of files) {
+      if (file === null) this.#files.delete(path);
+      else this.#files.set(path, file);
+    }
+    const { found, problems } = this.#collect();
+    this.#problems = problems;
+    const changed: ResourceKey[] = [];
+    for (const [text, place] of found) {
+      const before = this.#held.get(text);
+      const { path, document } = place;
+      const isSame = before !== undefined && before.document?.manifest === document.manifest;
+      const resource = isSame ? before.resource : this.#resourceOf(text, place, before?.resource);
+      this.#held.set(text, { resource, path, document, missingSince: null });
+      if (resource !== before?.resource) changed.push(document.manifest.key);
+    }
+    changed.push(...this.#settleMissing(found, now, deleted));
+    return changed;
+  }
+
+  /** Documents by key, each identity once: where it was before, otherwise in the first file by name. */
+  #collect(): { readonly found: ReadonlyMap<string, Found>; readonly problems: readonly SourceProblem[] } {
+    const found = new Map<string, Found>();
+    const problems: SourceProblem[] = [];
+    for (const path of [...this.#files.keys()].sort()) {
+      const file = this.#files.get(path) as AcceptedFile;
+      if (file.error !== null) problems.push({ place: path, document: null, line: null, message: file.error });
+      for (const document of file.documents) {
+        if (document.kind === 'broken') {
+          problems.push({
+            place: path,
+            document: document.number,
+            line: document.problemLine,
+            message: document.message,
+          });
+        }
+        if (document.kind !== 'resource') continue;
+        const text = keyText(document.manifest.key);
+        const here: Found = { path, document, stamp: file.stamp };
+        const there = found.get(text);
+        if (there === undefined) found.set(text, here);
+        else {
+          const stays = this.#held.get(text)?.path === path && there.path !== path ? here : there;
+          const other = stays === here ? there : here;
+          found.set(text, stays);
+          problems.push({
+            place: other.path,
+            document: other.document.number,
+            line: other.document.line,
+            message: `${text} is also in ${stays.path}, document ${stays.document.number}, which is the one in force; remove one of the two`,
+          });
+        }
+      }
+    }
+    return { found, problems };
+  }
+
+  #settleMissing(found: ReadonlyMap<string, Found>, now: number, deleted: ReadonlySet<string>): readonly ResourceKey[] {
+    const gone: ResourceKey[] = [];
+    const kept = this.#keptByBrokenDocuments();
+    const limit =
+      found.size === 0 && this.#held.size > 1 ? this.#options.confirmEmptyMs : this.#options.confirmDeletionMs;
+    for (const [text, held] of this.#held) {
+      if (found.has(text)) continue;
+      const { resource } = held;
+      if (!deleted.has(text)) {
+        if (kept(text, held.path)) {
+          this.#held.set(text, { ...held, document: null, missingSince: null });
+          continue;
+        }
+        const missingSince = held.missingSince ?? now;
+        if (now - missingSince < limit) {
+          this.#held.set(text, { ...held, document: null, missingSince });
+          continue;
+        }
+      }
+      this.#held.delete(text);
+      this.#restored.delete(text);
+      this.#lastVersions.set(text, BigInt(resource.metadata.resourceVersion));
+      gone.push({ kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name });
+    }
+    return gone;
+  }
+
+  /** A broken document keeps the resource it is about; where that cannot be seen, all that its file held. */
+  #keptByBrokenDocuments(): (text: string, path: string) => boolean {
+    const keys = new Set<string>();
+    const paths = new Set<string>();
+    for (const [path, file] of this.#files) {
+      if (file.error !== null) paths.add(path);
+      for (const document of file.documents) {
+        if (document.kind !== 'broken') continue;
+        if (document.key === null) paths.add(path);
+        else keys.add(keyText(document.key));
+      }
+    }
+    return (text, path) => keys.has(text) || paths.has(path);
+  }
+
+  #resourceOf(text: string, { document, stamp }: Found, before: Resource | undefined): Resource {
+    const { manifest } = document;
+    if (before !== undefined && sameContent(before, manifest)) return before;
+    const restored = before === undefined ? this.#restored.get(text) : undefined;
+    const asBefore = before ?? (restored === undefined ? undefined : resourceOfStored(restored));
+    if (before === undefined && asBefore !== undefined && sameContent(asBefore, manifest)) return asBefore;
+    const last = before === undefined ? this.#lastVersions.get(text) : BigInt(before.metadata.resourceVersion);
+    const version = last === undefined || stamp.changedAtMicros > last ? stamp.changedAtMicros : last + 1n;
+    const generation = asBefore?.metadata.generation ?? 0;
+    const sameSpec = asBefore !== undefined && isDeepStrictEqual(asBefore.spec, manifest.spec);
+    return {
+      apiVersion: API_GROUP_VERSION,
+      kind: manifest.key.kind,
+      metadata: {
+        name: manifest.key.name,
+        namespace: manifest.key.namespace,
+        uid: directoryUid(manifest.key),
+        resourceVersion: String(version),
+        generation: sameSpec ? generation : generation + 1,
+        creationTimestamp:
+          manifest.creationTimestamp ??
+          asBefore?.metadata.creationTimestamp ??
+          new Date(
+            Math.min(stamp.createdAtMs || Number.POSITIVE_INFINITY, Number(stamp.changedAtMicros / 1_000n)),
+          ).toISOString(),
+        labels: manifest.labels,
+        annotations: manifest.annotations,
+      },
+      spec: manifest.spec,
+      ...(asBefore?.status === undefined ? {} : { status: asBefore.status }),
+    };
+  }
+}
+
+/** uid of a resource of a directory: a UUID made of its identity (RFC 9562, version 8: custom, here SHA-256). */
+function directoryUid(key: ResourceKey): string {
+  const hex = createHash('sha256')
+    .update(`directory/${keyText(key)}`)
+    .digest('hex');
+  const variant = ((Number.parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+/** Whether a resource is what a manifest says. */
+export function sameContent(resource: Resource, manifest: Manifest): boolean {
+  return (
+    isDeepStrictEqual(resource.spec, manifest.spec) &&
+    isDeepStrictEqual(resource.metadata.labels ?? {}, manifest.labels) &&
+    isDeepStrictEqual(resource.metadata.annotations ?? {}, manifest.annotations) &&
+    (manifest.creationTimestamp === null ||
+      Date.parse(manifest.creationTimestamp) === Date.parse(resource.metadata.creationTimestamp))
+  );
+}

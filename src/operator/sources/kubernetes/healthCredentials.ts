@@ -1,0 +1,146 @@
+import type { Clock } from '../../../model/clock.ts';
+import { hostMatches, hostOf, hostPatternProblem } from '../../../model/hostPattern.ts';
+import { API_GROUP, type Resource } from '../../../model/resource.ts';
+import type { KubeApi } from './kubeApi.ts';
+import { kubeCode, kubeReason } from './kubeErrors.ts';
+
+/** Label that a Secret must have before the gateway reads it for health checks. */
+export const HEALTH_CREDENTIALS_LABEL = `${API_GROUP}/health-credentials`;
+
+/** Annotation of such a Secret: the hosts that it may be sent to, as patterns between commas. */
+export const HEALTH_CREDENTIALS_HOSTS = `${API_GROUP}/health-credentials-hosts`;
+
+/** User and password of a cluster's health checks, or why there are none. Never logged. */
+export type HealthCredentials =
+  | { readonly ok: true; readonly username: string; readonly password: string }
+  | {
+      readonly ok: false;
+      /** Reason of the condition `HealthCredentials`. */
+      readonly reason: string;
+      readonly message: string;
+    };
+
+type ReadSecret =
+  | {
+      readonly ok: true;
+      readonly username: string;
+      readonly password: string;
+      /** As the annotation has them; null without it. */
+      readonly hosts: readonly string[] | null;
+    }
+  /** `away`: the API server did not say what the Secret holds. */
+  | { readonly ok: false; readonly reason: string; readonly message: string; readonly away: boolean };
+
+/** How long a Secret is used before it is read again. Milliseconds. */
+const MAX_AGE_MS = 60_000;
+/** Most Secrets that are remembered; the one read first is forgotten. */
+const MAX_KEPT = 10_000;
+
+/**
+ * Reads the Secrets that `spec.healthCheck.credentialsSecretRef` names: of the resource's own namespace only, only those
+ * that are labelled for it, and for the hosts that the Secret itself names, so that whoever may write a cluster, and not
+ * Secrets, cannot have one sent to an address of theirs.
+ */
+export class SecretCredentials {
+  readonly #api: Pick<KubeApi, 'readSecret'>;
+  readonly #clock: Clock;
+  readonly #read = new Map<string, { readonly at: number; readonly result: Promise<ReadSecret> }>();
+
+  constructor(api: Pick<KubeApi, 'readSecret'>, clock: Clock) {
+    this.#api = api;
+    this.#clock = clock;
+  }
+
+  /**
+   * The credentials of a cluster's resource; null when it names none.
+   * @param baseUrl the URL that they would be sent to
+   */
+  async of(resource: Resource, baseUrl: string): Promise<HealthCredentials | null> {
+    const check = resource.spec.healthCheck as
+      | { readonly credentialsSecretRef?: { readonly name: string } }
+      | undefined;
+    const name = check?.credentialsSecretRef?.name;
+    if (name === undefined) return null;
+    const { namespace } = resource.metadata;
+    const secret = await this.#secret(namespace, name);
+    if (!secret.ok) return { ok: false, reason: secret.reason, message: secret.message };
+    const refusal = hostRefusal(`Secret ${namespace}/${name}`, namespace, secret.hosts, baseUrl);
+    if (refusal !== null) {
+      // Read again at the next check, so that a changed annotation counts soon.
+      this.#read.delete(`${namespace}/${name}`);
+      return { ok: false, reason: 'HostNotAllowed', message: refusal };
+    }
+    return { ok: true, username: secret.username, password: secret.password };
+  }
+
+  async #secret(namespace: string, name: string): Promise<ReadSecret> {
+    const key = `${namespace}/${name}`;
+    const now = this.#clock.monotonic();
+    const known = this.#read.get(key);
+    if (known !== undefined && now - known.at < MAX_AGE_MS) return await known.result;
+    const result = this.#readSecret(namespace, name);
+    this.#read.delete(key);
+    this.#read.set(key, { at: now, result });
+    const [oldest] = this.#read.keys();
+    if (this.#read.size > MAX_KEPT && oldest !== undefined) this.#read.delete(oldest);
+    const read = await result;
+    if (read.ok) return read;
+    this.#read.delete(key);
+    const before = read.away ? await known?.result : undefined;
+    if (known === undefined || before?.ok !== true) return read;
+    // The API server is unavailable: health checks go on with what it said last, and it is asked again at each of them.
+    this.#read.set(key, known);
+    return before;
+  }
+
+  async #readSecret(namespace: string, name: string): Promise<ReadSecret> {
+    const failed = (reason: string, message: string, away = false): ReadSecret => ({
+      ok: false,
+      reason,
+      message: `Secret ${namespace}/${name} ${message}`,
+      away,
+    });
+    try {
+      const { labels, annotations, data } = await this.#api.readSecret(namespace, name);
+      if (labels[HEALTH_CREDENTIALS_LABEL] !== 'true') {
+        return failed('SecretNotLabelled', `must be labelled ${HEALTH_CREDENTIALS_LABEL}=true to be read`);
+      }
+      const { username, password } = data;
+      if (username === undefined || password === undefined) {
+        return failed('SecretIncomplete', 'must have the keys username and password');
+      }
+      const named = annotations[HEALTH_CREDENTIALS_HOSTS];
+      const hosts = named === undefined ? null : named.split(/[\s,]+/).filter((host) => host !== '');
+      const wrong = hosts?.find((host) => hostPatternProblem(host) !== null);
+      if (wrong === undefined) return { ok: true, username, password, hosts };
+      return failed(
+        'SecretIncomplete',
+        `: a host in its annotation ${HEALTH_CREDENTIALS_HOSTS} ${hostPatternProblem(wrong)}`,
+      );
+    } catch (error) {
+      const code = kubeCode(error);
+      if (code === 404) return failed('SecretNotFound', 'does not exist');
+      // 401 and 403 come from an API server that restarts as well; neither says anything about the Secret.
+      if (code === 403) return failed('SecretForbidden', `${missingRole(namespace)} (${kubeReason(error)})`, true);
+      return failed('SecretUnreadable', `cannot be read: ${kubeReason(error)}`, true);
+    }
+  }
+}
+
+function missingRole(namespace: string): string {
+  return `cannot be read: the gateway's service account needs a Role and a RoleBinding in namespace ${namespace} that let it get Secrets there; manifests/health-credentials and the value rbac.secretNamespaces of the Helm chart have them`;
+}
+
+/** Why a Secret may not be sent to a URL, with the fix; null when it may. */
+function hostRefusal(
+  secret: string,
+  namespace: string,
+  hosts: readonly string[] | null,
+  baseUrl: string,
+): string | null {
+  // Without the annotation: to Services beside the Secret, which those who may only write clusters do not run.
+  const allowed = hosts ?? [`*.${namespace}.svc`, `*.${namespace}.svc.cluster.local`];
+  if (hostMatches(allowed, baseUrl)) return null;
+  const names = hosts === null ? `Services of namespace ${namespace} only, as it names no hosts` : hosts.join(', ');
+  return `${secret} may be sent to ${names === '' ? 'no host' : names}: annotate it with ${HEALTH_CREDENTIALS_HOSTS}=${[...(hosts ?? []), hostOf(baseUrl)].join(',')}`;
+}

@@ -1,0 +1,328 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type KubeConfig, Watch } from '@kubernetes/client-node';
+import type { Logger } from 'pino';
+import type { Clock, Random } from '../../../model/clock.ts';
+import { specManagers } from './fieldOwnership.ts';
+import type { KubeList, KubeObject } from './kubeApi.ts';
+import { kubeCode, kubeReason } from './kubeErrors.ts';
+
+/** Options of an informer. Times in milliseconds. */
+export interface InformerOptions {
+  /** What is followed, for messages. */
+  readonly name: string;
+  readonly config: KubeConfig;
+  readonly list: (limit: number, continueToken: string | undefined) => Promise<KubeList>;
+  readonly watchPath: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** Called with `namespace/name` of what came, changed or went. Must not throw. */
+  readonly onChange: (name: string) => void;
+  /** Called when `state` changed. Must not throw. */
+  readonly onState: () => void;
+  /** Least time between tries, doubled up to the greatest: 500 to 10,000. */
+  readonly backOffMs?: number;
+  readonly maxBackOffMs?: number;
+  /** A watch on which nothing came for this time is made again: its connection may be half open. 30,000. */
+  readonly idleMs?: number;
+  /** Time between full lists, to find what a watch may have lost: 600,000. */
+  readonly relistMs?: number;
+  /** Time after which a list that is empty after a good one is asked for again: 1,000. */
+  readonly confirmEmptyMs?: number;
+}
+
+/** Whether what an informer knows is up to date. */
+export interface InformerState {
+  readonly synced: boolean;
+  readonly available: boolean;
+  readonly reason: string | null;
+  readonly lastEventAt: number | null;
+}
+
+const PAGE = 500;
+
+/** How a watch ended. */
+type WatchEnd =
+  /** The server closed it or nothing came for a while: go on from where it was. */
+  | { readonly kind: 'closed'; readonly connected: boolean }
+  /** What came since is no longer known (410): list again. */
+  | { readonly kind: 'expired' }
+  | { readonly kind: 'failed'; readonly error: unknown };
+
+/**
+ * Keeps a copy of a set of objects of the API server: lists them, then follows a watch over the client library's
+ * `Watch`, which ends at the first trouble. Lists again after a 410 and from time to time; takes up a lost watch where it
+ * was, with back-off and jitter; asks for bookmarks, so that it can. A list that fails leaves the copy as it is.
+ */
+export class Informer {
+  readonly #options: InformerOptions;
+  readonly #watch: Watch;
+  readonly #objects = new Map<string, KubeObject>();
+  /** uid and version of what was deleted by ourselves: an older event about it changes nothing. */
+  readonly #deleted = new Map<string, string>();
+  #state: InformerState = { synced: false, available: false, reason: 'not listed yet', lastEventAt: null };
+  #version = '';
+  #failures = 0;
+  #abort = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+  readonly #onSynced: (() => void)[] = [];
+
+  constructor(options: InformerOptions) {
+    this.#options = options;
+    this.#watch = new Watch(options.config);
+    // The library's own limit for silence, 30 s, has no setter in its types.
+    if (options.idleMs !== undefined) Object.assign(this.#watch, { requestTimeoutMs: options.idleMs });
+  }
+
+  get state(): InformerState {
+    return this.#state;
+  }
+
+  get(name: string): KubeObject | null {
+    return this.#objects.get(name) ?? null;
+  }
+
+  list(): readonly KubeObject[] {
+    return [...this.#objects.values()];
+  }
+
+  /** Begins; goes on until it is stopped. */
+  start(): void {
+    this.#abort = new AbortController();
+    this.#running = this.#run(this.#abort.signal);
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    for (const resolve of this.#onSynced.splice(0)) resolve();
+    await this.#running;
+  }
+
+  /** Resolves when it has synced or was stopped. */
+  async whenSynced(): Promise<void> {
+    if (this.#state.synced) return;
+    await new Promise<void>((resolve) => this.#onSynced.push(resolve));
+  }
+
+  /**
+   * Takes over an object that we wrote ourselves, unless something newer is known. The answer to a write may come after
+   * the watch has told that the object is gone: one that is not held, and not newer than what the watch has told, was
+   * deleted since, and no event would ever take it away again.
+   */
+  remember(object: KubeObject): void {
+    const told = this.#version !== '' && !isNewer(object.metadata.resourceVersion, this.#version);
+    if (told && !this.#objects.has(nameOf(object))) return;
+    this.#take(object);
+  }
+
+  /** Takes away an object that we deleted ourselves. */
+  forget(object: KubeObject): void {
+    const name = nameOf(object);
+    this.#deleted.set(object.metadata.uid, name);
+    if (this.#objects.get(name)?.metadata.uid !== object.metadata.uid) return;
+    this.#objects.delete(name);
+    this.#options.onChange(name);
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    let relistAt = 0;
+    while (!signal.aborted) {
+      try {
+        if (this.#version === '' || this.#options.clock.monotonic() >= relistAt) {
+          await this.#relist(signal);
+          // Replicas that were started together shall not list together.
+          const relistMs = this.#options.relistMs ?? 600_000;
+          relistAt = this.#options.clock.monotonic() + relistMs * (0.9 + this.#options.random() * 0.2);
+        }
+        await this.#follow(signal, relistAt);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#failed(error);
+        await this.#pause(signal);
+      }
+    }
+  }
+
+  /** One watch, until it ends; throws when the API server is the trouble. */
+  async #follow(signal: AbortSignal, relistAt: number): Promise<void> {
+    const started = this.#options.clock.monotonic();
+    const end = await this.#watchOnce(signal, relistAt);
+    if (signal.aborted) return;
+    if (end.kind === 'failed') throw end.error;
+    if (end.kind === 'expired') {
+      this.#options.logger.info({ informer: this.#options.name }, 'the watch expired; listing again');
+      this.#version = '';
+    }
+    // A watch that ends at once, again and again, must not become a storm of requests.
+    if (this.#options.clock.monotonic() - started < 500) {
+      this.#failures += 1;
+      await this.#pause(signal);
+    } else this.#failures = 0;
+  }
+
+  async #relist(signal: AbortSignal): Promise<void> {
+    let listed = await this.#listAll();
+    if (listed.items.length === 0 && this.#objects.size > 0) {
+      // Everything gone is likelier a server that is not itself yet. Asked once more it is believed.
+      await sleep(this.#options.confirmEmptyMs ?? 1_000, undefined, { signal });
+      listed = await this.#listAll();
+    }
+    const names = new Set(listed.items.map(nameOf));
+    this.#version = listed.version;
+    for (const [name, object] of this.#objects) {
+      if (names.has(name)) continue;
+      // Written by ourselves after the list was made.
+      if (isNewer(object.metadata.resourceVersion, listed.version)) continue;
+      this.#objects.delete(name);
+      this.#options.onChange(name);
+    }
+    this.#deleted.clear();
+    for (const object of listed.items) this.#take(object);
+    this.#heard();
+    this.#setState({ synced: true, available: true, reason: null });
+  }
+
+  async #listAll(): Promise<{ readonly items: readonly KubeObject[]; readonly version: string }> {
+    const items: KubeObject[] = [];
+    let token: string | undefined;
+    for (;;) {
+      const page: KubeList = await this.#options.list(PAGE, token);
+      // At once: whole, thousands of objects would be held until the last page has come.
+      for (const object of page.items) items.push(slim(object));
+      token = page.metadata.continue;
+      if (token === undefined || token === '') return { items, version: page.metadata.resourceVersion ?? '' };
+    }
+  }
+
+  async #watchOnce(signal: AbortSignal, relistAt: number): Promise<WatchEnd> {
+    let expired = false;
+    let connected = false;
+    let ended: (end: WatchEnd) => void = () => undefined;
+    const end = new Promise<WatchEnd>((resolve) => {
+      ended = resolve;
+    });
+    const parameters = {
+      resourceVersion: this.#version,
+      allowWatchBookmarks: true,
+      timeoutSeconds: Math.max(5, Math.ceil((relistAt - this.#options.clock.monotonic()) / 1_000)),
+    };
+    const onEvent = (type: string, object: KubeObject & { readonly code?: number }): void => {
+      try {
+        handle(type, object);
+      } catch (error) {
+        // The library would swallow it, and the event with it.
+        this.#options.logger.error(
+          { informer: this.#options.name, err: error },
+          'an event could not be taken over; listing again',
+        );
+        this.#version = '';
+        controller?.abort();
+      }
+    };
+    const handle = (type: string, object: KubeObject & { readonly code?: number }): void => {
+      this.#heard();
+      if (type === 'ERROR') {
+        expired = object.code === 410;
+        // Any other error ends the watch too; the copy is listed again to be sure.
+        if (!expired) this.#version = '';
+        controller?.abort();
+        return;
+      }
+      this.#version = object.metadata.resourceVersion;
+      if (type === 'ADDED' || type === 'MODIFIED') this.#take(object);
+      else if (type === 'DELETED') this.#drop(object);
+    };
+    const onDone = (error: unknown): void => {
+      if (expired || kubeCode(error) === 410) ended({ kind: 'expired' });
+      else if (connected || error === null || error === undefined) ended({ kind: 'closed', connected });
+      else ended({ kind: 'failed', error });
+    };
+    let controller: AbortController | undefined;
+    controller = await this.#watch.watch(this.#options.watchPath, parameters, onEvent, (error) => {
+      // A stopped reading is told as an error too; what counts is whether it had begun.
+      queueMicrotask(() => onDone(error));
+    });
+    if (signal.aborted) controller.abort();
+    const stop = (): void => controller?.abort();
+    signal.addEventListener('abort', stop, { once: true });
+    const settled = await Promise.race([end, Promise.resolve('open' as const)]);
+    if (settled === 'open') {
+      connected = true;
+      this.#heard();
+      this.#setState({ available: true, reason: null });
+    }
+    try {
+      return await end;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  #take(object: KubeObject): void {
+    const name = nameOf(object);
+    const before = this.#objects.get(name);
+    if (this.#deleted.has(object.metadata.uid)) return;
+    if (before !== undefined && !isNewer(object.metadata.resourceVersion, before.metadata.resourceVersion)) return;
+    this.#objects.set(name, object.specManagers === undefined ? slim(object) : object);
+    this.#options.onChange(name);
+  }
+
+  #drop(object: KubeObject): void {
+    const name = nameOf(object);
+    this.#deleted.delete(object.metadata.uid);
+    const before = this.#objects.get(name);
+    if (before === undefined || isNewer(before.metadata.resourceVersion, object.metadata.resourceVersion)) return;
+    this.#objects.delete(name);
+    this.#options.onChange(name);
+  }
+
+  #heard(): void {
+    this.#state = { ...this.#state, lastEventAt: this.#options.clock.monotonic() };
+  }
+
+  #failed(error: unknown): void {
+    this.#failures += 1;
+    const reason = kubeReason(error);
+    // The kind itself is gone: when it comes back, what was known of it says nothing.
+    if (kubeCode(error) === 404) this.#version = '';
+    if (this.#state.available || this.#state.reason !== reason) {
+      this.#options.logger.warn(
+        { informer: this.#options.name, reason },
+        'the API server cannot be followed; trying again',
+      );
+    }
+    this.#setState({ available: false, reason });
+  }
+
+  async #pause(signal: AbortSignal): Promise<void> {
+    const full = Math.min(
+      this.#options.maxBackOffMs ?? 10_000,
+      (this.#options.backOffMs ?? 500) * 2 ** (this.#failures - 1),
+    );
+    await sleep(full * (0.5 + this.#options.random() / 2), undefined, { signal }).catch(() => undefined);
+  }
+
+  #setState(change: Partial<InformerState>): void {
+    const before = this.#state;
+    this.#state = { ...before, ...change };
+    if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
+    if (before.synced !== this.#state.synced || before.available !== this.#state.available) this.#options.onState();
+  }
+}
+
+/** `namespace/name` of an object. */
+function nameOf(object: KubeObject): string {
+  return `${object.metadata.namespace ?? ''}/${object.metadata.name}`;
+}
+
+/** Of the owners of fields only who has what of the spec: whole they are as large as the rest. */
+function slim(object: KubeObject): KubeObject {
+  const { managedFields = [], ...metadata } = object.metadata;
+  return { ...object, metadata, specManagers: specManagers(managedFields) };
+}
+
+/** Whether a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */
+function isNewer(version: string, than: string): boolean {
+  if (!/^\d+$/.test(version) || !/^\d+$/.test(than)) return version !== than;
+  return BigInt(version) > BigInt(than);
+}

@@ -1,0 +1,233 @@
+import { type KubeConfig, PatchStrategy } from '@kubernetes/client-node';
+import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
+import { resourceKinds } from '../../../kinds/registry.ts';
+import { API_GROUP, API_VERSION, type Kind } from '../../../model/resource.ts';
+import { type KubeCall, KubeRequests, kubePath } from './kubeRequests.ts';
+
+/** An object of the API server, as JSON has it. */
+export interface KubeObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly generation?: number;
+    readonly creationTimestamp?: string;
+    readonly deletionTimestamp?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly managedFields?: readonly ManagedFieldsEntry[];
+  };
+  /** Managers of the spec's fields, in place of `managedFields`: only in what an informer keeps. */
+  readonly specManagers?: readonly SpecManager[];
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly status?: Readonly<Record<string, unknown>>;
+}
+
+/** A manager and the fields of the spec that it owns. */
+export interface SpecManager {
+  readonly manager: string;
+  readonly fields: readonly string[];
+}
+
+/** An entry of metadata.managedFields. */
+export interface ManagedFieldsEntry {
+  readonly manager?: string;
+  readonly operation?: string;
+  readonly subresource?: string;
+  readonly fieldsV1?: Readonly<Record<string, unknown>>;
+}
+
+/** A page of a list. */
+export interface KubeList {
+  readonly items: readonly KubeObject[];
+  readonly metadata: { readonly resourceVersion?: string; readonly continue?: string };
+}
+
+/**
+ * Path of a kind on the API server.
+ * @param plural the kind's, as in paths
+ * @param namespace null for all namespaces
+ */
+export function kindPath(plural: string, namespace: string | null): string {
+  const scope = namespace === null ? [] : ['namespaces', namespace];
+  return kubePath('apis', API_GROUP, API_VERSION, ...scope, plural);
+}
+
+/** Where an object is. */
+interface Place {
+  readonly kind: Kind;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** A Lease (coordination.k8s.io/v1), as far as it is used. Times are RFC 3339 with microseconds. */
+export interface Lease {
+  readonly apiVersion: 'coordination.k8s.io/v1';
+  readonly kind: 'Lease';
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly resourceVersion?: string };
+  readonly spec?: {
+    readonly holderIdentity?: string;
+    readonly leaseDurationSeconds?: number;
+    readonly acquireTime?: string;
+    readonly renewTime?: string;
+    readonly leaseTransitions?: number;
+  };
+}
+
+/** An Event (events.k8s.io/v1), as it is written. */
+export interface KubeEvent {
+  readonly apiVersion: 'events.k8s.io/v1';
+  readonly kind: 'Event';
+  readonly metadata: { readonly name: string; readonly namespace: string };
+  /** RFC 3339 with microseconds. */
+  readonly eventTime: string;
+  readonly reportingController: string;
+  readonly reportingInstance: string;
+  readonly regarding: {
+    readonly apiVersion: string;
+    readonly kind: string;
+    readonly namespace: string;
+    readonly name: string;
+    readonly uid?: string;
+  };
+  readonly action: string;
+  readonly reason: string;
+  readonly note: string;
+  readonly type: 'Normal' | 'Warning';
+}
+
+/** A moment as metav1.MicroTime has it. */
+export function microTime(milliseconds: number): string {
+  return `${new Date(milliseconds).toISOString().slice(0, -1)}000Z`;
+}
+
+/** How long a call for the Lease may take: less than the time after which its holder gives up. */
+const LEASE_TIMEOUT_MS = 5_000;
+
+/** Calls of the API server, each bounded in time. For their errors see kubeErrors.ts. */
+export class KubeApi {
+  readonly config: KubeConfig;
+  readonly #timeoutMs: number;
+  readonly #requests: KubeRequests;
+  readonly #kinds: KindRegistry;
+
+  /** @param timeoutMs after which a call that was not answered fails; watches have times of their own */
+  constructor(config: KubeConfig, timeoutMs = 10_000, kinds = resourceKinds) {
+    this.config = config;
+    this.#kinds = kinds;
+    this.#timeoutMs = timeoutMs;
+    this.#requests = new KubeRequests(config);
+  }
+
+  async list(kind: Kind, namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {
+    return await this.#send('GET', this.#kindPath(kind, namespace), { query: { limit, continue: token } });
+  }
+
+  async get(place: Place): Promise<KubeObject> {
+    return await this.#send('GET', this.#placePath(place));
+  }
+
+  async create(kind: Kind, namespace: string, body: object, fieldManager: string): Promise<KubeObject> {
+    const query = { fieldManager, fieldValidation: 'Strict' };
+    return await this.#send('POST', this.#kindPath(kind, namespace), { query, body });
+  }
+
+  /** Server-side apply. */
+  async apply(place: Place, body: object, fieldManager: string, force: boolean): Promise<KubeObject> {
+    const query = { fieldManager, force, fieldValidation: 'Strict' };
+    return await this.#send('PATCH', this.#placePath(place), {
+      query,
+      body,
+      contentType: PatchStrategy.ServerSideApply,
+    });
+  }
+
+  /** JSON merge patch (RFC 7386). */
+  async merge(place: Place, body: object, fieldManager: string): Promise<KubeObject> {
+    const query = { fieldManager };
+    return await this.#send('PATCH', this.#placePath(place), { query, body, contentType: PatchStrategy.MergePatch });
+  }
+
+  /** Server-side apply of the status subresource, taking over what others wrote there. */
+  async applyStatus(place: Place, body: object, fieldManager: string): Promise<KubeObject> {
+    const query = { fieldManager, force: true };
+    const path = `${this.#placePath(place)}/status`;
+    return await this.#send('PATCH', path, { query, body, contentType: PatchStrategy.ServerSideApply });
+  }
+
+  async delete(
+    place: Place,
+    preconditions: { readonly uid: string; readonly resourceVersion?: string },
+  ): Promise<void> {
+    await this.#send('DELETE', this.#placePath(place), { body: { preconditions } });
+  }
+
+  async listServices(namespace: string, limit: number, token: string | undefined): Promise<KubeList> {
+    const path = kubePath('api', 'v1', 'namespaces', namespace, 'services');
+    return await this.#send('GET', path, { query: { limit, continue: token } });
+  }
+
+  /** A Secret's labels and decoded data. */
+  async readSecret(
+    namespace: string,
+    name: string,
+  ): Promise<{
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations: Readonly<Record<string, string>>;
+    readonly data: Readonly<Record<string, string>>;
+  }> {
+    const secret = await this.#send<{
+      readonly metadata?: {
+        readonly labels?: Readonly<Record<string, string>>;
+        readonly annotations?: Readonly<Record<string, string>>;
+      };
+      readonly data?: Readonly<Record<string, string>>;
+    }>('GET', kubePath('api', 'v1', 'namespaces', namespace, 'secrets', name));
+    const data = Object.entries(secret.data ?? {}).map(([key, value]) => [
+      key,
+      Buffer.from(value, 'base64').toString(),
+    ]);
+    const { labels = {}, annotations = {} } = secret.metadata ?? {};
+    return { labels, annotations, data: Object.fromEntries(data) };
+  }
+
+  async createEvent(namespace: string, body: KubeEvent): Promise<void> {
+    const path = kubePath('apis', 'events.k8s.io', 'v1', 'namespaces', namespace, 'events');
+    await this.#send('POST', path, { body });
+  }
+
+  async readLease(namespace: string, name: string): Promise<Lease> {
+    return await this.#send('GET', leasePath(namespace, name), { timeoutMs: LEASE_TIMEOUT_MS });
+  }
+
+  async createLease(namespace: string, body: Lease): Promise<Lease> {
+    return await this.#send('POST', leasePath(namespace), { body, timeoutMs: LEASE_TIMEOUT_MS });
+  }
+
+  async replaceLease(namespace: string, name: string, body: Lease): Promise<Lease> {
+    return await this.#send('PUT', leasePath(namespace, name), { body, timeoutMs: LEASE_TIMEOUT_MS });
+  }
+
+  #kindPath(kind: Kind, namespace: string | null): string {
+    return kindPath(this.#kinds.of(kind).plural, namespace);
+  }
+
+  #placePath({ kind, namespace, name }: Place): string {
+    return `${this.#kindPath(kind, namespace)}${kubePath(name)}`;
+  }
+
+  async #send<Answer>(
+    method: KubeCall['method'],
+    path: string,
+    rest: Partial<Omit<KubeCall, 'method' | 'path'>> = {},
+  ): Promise<Answer> {
+    return await this.#requests.send({ method, path, timeoutMs: this.#timeoutMs, ...rest });
+  }
+}
+
+function leasePath(namespace: string, ...name: readonly string[]): string {
+  return kubePath('apis', 'coordination.k8s.io', 'v1', 'namespaces', namespace, 'leases', ...name);
+}

@@ -1,0 +1,40 @@
+import { isDeepStrictEqual } from 'node:util';
+import { API_GROUP_VERSION, type Kind, type Resource, type ResourceStatus } from '../../../model/resource.ts';
+import type { KubeObject } from './kubeApi.ts';
+
+/** An annotation of kubectl that repeats the whole manifest. */
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
+
+/** What the gateway uses of an object. */
+export function resourceOfObject(kind: Kind, object: KubeObject): Resource {
+  const { metadata } = object;
+  const { [lastApplied]: _, ...annotations } = metadata.annotations ?? {};
+  return {
+    apiVersion: API_GROUP_VERSION,
+    kind,
+    metadata: {
+      name: metadata.name,
+      namespace: metadata.namespace ?? '',
+      uid: metadata.uid,
+      resourceVersion: metadata.resourceVersion,
+      generation: metadata.generation ?? 0,
+      creationTimestamp: String(metadata.creationTimestamp ?? ''),
+      ...(metadata.deletionTimestamp === undefined ? {} : { deletionTimestamp: String(metadata.deletionTimestamp) }),
+      labels: metadata.labels ?? {},
+      annotations,
+    },
+    spec: object.spec ?? {},
+    ...(object.status === undefined ? {} : { status: object.status as ResourceStatus }),
+  };
+}
+
+/** Whether a resource is the same but for its status, and for the version that each written status makes. */
+export function onlyStatusDiffers(a: Resource, b: Resource): boolean {
+  return (
+    a.metadata.uid === b.metadata.uid &&
+    a.metadata.generation === b.metadata.generation &&
+    a.metadata.deletionTimestamp === b.metadata.deletionTimestamp &&
+    isDeepStrictEqual(a.metadata.annotations, b.metadata.annotations) &&
+    isDeepStrictEqual(a.metadata.labels, b.metadata.labels)
+  );
+}

@@ -1,0 +1,291 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
+import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
+import { resourceKinds } from '../../../kinds/registry.ts';
+import type { Clock, Random } from '../../../model/clock.ts';
+import { GatewayError } from '../../../model/errors.ts';
+import {
+  API_FIELD_MANAGER,
+  API_GROUP_VERSION,
+  type Kind,
+  keyText,
+  type Resource,
+  type ResourceKey,
+  type ResourceStatus,
+} from '../../../model/resource.ts';
+import {
+  type ApplyOptions,
+  type NewResource,
+  type Provenance,
+  type ResourceChange,
+  type ResourceSource,
+  type SourceProblem,
+  type SourceState,
+  VersionConflict,
+} from '../source.ts';
+import { WatchedSource } from '../watchedSource.ts';
+import { applyChange } from './applyChange.ts';
+import { Informer, type InformerOptions } from './informer.ts';
+import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
+import { isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
+import { onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
+import { Slots } from './slots.ts';
+
+/** Field manager of statuses. */
+const STATUS_FIELD_MANAGER = 'engine-gateway';
+
+/** Options of a Kubernetes source. */
+export interface KubernetesSourceOptions {
+  readonly api: KubeApi;
+  /** Kinds that are followed; left out, all there are. */
+  readonly kinds?: KindRegistry;
+  /** Namespace that is watched; null for all. */
+  readonly namespace: string | null;
+  /** Namespace in which REST creates clusters. */
+  readonly writeNamespace: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** Times of the informers that differ from their defaults. */
+  readonly informer?: Partial<
+    Pick<InformerOptions, 'idleMs' | 'relistMs' | 'confirmEmptyMs' | 'backOffMs' | 'maxBackOffMs'>
+  >;
+}
+
+/**
+ * Resources as custom resources on a Kubernetes API server. Writes by REST are server-side apply with the field manager
+ * `engine-gateway-api`; statuses have the manager `engine-gateway`.
+ */
+export class KubernetesSource extends WatchedSource implements ResourceSource {
+  readonly name = 'kubernetes';
+  readonly writeNamespace: string;
+  readonly #api: KubeApi;
+  readonly #informers: ReadonlyMap<Kind, Informer>;
+  /** Objects as resources, made once each. */
+  readonly #resources = new WeakMap<KubeObject, Resource>();
+  /** By kind and name: the resource at its last change of anything but status. */
+  readonly #significant = new Map<string, Resource>();
+  /** While the answer to a status of our own is taken over, which is no news. */
+  #takingOwnStatus = false;
+  /** Statuses of a large sync must not flood the API server. */
+  readonly #statusSlots = new Slots(16);
+
+  constructor(options: KubernetesSourceOptions) {
+    super();
+    this.#api = options.api;
+    this.writeNamespace = options.writeNamespace;
+    const { api, kinds = resourceKinds, namespace, clock, random, logger, informer } = options;
+    this.#informers = new Map(
+      kinds.all.map(({ kind, plural }) => [
+        kind,
+        new Informer({
+          name: kind,
+          config: api.config,
+          list: (limit, token) => api.list(kind, namespace, limit, token),
+          watchPath: kindPath(plural, namespace),
+          clock,
+          random,
+          logger,
+          onChange: (name) => this.#changed(kind, name),
+          onState: () => this.tellState(),
+          ...informer,
+        }),
+      ]),
+    );
+  }
+
+  restore(): void {
+    // The API server holds everything of a resource itself.
+  }
+
+  async start(syncTimeoutMs: number): Promise<void> {
+    const informers = [...this.#informers.values()];
+    for (const informer of informers) informer.start();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, syncTimeoutMs);
+    });
+    await Promise.race([Promise.all(informers.map((informer) => informer.whenSynced())), late]);
+    clearTimeout(timer);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#informers.values().map((informer) => informer.stop()));
+  }
+
+  state(): SourceState {
+    const states = this.#informers
+      .values()
+      .map((informer) => informer.state)
+      .toArray();
+    const times = states.map((state) => state.lastEventAt);
+    return {
+      synced: states.every((state) => state.synced),
+      available: states.every((state) => state.available),
+      reason: states.find((state) => !state.available)?.reason ?? null,
+      lastEventAt: times.includes(null) ? null : Math.min(...times.map((time) => time ?? 0)),
+    };
+  }
+
+  problems(): readonly SourceProblem[] {
+    return [];
+  }
+
+  list(kind: Kind): readonly Resource[] {
+    const prefix = `${kind}/`;
+    return this.#significant
+      .entries()
+      .filter(([key]) => key.startsWith(prefix))
+      .map(([, resource]) => resource)
+      .toArray();
+  }
+
+  get(key: ResourceKey): Resource | null {
+    const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    return object === null ? null : this.#resource(key.kind, object);
+  }
+
+  provenance(key: ResourceKey): Provenance | null {
+    const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    if (object === null) return null;
+    return { place: keyText(key), managers: object.specManagers ?? [] };
+  }
+
+  async create(fresh: NewResource): Promise<Resource> {
+    const { kind, namespace, name, spec, annotations } = fresh;
+    const body = {
+      apiVersion: API_GROUP_VERSION,
+      kind,
+      metadata: { name, namespace, ...(annotations === undefined ? {} : { annotations }) },
+      spec,
+    };
+    try {
+      return this.#remember(kind, await this.#api.create(kind, namespace, body, API_FIELD_MANAGER));
+    } catch (error) {
+      // A creation that ends in 404 has no namespace, or no kind, to be in: not something the caller can fix.
+      throw kubeCode(error) === 404 ? unavailable(error) : writeError(error, fresh);
+    }
+  }
+
+  async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
+    try {
+      const live = await this.#live(key, options.expectedVersion);
+      return this.#remember(key.kind, await applyChange(this.#api, live, key, change, options.force));
+    } catch (error) {
+      throw writeError(error, key);
+    }
+  }
+
+  async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
+    const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    if (held === null) return false;
+    const { uid } = held.metadata;
+    try {
+      await this.#api.delete(key, { uid, ...(expectedVersion === null ? {} : { resourceVersion: expectedVersion }) });
+    } catch (error) {
+      if (kubeCode(error) !== 404) throw writeError(error, key);
+      this.#informer(key.kind).forget(held);
+      return false;
+    }
+    this.#informer(key.kind).forget(held);
+    return true;
+  }
+
+  renewVersion(): boolean {
+    return false;
+  }
+
+  async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
+    await this.#statusSlots.run(async () => {
+      const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+      if (held === null || held.metadata.uid !== uid) return;
+      // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
+      const { name, namespace, resourceVersion } = held.metadata;
+      const metadata = { name, namespace, uid, resourceVersion };
+      const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
+      try {
+        this.#takeOwnStatus(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
+      } catch (error) {
+        // Gone, or changed: what the watch brings is looked at again.
+        if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
+        throw isUnavailable(error) ? unavailable(error) : writeError(error, key);
+      }
+    });
+  }
+
+  /** The object as it is on the API server now, provided that it says what the caller decided on. */
+  async #live(key: ResourceKey, expectedVersion: string): Promise<KubeObject> {
+    const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    const live = await this.#api.get(key);
+    const decidedOn = held === null ? null : this.#resource(key.kind, held);
+    const current = this.#resource(key.kind, live);
+    const same =
+      decidedOn !== null &&
+      decidedOn.metadata.uid === current.metadata.uid &&
+      isDeepStrictEqual(decidedOn.spec, current.spec) &&
+      isDeepStrictEqual(decidedOn.metadata.annotations, current.metadata.annotations);
+    // A status that was written since is no other decision.
+    if (same && (decidedOn.metadata.resourceVersion === expectedVersion || this.#isSignificant(key, expectedVersion))) {
+      return live;
+    }
+    this.#remember(key.kind, live);
+    throw new VersionConflict(key);
+  }
+
+  #isSignificant(key: ResourceKey, version: string): boolean {
+    return (
+      this.#significant.get(significantKey(key.kind, `${key.namespace}/${key.name}`))?.metadata.resourceVersion ===
+      version
+    );
+  }
+
+  #informer(kind: Kind): Informer {
+    const informer = this.#informers.get(kind);
+    if (informer === undefined) throw new GatewayError('EG_INTERNAL', `kind ${kind} is not followed`);
+    return informer;
+  }
+
+  #remember(kind: Kind, object: KubeObject): Resource {
+    this.#informer(kind).remember(object);
+    return this.#resource(kind, object);
+  }
+
+  #takeOwnStatus(kind: Kind, object: KubeObject): void {
+    this.#takingOwnStatus = true;
+    try {
+      this.#remember(kind, object);
+    } finally {
+      this.#takingOwnStatus = false;
+    }
+  }
+
+  #changed(kind: Kind, name: string): void {
+    const object = this.#informer(kind).get(name);
+    const text = significantKey(kind, name);
+    const before = this.#significant.get(text);
+    const [namespace = '', local = ''] = name.split('/');
+    const key = { kind, namespace, name: local };
+    if (object === null) this.#significant.delete(text);
+    else {
+      const resource = this.#resource(kind, object);
+      if (before !== undefined && onlyStatusDiffers(before, resource)) {
+        if (!this.#takingOwnStatus) this.tellChange(key, 'status');
+        return;
+      }
+      this.#significant.set(text, resource);
+    }
+    this.tellChange(key);
+  }
+
+  #resource(kind: Kind, object: KubeObject): Resource {
+    const known = this.#resources.get(object);
+    if (known !== undefined) return known;
+    const resource = resourceOfObject(kind, object);
+    this.#resources.set(object, resource);
+    return resource;
+  }
+}
+
+function significantKey(kind: Kind, name: string): string {
+  return `${kind}/${name}`;
+}

@@ -1,0 +1,143 @@
+import { GatewayError } from '../../model/errors.ts';
+import type { Kind, Resource, ResourceKey, ResourceStatus } from '../../model/resource.ts';
+import type { Fence, SourceName, StoredResource } from '../../store/store.ts';
+
+/** Whether a source can be read now, and since when not. */
+export interface SourceState {
+  /** True once everything there was at the start has been read; stays true. */
+  readonly synced: boolean;
+  readonly available: boolean;
+  /** Why it is not available, for people; null while it is. */
+  readonly reason: string | null;
+  /** Monotonic milliseconds of the last sign of life (event, bookmark, look at the directory); null before the first. */
+  readonly lastEventAt: number | null;
+}
+
+/** A mistake in what a source holds that belongs to no readable resource: a broken document, a doubled identity. */
+export interface SourceProblem {
+  /** Where: a file's path, or a key. */
+  readonly place: string;
+  /** Document in the file, counted from 1; null when it is about the whole. */
+  readonly document: number | null;
+  /** Line in the file, counted from 1; null when there is none. */
+  readonly line: number | null;
+  readonly message: string;
+}
+
+/** Where a resource is written, and by whom. */
+export interface Provenance {
+  /** For people: a file's path and document, or the resource's key. */
+  readonly place: string;
+  /** Field managers of its spec (Kubernetes: managedFields), each with the fields it owns; empty elsewhere. */
+  readonly managers: readonly { readonly manager: string; readonly fields: readonly string[] }[];
+}
+
+/** A resource that does not exist yet. */
+export interface NewResource extends ResourceKey {
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** A change to fields of `spec` and to annotations. What is not named stays. */
+export interface ResourceChange {
+  /** Fields of `spec` with their new values. */
+  readonly set: Readonly<Record<string, unknown>>;
+  /** Fields of `spec` to take out. */
+  readonly remove: readonly string[];
+  /** Annotations; null takes one out. */
+  readonly annotations: Readonly<Record<string, string | null>>;
+}
+
+/** Told of a key that was added, changed or is gone; `status`: nothing but its status changed, by another's hand. Must not throw. */
+export type ChangeListener = (key: ResourceKey, part: 'resource' | 'status') => void;
+
+/** How a change is made. */
+export interface ApplyOptions {
+  /** Takes fields over from other managers, where the source knows managers (Kubernetes). */
+  readonly force: boolean;
+  /** The resource must still have this version; otherwise `VersionConflict`. */
+  readonly expectedVersion: string;
+}
+
+/** The resource changed meanwhile: read it again and decide again. Not an error of the caller. */
+export class VersionConflict extends Error {
+  override readonly name = 'VersionConflict';
+
+  constructor(key: ResourceKey) {
+    super(`${key.kind} ${key.namespace}/${key.name} was changed at the same time`);
+  }
+}
+
+/** A write was refused as another replica is the leader by now: nothing was changed. */
+export class FencedWrite extends Error {
+  override readonly name = 'FencedWrite';
+
+  constructor() {
+    super('another replica is the leader');
+  }
+}
+
+/** Refusal of a change of what is not there. */
+export function noSuchResource({ kind, namespace, name }: ResourceKey): GatewayError {
+  return new GatewayError('EG_NOT_FOUND', `there is no ${kind} ${namespace}/${name}`);
+}
+
+/** Refusal of a creation of what exists. */
+export function resourceExists({ kind, namespace, name }: ResourceKey): GatewayError {
+  return new GatewayError('EG_CONFLICT', `${kind} ${namespace}/${name} already exists`);
+}
+
+/**
+ * Where resources are declared (docs/architecture.md#the-way-of-the-data). Three back ends: Kubernetes, a directory of
+ * manifests, the database. Reading is from memory and never waits; writing is remembered in that memory before it
+ * resolves, so that the writer reads its own write.
+ *
+ * Writes reject with a GatewayError: EG_CONFLICT (create of what exists), EG_FIELD_OWNED, EG_NOT_FOUND, EG_READ_ONLY,
+ * EG_SOURCE_UNAVAILABLE, EG_DATABASE_UNAVAILABLE (source `database`), EG_IMPOSSIBLE (the API server refuses the spec);
+ * or with `VersionConflict`. In each case nothing was changed.
+ */
+export interface ResourceSource {
+  readonly name: SourceName;
+  /** Namespace in which REST creates resources. */
+  readonly writeNamespace: string;
+  /**
+   * Gives the source what the database remembers of its resources, before `start`: what a directory cannot hold
+   * itself (creation time, generation, status) is taken from there.
+   */
+  restore(stored: readonly StoredResource[]): void;
+  /** Begins reading and watching. Resolves when it has synced or when the time is over; watching goes on after that. */
+  start(syncTimeoutMs: number): Promise<void>;
+  stop(): Promise<void>;
+  state(): SourceState;
+  problems(): readonly SourceProblem[];
+  /** All resources, in no particular order. */
+  list(kind: Kind): readonly Resource[];
+  get(key: ResourceKey): Resource | null;
+  /** Where a resource is written; null when it is not there. */
+  provenance(key: ResourceKey): Provenance | null;
+  /** Registers a listener for changed keys; the answer removes it. */
+  watch(listener: ChangeListener): () => void;
+  /** Registers a listener for changes of state or problems; the answer removes it. Must not throw. */
+  onState(listener: () => void): () => void;
+  create(resource: NewResource): Promise<Resource>;
+  apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource>;
+  /** Deletes a resource; false when it is not there. With `expectedVersion` only that version. */
+  delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
+  /**
+   * Gives a resource a newer version, where what holds it was written later than the version says: the database knows
+   * of a change (a deletion and return within a moment) that this process has not seen. False when there is none.
+   */
+  renewVersion(key: ResourceKey): boolean;
+  /** Writes the status of the resource with this uid; does nothing when that is gone. Only the leader calls it. */
+  patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void>;
+}
+
+/** Sets or (null) removes annotations whoever owns the other fields. */
+export function annotate(
+  source: Pick<ResourceSource, 'apply'>,
+  key: ResourceKey,
+  annotations: Readonly<Record<string, string | null>>,
+  expectedVersion: string,
+): Promise<Resource> {
+  return source.apply(key, { set: {}, remove: [], annotations }, { force: false, expectedVersion });
+}

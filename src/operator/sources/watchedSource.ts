@@ -1,0 +1,60 @@
+import type { ResourceKey } from '../../model/resource.ts';
+import type { ChangeListener, SourceState } from './source.ts';
+
+/** Listeners of a source: the part that every source has alike. */
+export class WatchedSource {
+  readonly #changeListeners = new Set<ChangeListener>();
+  readonly #stateListeners = new Set<() => void>();
+
+  watch(listener: ChangeListener): () => void {
+    this.#changeListeners.add(listener);
+    return () => this.#changeListeners.delete(listener);
+  }
+
+  onState(listener: () => void): () => void {
+    this.#stateListeners.add(listener);
+    return () => this.#stateListeners.delete(listener);
+  }
+
+  /** Tells that a resource came, changed or went; `status`: nothing but its status did. */
+  protected tellChange(key: ResourceKey, part: 'resource' | 'status' = 'resource'): void {
+    for (const listener of this.#changeListeners) listener(key, part);
+  }
+
+  /** Tells that state or problems changed. */
+  protected tellState(): void {
+    for (const listener of this.#stateListeners) listener();
+  }
+}
+
+/** A source that looks again and again, and keeps what its last look said. */
+export class PolledSource extends WatchedSource {
+  #state: SourceState = { synced: false, available: false, reason: 'not read yet', lastEventAt: null };
+  readonly #onSynced: (() => void)[] = [];
+
+  state(): SourceState {
+    return this.#state;
+  }
+
+  /** Takes over what a look found; true when it is unavailable from now on. */
+  protected setState(change: Partial<SourceState>): boolean {
+    const before = this.#state;
+    this.#state = { ...before, ...change };
+    if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
+    if (before.available === this.#state.available && before.synced === this.#state.synced) return false;
+    this.tellState();
+    return !this.#state.available;
+  }
+
+  /** Resolves when everything has been read once, or when the time is over. */
+  protected async whenSynced(timeoutMs: number): Promise<void> {
+    if (this.#state.synced) return;
+    await new Promise<void>((resolve) => {
+      const timeout = setTimeout(resolve, timeoutMs);
+      this.#onSynced.push(() => {
+        clearTimeout(timeout);
+        resolve();
+      });
+    });
+  }
+}
