@@ -162,6 +162,7 @@ export function serverLimits(config: GatewayConfig): ServerLimits {
     requestTimeout: server.requestTimeout,
     idleTimeout: serverConfig['http-server.net.max-idle-time'],
     maxConnections: server.maxConnections,
+    http2: server.http2,
     maxConcurrentStreams: serverConfig['http-server.http2.max-concurrent-streams'],
     connectionsCheckingInterval: CONNECTIONS_CHECKING_INTERVAL_MS,
   };

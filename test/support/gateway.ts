@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { Server, ServerOptions } from 'node:http';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Logger, pino } from 'pino';
@@ -207,8 +207,9 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
 /** A real HTTP server with a handler of the test's own, as a cluster that does one particular thing. */
 export async function startServer(
   handler: (request: IncomingMessage, response: ServerResponse) => unknown,
+  options: ServerOptions = {},
 ): Promise<{ readonly url: string; readonly port: number; readonly server: Server; close(): Promise<void> }> {
-  const server = createServer(handler);
+  const server = createServer(options, handler);
   const port = await listen(server);
   const started = {
     url: `http://127.0.0.1:${port}`,

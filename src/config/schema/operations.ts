@@ -168,6 +168,11 @@ export const server = section(
       minimum: 100,
       maximum: 50_000,
     }),
+    http2: flag({
+      description:
+        'Whether clients over TLS may speak HTTP/2. `false`: HTTP/1.1 alone, over which one header line may have more than 64 kB.',
+      default: true,
+    }),
     minBodyRate: size({
       description:
         'Bytes a second that the body of a request, or a head over 64 kB, must come at after its first 10 seconds; slower ones are answered 408. 0B for any.',

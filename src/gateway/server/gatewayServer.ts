@@ -34,6 +34,8 @@ export interface ServerLimits {
   /** Time after which an idle client connection is closed. */
   readonly idleTimeout: number;
   readonly maxConnections: number;
+  /** Whether clients over TLS may speak HTTP/2. */
+  readonly http2: boolean;
   /** Requests that may run at once on one HTTP/2 connection. */
   readonly maxConcurrentStreams: number;
   /** Time between two looks for connections over their time. */

@@ -1,4 +1,5 @@
 import { constants, createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
+import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { TLSSocket } from 'node:tls';
 import { unlimitedBodies } from '../bodies/requestBodies.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
@@ -10,7 +11,7 @@ import { asHttp1, Http2Request, Http2Response, resetStream, socketOf } from './h
 
 /** A server of clients over TLS. */
 export interface SecureServer {
-  readonly server: Http2SecureServer;
+  readonly server: Http2SecureServer | HttpsServer;
   /** Takes another certificate for connections from now on. */
   useCertificate(material: TlsMaterial): void;
   /** Ends connections over HTTP/1.1 on which nothing runs; those over HTTP/2 end by themselves once it is closed. */
@@ -23,8 +24,8 @@ export interface SecureServer {
 const CONNECTION_WINDOW = 512 * 1024;
 
 /**
- * Makes the server of proxied paths and API over TLS: HTTP/2 where the client asks for it by ALPN, else HTTP/1.1
- * (docs/serving.md#http2). The caller listens.
+ * Makes the server of proxied paths and API over TLS: HTTP/2 where the client asks for it by ALPN and `http2` allows it,
+ * else HTTP/1.1 (docs/serving.md#http2). The caller listens.
  * @param askClients whether clients must show a certificate of one of the material's authorities
  */
 export function createSecureGatewayServer(
@@ -32,12 +33,51 @@ export function createSecureGatewayServer(
   material: TlsMaterial,
   askClients: boolean,
 ): SecureServer {
-  const handle = requestHandler(options);
-  const server = createSecureServer({
-    ...http1Options(options),
+  const tls = {
     ...material.context,
     ...(askClients ? { requestCert: true, rejectUnauthorized: true } : {}),
     handshakeTimeout: options.headersTimeout,
+  };
+  const server = options.http2 ? createBothServer(options, tls) : createHttp1Server(options, tls);
+  (server as HttpsServer).maxHeadersCount = options.maxHeaderLines + 1;
+  (server as HttpsServer).on('secureConnection', new ComingHeads(options.bodies ?? unlimitedBodies()).watch);
+  answerParserErrors(server, options);
+  server.maxConnections = options.maxConnections;
+  const sockets = new Set<TLSSocket>();
+  (server as HttpsServer).on('secureConnection', (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  return {
+    server,
+    useCertificate: ({ context }) => server.setSecureContext(context),
+    closeIdleConnections() {
+      // As in node:http; the types of an HTTP/2 server do not know it.
+      (server as HttpsServer).closeIdleConnections();
+    },
+    closeAllConnections() {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+type TlsOptions = Readonly<Record<string, unknown>>;
+
+/** A server of HTTP/1.1 over TLS. */
+function createHttp1Server(options: GatewayServerOptions, tls: TlsOptions): HttpsServer {
+  const handle = requestHandler(options);
+  return createHttpsServer(
+    { ...http1Options(options), ...tls, ALPNProtocols: ['http/1.1'], IncomingMessage: Http1Request },
+    handle,
+  );
+}
+
+/** A server of HTTP/2 and HTTP/1.1 over TLS. */
+function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2SecureServer {
+  const handle = requestHandler(options);
+  const server = createSecureServer({
+    ...http1Options(options),
+    ...tls,
     allowHTTP1: true,
     // Pseudo headers and the line too many, which is answered 431.
     maxHeaderListPairs: options.maxHeaderLines + 8,
@@ -53,17 +93,10 @@ export function createSecureGatewayServer(
     Http2ServerRequest: Http2Request,
     Http2ServerResponse: Http2Response,
   } as never);
-  (server as unknown as { maxHeadersCount: number }).maxHeadersCount = options.maxHeaderLines + 1;
-  server.on('secureConnection', new ComingHeads(options.bodies ?? unlimitedBodies()).watch);
-  answerParserErrors(server, options);
-  server.maxConnections = options.maxConnections;
-  const sockets = new Set<TLSSocket>();
   let newest: TLSSocket | null = null;
   // Before Node's own listener, which makes the session of the socket.
   server.prependListener('secureConnection', (socket: TLSSocket) => {
     newest = socket;
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
   });
   server.on('session', (session) => {
     if (newest !== null) socketOf.set(session, newest);
@@ -77,17 +110,7 @@ export function createSecureGatewayServer(
       );
     } else handle(request as never, response as never);
   });
-  return {
-    server,
-    useCertificate: ({ context }) => server.setSecureContext(context),
-    closeIdleConnections() {
-      // As in node:http; its types do not know it here.
-      (server as unknown as { closeIdleConnections(): void }).closeIdleConnections();
-    },
-    closeAllConnections() {
-      for (const socket of sockets) socket.destroy();
-    },
-  };
+  return server;
 }
 
 /** Ends sessions on which nothing runs. */

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import type { RequestListener } from 'node:http';
 import { constants } from 'node:http2';
 import { request as httpsRequest } from 'node:https';
 import { buffer } from 'node:stream/consumers';
@@ -40,12 +42,13 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
   /** A cluster that answers with what it got. */
   async function echo() {
     const seen: { method: string; url: string; rawHeaders: string[]; body: Buffer }[] = [];
-    const server = await startServer((request, response) => {
+    const handler: RequestListener = (request, response) => {
       void buffer(request).then((body) => {
         seen.push({ method: request.method!, url: request.url!, rawHeaders: request.rawHeaders, body });
         response.writeHead(200, 'Fine', ['Content-Type', 'text/x', 'Set-Cookie', 'a=1', 'Set-Cookie', 'b=2']).end(body);
       });
-    });
+    };
+    const server = await startServer(handler, { maxHeaderSize: 1024 ** 2 });
     return { ...server, seen };
   }
 
@@ -289,6 +292,38 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     await new Promise((resolve) => old.once('error', resolve));
     const client = await gateway.client();
     expect((await client.send({ ':path': '/nowhere' })).status).toBe(404);
+  });
+
+  test.each([
+    [true, 'h2'],
+    [false, 'http/1.1'],
+  ])('server.http2: %s: a client that knows both speaks %s', async (http2, protocol) => {
+    const gateway = await secureGateway({ clusters: [] }, { http2 });
+    const ALPNProtocols = ['h2', 'http/1.1'];
+    const socket = connect({ port: gateway.port, host: '127.0.0.1', ca: authority.cert, ALPNProtocols });
+    closing({ close: async () => void socket.destroy() });
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(10_000) });
+    expect(socket.alpnProtocol).toBe(protocol);
+  });
+
+  test('over HTTP/1.1 alone a header line may have more than 64 kB, and clients that show a certificate are served', async () => {
+    const engine = await echo();
+    const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] }, { http2: false });
+    const statement = `big=${'x'.repeat(100_000)}`;
+    const headers = { 'x-engine-user': 'u', 'x-engine-prepared-statement': statement, 'content-type': 'text/plain' };
+    const answer = await overHttp1(gateway.url, '/v1/info', headers, 'body');
+    expect([answer.status, answer.text]).toEqual([200, 'body']);
+    expect(valuesOf(engine.seen[0]!.rawHeaders, 'x-engine-prepared-statement')).toEqual([statement]);
+    const own = authority.issue(['DNS:client']);
+    const guarded = await secureGateway({ clusters: [] }, { http2: false }, true);
+    const status = (shown: object) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const outgoing = httpsRequest(`${guarded.url}/nowhere`, { ca: authority.cert, agent: false, ...shown });
+        outgoing.once('response', (response) => resolve(response.resume().statusCode)).once('error', reject);
+        outgoing.end();
+      });
+    expect(await status({ cert: own.cert, key: own.key })).toBe(404);
+    await expect(status({})).rejects.toThrow();
   });
 
   test('clients must show a certificate where authorities are configured', async () => {
