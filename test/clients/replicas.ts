@@ -30,7 +30,7 @@ export interface Replicas {
 
 /** Lines of a log that an error shows. */
 const SHOWN_LINES = 20;
-const READY_MILLIS = 60_000;
+const READY_MILLIS = 90_000;
 
 const config = {
   protocol: { productName: 'Trino' },

@@ -56,7 +56,7 @@ public final class RunTests {
         Map<String, String> known = new ConcurrentHashMap<>();
         return (scheme, server) -> known.computeIfAbsent(scheme + "&server=" + server, query -> {
             URI uri = URI.create(control + "?scheme=" + query);
-            HttpRequest request = HttpRequest.newBuilder(uri).timeout(Duration.ofSeconds(60)).build();
+            HttpRequest request = HttpRequest.newBuilder(uri).timeout(Duration.ofSeconds(200)).build();
             try {
                 HttpResponse<String> response = client.send(request, HttpResponse.BodyHandlers.ofString());
                 if (response.statusCode() != 200) throw new IllegalStateException(uri + ": " + response.body());
