@@ -1,6 +1,5 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import path from 'node:path';
+import { startChildClient } from '../childClient.ts';
 import type { Shape } from './shapes.ts';
 
 /** Large answers that are asked for. */
@@ -32,20 +31,13 @@ export interface BulkClient {
 
 /** Starts them, in a process of their own. */
 export function startBulkClient(): BulkClient {
-  const child = fork(path.join(import.meta.dirname, 'client.ts'));
-  const ended = once(child, 'exit').then(() => {
-    throw new Error('the client ended');
-  });
-  // It ends when it is stopped, too.
-  ended.catch(() => undefined);
+  const { ask, stop } = startChildClient<BulkLoad, Done>(path.join(import.meta.dirname, 'client.ts'));
   return {
     async ask(load) {
-      const answered = new Promise<Done>((resolve) => child.once('message', (done) => resolve(done as Done)));
-      child.send(load);
-      const done = await Promise.race([answered, ended]);
+      const done = await ask(load);
       if (done.failed > 0) throw new Error(`${load.shape.name} from ${load.url}: ${done.error ?? 'not whole'}`);
       return done;
     },
-    stop: () => child.kill(),
+    stop,
   };
 }

@@ -1,6 +1,5 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import path from 'node:path';
+import { type ChildClient, startChildClient } from '../childClient.ts';
 
 /** Requests of one connection, one after the other. */
 export interface Portion {
@@ -24,26 +23,9 @@ export interface Times {
 }
 
 /** A client that sends one request after the other on a connection that it keeps. */
-export interface SequentialClient {
-  ask(portion: Portion): Promise<Times>;
-  stop(): void;
-}
+export type SequentialClient = ChildClient<Portion, Times>;
 
 /** Starts one, in a process of its own. */
 export function startSequentialClient(): SequentialClient {
-  const child = fork(path.join(import.meta.dirname, 'client.ts'));
-  const ended = once(child, 'exit').then(() => {
-    throw new Error('the client ended');
-  });
-  // It ends when it is stopped, too.
-  ended.catch(() => undefined);
-  return {
-    async ask(portion) {
-      const answered = new Promise((resolve) => child.once('message', (times) => resolve([times])));
-      child.send(portion);
-      const [times] = (await Promise.race([answered, ended])) as [Times];
-      return times;
-    },
-    stop: () => child.kill(),
-  };
+  return startChildClient(path.join(import.meta.dirname, 'client.ts'));
 }

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
-import { announcedLength, emptyBody, hasBody } from '../gateway/bodies/body.ts';
-import { memoryMessage } from '../gateway/bodies/bodyRefusal.ts';
+import { announcedLength } from '../gateway/bodies/body.ts';
+import { memoryMessage, slowMessage } from '../gateway/bodies/bodyRefusal.ts';
 import { endWith, isUnfinished } from '../gateway/bodies/lastRequest.ts';
 import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import { GatewayError } from '../model/errors.ts';
@@ -17,11 +17,6 @@ export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: n
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (request, _payload, done) => {
     const { raw } = request;
-    // Node.js emits no `end` for these (optimizeEmptyRequests).
-    if (!hasBody(raw)) {
-      done(null, emptyBody.bytes);
-      return;
-    }
     if ((announcedLength(raw) ?? 0) > limit) {
       done(tooLarge(limit));
       return;
@@ -31,14 +26,7 @@ export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: n
       { limit, bytesPerByte: BYTES_PER_BYTE },
       ({ bytes, complete }) => (complete ? done(null, bytes) : done(tooLarge(limit))),
       (fault) => {
-        if (fault === 'request_memory') done(noMemory(bodies));
-        else
-          done(
-            new GatewayError(
-              'EG_TOO_SLOW',
-              `The body came at less than ${bodies.minRate} bytes a second (server.minBodyRate).`,
-            ),
-          );
+        done(fault === 'request_memory' ? noMemory(bodies) : new GatewayError('EG_TOO_SLOW', slowMessage(bodies)));
       },
     );
   });

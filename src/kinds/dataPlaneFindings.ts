@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { keyText } from '../model/resource.ts';
 import type { CredentialsFinding, ForwardedHeadersFinding } from './engineCluster/clusterStatus.ts';
 import type { ResourceOutcome } from './outcome.ts';
@@ -8,17 +9,12 @@ export class DataPlaneFindings {
   readonly #ruleFailures = new Map<string, { readonly generation: number; readonly message: string }>();
   /** By registry name. */
   readonly #forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
-
   /** By registry name. */
   readonly #credentials = new Map<string, CredentialsFinding>();
 
   /** Notes how a cluster handles forwarded headers; null forgets it. False when that was known. */
   noteForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding | null): boolean {
-    const before = this.#forwardedHeaders.get(cluster);
-    if (before?.ok === finding?.ok && before?.message === finding?.message) return false;
-    if (finding === null) this.#forwardedHeaders.delete(cluster);
-    else this.#forwardedHeaders.set(cluster, finding);
-    return true;
+    return note(this.#forwardedHeaders, cluster, finding);
   }
 
   /** How a cluster handles forwarded headers; null while no query has shown it. */
@@ -28,11 +24,7 @@ export class DataPlaneFindings {
 
   /** Notes why credentials are not sent to a cluster; null forgets it. False when that was known. */
   noteCredentials(cluster: string, finding: CredentialsFinding | null): boolean {
-    const before = this.#credentials.get(cluster);
-    if (before?.reason === finding?.reason && before?.message === finding?.message) return false;
-    if (finding === null) this.#credentials.delete(cluster);
-    else this.#credentials.set(cluster, finding);
-    return true;
+    return note(this.#credentials, cluster, finding);
   }
 
   /** Why credentials are not sent to a cluster; null when nothing is wrong. */
@@ -59,4 +51,12 @@ export class DataPlaneFindings {
   forget(key: string): void {
     this.#ruleFailures.delete(key);
   }
+}
+
+/** Keeps what was found of a cluster; null forgets it. False when that was known. */
+function note<Finding>(known: Map<string, Finding>, cluster: string, finding: Finding | null): boolean {
+  if (isDeepStrictEqual(known.get(cluster) ?? null, finding)) return false;
+  if (finding === null) known.delete(cluster);
+  else known.set(cluster, finding);
+  return true;
 }

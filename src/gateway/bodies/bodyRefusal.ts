@@ -15,10 +15,15 @@ function messageOf(fault: BodyFault | RelayFault, bodies: RequestBodies, maxBody
     case 'request_memory':
       return memoryMessage(bodies.memory);
     case 'body_too_slow':
-      return `The body came at less than ${bodies.minRate} bytes a second (server.minBodyRate).`;
+      return slowMessage(bodies);
     case 'body_too_large':
       return `The body is larger than ${maxBodySize} bytes (server.maxBodySize).`;
   }
+}
+
+/** What a client reads whose body came too slowly. */
+export function slowMessage({ minRate }: Pick<RequestBodies, 'minRate'>): string {
+  return `The body came at less than ${minRate} bytes a second (server.minBodyRate).`;
 }
 
 /**

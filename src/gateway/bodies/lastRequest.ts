@@ -46,9 +46,13 @@ export function endWith(request: IncomingMessage, response: ServerResponse): voi
   request.resume();
 }
 
-function linger(socket: Socket): void {
+/**
+ * Ends our side of a connection, and drops what comes until the client ends its own, for a while.
+ * @param last bytes that are sent before
+ */
+export function linger(socket: Socket, last = ''): void {
   if (socket.destroyed) return;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once('close', () => clearTimeout(timer));
-  socket.end();
+  socket.end(last);
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { type Clock, systemClock } from '../../model/clock.ts';
-import { announcedLength, type BodyStart } from './body.ts';
+import { announcedLength, type BodyStart, emptyBody, hasBody } from './body.ts';
 import { BodyBytes } from './bodyBytes.ts';
 import { type BodyPace, BodyPaces } from './bodyPaces.ts';
 import { BYTES_PER_HEAD_BYTE, HeldHead } from './heldHead.ts';
@@ -42,8 +42,9 @@ interface HoldingRequest extends IncomingMessage {
 const RELAY_BYTES = 3 * SMALL_REQUEST_BYTES;
 
 /**
- * Reads bodies of requests, and bounds large heads, within the memory that there is for them. Each request with a body holds memory from its head
- * to the end of its answer: at first what Node.js buffers of a body that nobody reads, then what is read.
+ * Reads bodies of requests, and bounds large heads, within the memory that there is for them. Each request with a body
+ * holds memory from its head to the end of its answer: at first what Node.js buffers of a body that nobody reads, then
+ * what is read.
  */
 export class RequestBodies {
   readonly #memory: RequestMemory;
@@ -73,18 +74,14 @@ export class RequestBodies {
    * @returns false where there is no memory for it: it has to be refused
    */
   admit(request: IncomingMessage, response: ServerResponse): boolean {
-    const held = new HeldMemory(this.#memory, request.socket);
-    if (!held.growTo(unreadBytes(request))) {
-      this.#refused?.inc({ reason: 'request_memory' });
-      return false;
-    }
+    const held = this.#hold(request, response, unreadBytes(request));
+    if (held === null) return false;
     (request as HoldingRequest)[heldBy] = held;
-    response.on('close', held.release);
     return true;
   }
 
   /**
-   * Reads a body up to a limit. Calls one of the two back, once; neither where the client goes away before that (the
+   * Reads a body up to a limit; a request without one has an empty body. Calls one of the two back, once; neither where the client goes away before that (the
    * response's `close` shows it).
    * @param refused called with the request's body unread: what still comes is dropped
    */
@@ -94,6 +91,11 @@ export class RequestBodies {
     done: (start: BodyStart) => void,
     refused: (fault: BodyFault) => void,
   ): void {
+    // Node.js emits no `end` for these (optimizeEmptyRequests).
+    if (!hasBody(request)) {
+      done(emptyBody);
+      return;
+    }
     const held = this.#heldBy(request);
     const bytes = new BodyBytes();
     const stop = () => {
@@ -152,13 +154,7 @@ export class RequestBodies {
    * @returns false where there is no memory for it: it has to be refused
    */
   admitHead(request: IncomingMessage, response: ServerResponse, head: number): boolean {
-    const held = new HeldMemory(this.#memory, request.socket);
-    if (!held.growTo(head * BYTES_PER_HEAD_BYTE)) {
-      this.#refused?.inc({ reason: 'request_memory' });
-      return false;
-    }
-    response.on('close', held.release);
-    return true;
+    return this.#hold(request, response, head * BYTES_PER_HEAD_BYTE) !== null;
   }
 
   /**
@@ -176,6 +172,17 @@ export class RequestBodies {
       this.#refused?.inc({ reason: 'body_too_slow' });
       tooSlow();
     });
+  }
+
+  /** Holds memory until the answer is over; null where there is none. */
+  #hold(request: IncomingMessage, response: ServerResponse, bytes: number): HeldMemory | null {
+    const held = new HeldMemory(this.#memory, request.socket);
+    if (!held.growTo(bytes)) {
+      this.#refused?.inc({ reason: 'request_memory' });
+      return null;
+    }
+    response.on('close', held.release);
+    return held;
   }
 
   /** What a request holds: since it was taken in, or, where nobody did that, from now until it is over. */

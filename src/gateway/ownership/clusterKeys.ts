@@ -2,43 +2,27 @@ import { isHeader } from '../../model/rawHeaders.ts';
 import { clusterKey } from '../../routing/clusterKey.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { DataPlaneContext } from '../dataPlaneContext.ts';
+import { ClustersByKey } from './clustersByKey.ts';
 
-/** Clusters come and go; a key that was forgotten is quickly made again. */
-const MAX_NAMES = 10_000;
 const PREFIX_HEADER = 'X-Forwarded-Prefix';
 const PREFIX_KEY = PREFIX_HEADER.toLowerCase();
 
 /** Keys of clusters and clusters of keys, each worked out once (`routing.prefixSticky`, cookies of the handshake). */
 export class ClusterKeys {
-  readonly #table: { readonly current: RoutingTable };
-  readonly #byName = new Map<string, string>();
-  #byKey: ReadonlyMap<string, ClusterEntry> = new Map();
-  /** Version of the table that `#byKey` is made from. */
-  #version = -1;
+  readonly #clusters: ClustersByKey;
 
   constructor(table: { readonly current: RoutingTable }) {
-    this.#table = table;
+    this.#clusters = new ClustersByKey(table, ({ name }) => this.keyOf(name));
   }
 
   /** The key of a cluster, registered or not. */
   keyOf(name: string): string {
-    let key = this.#byName.get(name);
-    if (key === undefined) {
-      key = clusterKey(name);
-      if (this.#byName.size >= MAX_NAMES) this.#byName.clear();
-      this.#byName.set(name, key);
-    }
-    return key;
+    return this.#clusters.remembered(name, clusterKey);
   }
 
   /** The registered cluster that has the key; null for none. */
   clusterOf(key: string): ClusterEntry | null {
-    const { current } = this.#table;
-    if (current.version !== this.#version) {
-      this.#byKey = new Map([...current.clusters.values()].map((cluster) => [this.keyOf(cluster.name), cluster]));
-      this.#version = current.version;
-    }
-    return this.#byKey.get(key) ?? null;
+    return this.#clusters.clusterOf(key);
   }
 
   /**

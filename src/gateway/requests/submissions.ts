@@ -7,7 +7,7 @@ import type { Admission } from '../admission/admission.ts';
 import { HeldSubmissions } from '../admission/heldSubmissions.ts';
 import { mayKillQuery } from '../analysis/killQuery.ts';
 import type { Analysis } from '../analysis/requestAnalyzer.ts';
-import { type BodyStart, emptyBody, hasBody } from '../bodies/body.ts';
+import type { BodyStart } from '../bodies/body.ts';
 import { bodyRefusal } from '../bodies/bodyRefusal.ts';
 import type { BodyFault } from '../bodies/requestBodies.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
@@ -68,10 +68,6 @@ export class Submissions {
     }
     this.#context.metrics.submission();
     const { request } = proxied;
-    if (!hasBody(request)) {
-      this.#analyze(proxied, emptyBody);
-      return;
-    }
     const { bodies, settings } = this.#context;
     const reading = {
       limit: Math.max(settings().maxAnalyzedBody, MIN_BUFFERED_BODY),

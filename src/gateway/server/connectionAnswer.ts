@@ -1,8 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-
-/** Most time, in milliseconds, in which what a client still sends after its answer is dropped. */
-const LINGER_MS = 5_000;
+import { linger } from '../bodies/lastRequest.ts';
 
 const answered = new WeakSet<Socket>();
 
@@ -34,9 +32,7 @@ export function answerConnection(socket: Socket, answer: ConnectionAnswer, error
     return;
   }
   answered.add(socket);
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-  socket.once('close', () => clearTimeout(timer));
-  socket.end(answerText(answer));
+  linger(socket, answerText(answer));
 }
 
 function hasAnswerBegun(socket: Socket): boolean {

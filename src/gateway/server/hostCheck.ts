@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { GatewayError } from '../../model/errors.ts';
 import { parseHost } from '../../model/requestHost.ts';
+import { endWith } from '../bodies/lastRequest.ts';
 
 /** Says why a request may not be answered under the host that it names; null where it may. */
 export type HostCheck = (request: IncomingMessage) => GatewayError | null;
@@ -37,11 +38,10 @@ export function hostCheck(allowed: readonly string[]): HostCheck {
 /** Answers a request under a host that is not the gateway's; what else the connection holds is not read. */
 export function refuseHost(request: IncomingMessage, response: ServerResponse, refusal: GatewayError): void {
   const body = JSON.stringify(refusal.toBody());
-  const isHttp1 = request.httpVersionMajor === 1;
+  endWith(request, response);
   response.writeHead(refusal.status, {
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(body),
-    ...(isHttp1 ? { connection: 'close' } : {}),
   });
-  response.end(body, isHttp1 ? () => request.socket.destroySoon() : undefined);
+  response.end(body);
 }
