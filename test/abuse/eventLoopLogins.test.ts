@@ -109,8 +109,11 @@ describe.skipIf(!ldapAvailable)('logins at an LDAP server and at an OpenID provi
       ['a code', `?code=${filled('c', 50_000)}&state=${state}&iss=${encodeURIComponent(provider.issuer)}`, cookie],
     ];
     for (const [what, query, sent] of requests) {
-      const { answer } = await attack(target, `the callback with ${what} of 50 kB`, () =>
-        send(target, `/oidc/callback${query}`, { headers: { cookie: sent }, redirect: 'manual' }),
+      const { answer } = await attack(
+        target,
+        `the callback with ${what} of 50 kB`,
+        () => send(target, `/oidc/callback${query}`, { headers: { cookie: sent }, redirect: 'manual' }),
+        1,
       );
       const refused = what === 'many states' ? 400 : 401;
       expect(answer.status, `${what}: ${answer.text.slice(0, 300)}`).toBe(refused);
