@@ -7,7 +7,15 @@ import { backendColumns, backendRow } from './backendRepository.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { fenceHolds } from './leaderRepository.ts';
-import type { BackendRow, Fence, ProjectionResult, ResourceRepository, SourceName, StoredResource } from './store.ts';
+import type {
+  BackendRow,
+  Fence,
+  ProjectionResult,
+  ResourceRepository,
+  SourceName,
+  StoredMark,
+  StoredResource,
+} from './store.ts';
 
 interface Row {
   readonly kind: ResourceKey['kind'];
@@ -63,6 +71,10 @@ function fromRow(row: Row): StoredResource {
     status: row.status === null ? null : JSON.parse(row.status),
     source: row.source,
   };
+}
+
+function markOf(row: Row): StoredMark {
+  return { uid: row.uid, resourceVersion: row.resource_version, removed: row.deleted_at !== null };
 }
 
 /** Compares two versions as the whole numbers they are; -1, 0 or 1. */
@@ -135,11 +147,17 @@ export class KnexResourceRepository implements ResourceRepository {
     });
   }
 
-  async project(resource: StoredResource, backend: BackendRow | null, fence: Fence | null): Promise<ProjectionResult> {
+  async project(
+    resource: StoredResource,
+    backend: BackendRow | null,
+    fence: Fence | null,
+    replaces?: StoredMark,
+  ): Promise<ProjectionResult> {
     if (backend !== null) checkWidths(backend);
     return this.guarded(fence, async (trx, mark) => {
       const stored = await storedRow(trx, resource);
-      if (stored !== undefined && isStale(stored, resource)) return 'stale';
+      const isReplaced = replaces !== undefined && stored !== undefined && isDeepStrictEqual(markOf(stored), replaces);
+      if (stored !== undefined && !isReplaced && isStale(stored, resource)) return 'stale';
       const columns = toColumns(resource, backend);
       if (stored !== undefined && isDeepStrictEqual({ ...stored }, columns) && (await derived(trx, backend))) {
         return 'unchanged';
@@ -147,6 +165,13 @@ export class KnexResourceRepository implements ResourceRepository {
       await this.store(trx, stored, columns, backend);
       await setMark(trx, mark + 1);
       return 'applied';
+    });
+  }
+
+  mark(key: ResourceKey): Promise<StoredMark | null> {
+    return this.database.run(async (knex) => {
+      const row: Row | undefined = await knex('eg_resources').where(keyColumns(key)).first();
+      return row === undefined ? null : markOf(row);
     });
   }
 

@@ -45,6 +45,14 @@ export interface Fence {
   readonly epoch: number;
 }
 
+/** Which version of a resource the database has. */
+export interface StoredMark {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** It was removed; this is its tombstone. */
+  readonly removed: boolean;
+}
+
 /** What a projection did: `stale` when a newer version of the same uid was there; `fenced` when leadership was lost. */
 export type ProjectionResult = 'applied' | 'unchanged' | 'stale' | 'fenced';
 
@@ -56,8 +64,17 @@ export interface ResourceRepository {
   /**
    * Stores a resource and its derived row in one guarded transaction (docs/decisions/0005-guarded-projection.md).
    * @param backend row to derive; null when the resource gives none (a rule, or a cluster that is not accepted)
+   * @param replaces what is replaced although it seems newer, as its source has lost it; `stale` when the database has
+   *   something else by now
    */
-  project(resource: StoredResource, backend: BackendRow | null, fence: Fence | null): Promise<ProjectionResult>;
+  project(
+    resource: StoredResource,
+    backend: BackendRow | null,
+    fence: Fence | null,
+    replaces?: StoredMark,
+  ): Promise<ProjectionResult>;
+  /** What the guard of projections compares with, of a resource or of its tombstone; null where there is neither. */
+  mark(key: ResourceKey): Promise<StoredMark | null>;
   /** Removes a resource and the row derived from it; only if the stored uid is this one. A late older projection of that uid does not bring it back. */
   remove(key: ResourceKey, uid: string, fence: Fence | null): Promise<ProjectionResult>;
   /**

@@ -1,7 +1,7 @@
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKey } from '../../model/resource.ts';
-import type { BackendRow, Fence, ProjectionResult, SourceName, Store } from '../../store/store.ts';
+import type { BackendRow, Fence, ProjectionResult, SourceName, Store, StoredMark } from '../../store/store.ts';
 import { storedOfResource } from '../sources/storedResource.ts';
 
 /** Row of `gateway_backend` that an outcome gives; null for none. */
@@ -12,6 +12,7 @@ export function rowOfOutcome(kinds: KindRegistry, outcome: ResourceOutcome): Bac
 /**
  * Apply step of a reconcile: makes the database's projection say what the resource says.
  * @param fence proof of leadership; null for the projection of a REST write
+ * @param replaces what is replaced although it seems newer
  */
 export async function project(
   store: Pick<Store, 'resources'>,
@@ -19,8 +20,10 @@ export async function project(
   outcome: ResourceOutcome,
   source: SourceName,
   fence: Fence | null,
+  replaces?: StoredMark,
 ): Promise<ProjectionResult> {
-  return await store.resources.project(storedOfResource(outcome.resource, source), rowOfOutcome(kinds, outcome), fence);
+  const stored = storedOfResource(outcome.resource, source);
+  return await store.resources.project(stored, rowOfOutcome(kinds, outcome), fence, replaces);
 }
 
 /**

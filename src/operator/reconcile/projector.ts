@@ -2,9 +2,9 @@ import type { Logger } from 'pino';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { keyOfText, keyText, type ResourceKey } from '../../model/resource.ts';
+import { keyOfText, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { isDatabaseAway } from '../../store/failures.ts';
-import type { Store } from '../../store/store.ts';
+import type { Fence, Store, StoredMark } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { sameStored } from '../sources/storedResource.ts';
@@ -14,7 +14,7 @@ import { project, unproject } from './projection.ts';
 export interface ProjectorOptions {
   readonly kinds: KindRegistry;
   readonly store: Pick<Store, 'resources'>;
-  readonly source: Pick<ResourceSource, 'name' | 'renewVersion'>;
+  readonly source: Pick<ResourceSource, 'name' | 'renewVersion' | 'readCurrent'>;
   readonly leadership: Pick<Leadership, 'fence' | 'fenced'>;
   readonly logger: Logger;
 }
@@ -93,7 +93,26 @@ export class Projector {
     }
     this.#storedVersions.delete(key);
     if (source.renewVersion(resourceKey)) return;
+    if (await this.#replaceLost(key, outcome, fence)) return;
     logger.warn({ key }, 'the database has a newer version of the resource than its source');
+  }
+
+  /**
+   * Replaces what the database has by an outcome that seems older, where the source has lost what came later, as after a
+   * restore of etcd (docs/reliability.md#a-restored-etcd): read after the database was, the source still has just this.
+   */
+  async #replaceLost(key: string, outcome: ResourceOutcome, fence: Fence): Promise<boolean> {
+    const { kinds, store, source, logger } = this.#options;
+    const mark = await store.resources.mark(outcome.key);
+    if (mark === null) return false;
+    const current = await source.readCurrent(outcome.key);
+    if (current === null || versionOfResource(current) !== versionOf(outcome)) return false;
+    if (current.metadata.uid === mark.uid && !mark.removed && !isBehind(current, mark)) return false;
+    const result = await project(store, kinds, outcome, source.name, fence, mark);
+    if (result === 'stale' || result === 'fenced') return false;
+    logger.info({ key }, 'the database had what the source has lost; replaced');
+    this.noteStored(key, outcome);
+    return true;
   }
 
   /**
@@ -129,6 +148,13 @@ export class Projector {
 
 /** What tells versions of a resource apart, its status and annotations aside. */
 function versionOf(outcome: ResourceOutcome): string {
-  const { uid, generation } = outcome.resource.metadata;
+  return versionOfResource(outcome.resource);
+}
+
+function versionOfResource({ metadata: { uid, generation } }: Resource): string {
   return `${uid}/${generation}`;
+}
+
+function isBehind({ metadata: { resourceVersion } }: Resource, mark: StoredMark): boolean {
+  return BigInt(resourceVersion) < BigInt(mark.resourceVersion);
 }

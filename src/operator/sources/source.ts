@@ -113,6 +113,11 @@ export interface ResourceSource {
   /** All resources, in no particular order. */
   list(kind: Kind): readonly Resource[];
   get(key: ResourceKey): Resource | null;
+  /**
+   * A resource read from the source itself now, whatever this process has read of it before; null when it is not there,
+   * about to be deleted, or where the source gives out its versions by the database. Rejects while it is unavailable.
+   */
+  readCurrent(key: ResourceKey): Promise<Resource | null>;
   /** Where a resource is written; null when it is not there. */
   provenance(key: ResourceKey): Provenance | null;
   /** Registers a listener for changed keys; the answer removes it. */

@@ -134,6 +134,26 @@ for (const database of databases) {
       expect(await store.resources.project(resource('gone', '4'), backend('gone'), null)).toBe('stale');
     });
 
+    it.each([
+      ['a later version', 'uid-lost', false],
+      ['a later uid', 'other', false],
+      ['a tombstone', 'uid-lost', true],
+    ])('replaces %s that its source has lost, and nothing else', async (_what, uid, removed) => {
+      const later = { uid: 'uid-lost', creationTimestamp: '2026-11-03T00:00:00Z' };
+      const current = await store.resources.mark(key('lost'));
+      await store.resources.project(resource('lost', '90', later), backend('lost'), null, current ?? undefined);
+      if (removed) await store.resources.remove(key('lost'), 'uid-lost', null);
+      const mark = (await store.resources.mark(key('lost')))!;
+      const restored = resource('lost', '7', { uid, creationTimestamp: '2026-11-02T00:00:00Z' });
+      expect(await store.resources.project(restored, backend('lost', false), null)).toBe('stale');
+      const another = { ...mark, resourceVersion: '91' };
+      expect(await store.resources.project(restored, backend('lost', false), null, another)).toBe('stale');
+      expect(await store.resources.project(restored, backend('lost', false), null, mark)).toBe('applied');
+      expect(await store.resources.get(key('lost'))).toEqual(restored);
+      expect(await store.backends.all()).toContainEqual({ ...backend('lost', false), managed: true });
+      expect(await store.resources.mark(key('lost'))).toEqual({ uid, resourceVersion: '7', removed: false });
+    });
+
     it('never reads a row without the resource that it was removed with', async () => {
       let done = false;
       const change = async () => {

@@ -106,6 +106,10 @@ export class DirectorySource extends PolledSource implements ResourceSource {
     return this.#index.get(key);
   }
 
+  async readCurrent(): Promise<null> {
+    return null;
+  }
+
   provenance(key: ResourceKey): Provenance | null {
     const path = this.#index.pathOf(key);
     if (path === null) return null;

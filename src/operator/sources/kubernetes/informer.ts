@@ -12,6 +12,8 @@ export interface InformerOptions {
   readonly name: string;
   readonly config: KubeConfig;
   readonly list: (limit: number, continueToken: string | undefined) => Promise<KubeList>;
+  /** The version that the API server is at; left out, a refused watch is taken up without asking for it. */
+  readonly version?: () => Promise<string>;
   readonly watchPath: string;
   readonly clock: Clock;
   readonly random: Random;
@@ -41,6 +43,12 @@ export interface InformerState {
 
 const PAGE = 500;
 
+/** A whole list, and the version that it is of. */
+interface Listed {
+  readonly items: readonly KubeObject[];
+  readonly version: string;
+}
+
 /** How a watch ended. */
 type WatchEnd =
   /** The server closed it or nothing came for a while: go on from where it was. */
@@ -53,13 +61,23 @@ type WatchEnd =
  * Keeps a copy of a set of objects of the API server: lists them, then follows a watch over the client library's
  * `Watch`, which ends at the first trouble. Lists again after a 410 and from time to time; takes up a lost watch where it
  * was, with back-off and jitter; asks for bookmarks, so that it can. A list that fails leaves the copy as it is.
+ *
+ * A list replaces the copy: after a restore of etcd versions are lower than those that are known, and no event follows a
+ * version that is yet to come (docs/reliability.md#a-restored-etcd). Versions are compared only for events and own writes
+ * since the last list.
  */
 export class Informer {
   readonly #options: InformerOptions;
   readonly #watch: Watch;
   readonly #objects = new Map<string, KubeObject>();
-  /** uid and version of what was deleted by ourselves: an older event about it changes nothing. */
+  /** uid and name of what was deleted by ourselves: an older event about it changes nothing. */
   readonly #deleted = new Map<string, string>();
+  /** While a list is made: names of what was written, and uids of what was deleted, by ourselves since it began. */
+  #sinceList: { readonly written: Set<string>; readonly deleted: Map<string, string> } | null = null;
+  /** Set when the API server could not be reached: what it has may be another state than before. */
+  #doubted: 'version' | 'all' | null = null;
+  /** Version of the last list or event, also while `#version` asks for a new list. */
+  #lastVersion = '';
   #state: InformerState = { synced: false, available: false, reason: 'not listed yet', lastEventAt: null };
   #version = '';
   #failures = 0;
@@ -112,6 +130,7 @@ export class Informer {
   remember(object: KubeObject): void {
     const told = this.#version !== '' && !isNewer(object.metadata.resourceVersion, this.#version);
     if (told && !this.#objects.has(nameOf(object))) return;
+    this.#sinceList?.written.add(nameOf(object));
     this.#take(object);
   }
 
@@ -119,6 +138,7 @@ export class Informer {
   forget(object: KubeObject): void {
     const name = nameOf(object);
     this.#deleted.set(object.metadata.uid, name);
+    this.#sinceList?.deleted.set(object.metadata.uid, name);
     if (this.#objects.get(name)?.metadata.uid !== object.metadata.uid) return;
     this.#objects.delete(name);
     this.#options.onChange(name);
@@ -128,7 +148,7 @@ export class Informer {
     let relistAt = 0;
     while (!signal.aborted) {
       try {
-        if (this.#version === '' || this.#options.clock.monotonic() >= relistAt) {
+        if (await this.#mustList(relistAt)) {
           await this.#relist(signal);
           // Replicas that were started together shall not list together.
           const relistMs = this.#options.relistMs ?? 600_000;
@@ -141,6 +161,16 @@ export class Informer {
         await this.#pause(signal);
       }
     }
+  }
+
+  /** Whether a watch cannot go on from the known version. */
+  async #mustList(relistAt: number): Promise<boolean> {
+    if (this.#version === '' || this.#doubted === 'all') return true;
+    if (this.#options.clock.monotonic() >= relistAt) return true;
+    if (this.#doubted === null) return false;
+    const version = await this.#options.version?.();
+    this.#doubted = null;
+    return version !== undefined && isNewer(this.#lastVersion, version);
   }
 
   /** One watch, until it ends; throws when the API server is the trouble. */
@@ -161,28 +191,59 @@ export class Informer {
   }
 
   async #relist(signal: AbortSignal): Promise<void> {
-    let listed = await this.#listAll();
-    if (listed.items.length === 0 && this.#objects.size > 0) {
-      // Everything gone is likelier a server that is not itself yet. Asked once more it is believed.
-      await sleep(this.#options.confirmEmptyMs ?? 1_000, undefined, { signal });
-      listed = await this.#listAll();
+    this.#sinceList = { written: new Set(), deleted: new Map() };
+    try {
+      let listed = await this.#listAll();
+      if (listed.items.length === 0 && this.#objects.size > 0) {
+        // Everything gone is likelier a server that is not itself yet. Asked once more it is believed.
+        await sleep(this.#options.confirmEmptyMs ?? 1_000, undefined, { signal });
+        listed = await this.#listAll();
+      }
+      this.#replace(listed, this.#sinceList);
+    } finally {
+      this.#sinceList = null;
     }
-    const names = new Set(listed.items.map(nameOf));
-    this.#version = listed.version;
-    for (const [name, object] of this.#objects) {
-      if (names.has(name)) continue;
-      // Written by ourselves after the list was made.
-      if (isNewer(object.metadata.resourceVersion, listed.version)) continue;
-      this.#objects.delete(name);
-      this.#options.onChange(name);
-    }
-    this.#deleted.clear();
-    for (const object of listed.items) this.#take(object);
     this.#heard();
     this.#setState({ synced: true, available: true, reason: null });
   }
 
-  async #listAll(): Promise<{ readonly items: readonly KubeObject[]; readonly version: string }> {
+  /** Makes the copy what a list says, but for what we wrote and deleted ourselves while it was made. */
+  #replace(listed: Listed, since: { readonly written: Set<string>; readonly deleted: Map<string, string> }): void {
+    const isBehind = this.#lastVersion !== '' && isNewer(this.#lastVersion, listed.version);
+    if (isBehind) {
+      this.#options.logger.warn(
+        { informer: this.#options.name, version: listed.version, before: this.#lastVersion },
+        'the API server went back to an earlier state, as after a restore of etcd; its state replaces what was known',
+      );
+    }
+    // Versions that were given twice do not say that nothing changed.
+    const isDoubted = isBehind || this.#doubted === 'all';
+    this.#version = listed.version;
+    this.#lastVersion = listed.version;
+    this.#doubted = null;
+    this.#deleted.clear();
+    for (const [uid, name] of since.deleted) this.#deleted.set(uid, name);
+    const names = new Set(listed.items.map(nameOf));
+    for (const [name, { metadata }] of this.#objects) {
+      if (names.has(name)) continue;
+      if (since.written.has(name) && isNewer(metadata.resourceVersion, listed.version)) continue;
+      this.#objects.delete(name);
+      this.#options.onChange(name);
+    }
+    for (const object of listed.items) {
+      const name = nameOf(object);
+      const before = this.#objects.get(name)?.metadata;
+      if (this.#deleted.has(object.metadata.uid)) continue;
+      const { uid, resourceVersion } = object.metadata;
+      const isKnown = before?.uid === uid && before.resourceVersion === resourceVersion;
+      if (isKnown && !isDoubted) continue;
+      if (before !== undefined && since.written.has(name) && isNewer(before.resourceVersion, resourceVersion)) continue;
+      this.#objects.set(name, object);
+      this.#options.onChange(name);
+    }
+  }
+
+  async #listAll(): Promise<Listed> {
     const items: KubeObject[] = [];
     let token: string | undefined;
     for (;;) {
@@ -229,6 +290,7 @@ export class Informer {
         return;
       }
       this.#version = object.metadata.resourceVersion;
+      this.#lastVersion = this.#version;
       if (type === 'ADDED' || type === 'MODIFIED') this.#take(object);
       else if (type === 'DELETED') this.#drop(object);
     };
@@ -283,8 +345,12 @@ export class Informer {
   #failed(error: unknown): void {
     this.#failures += 1;
     const reason = kubeReason(error);
+    const code = kubeCode(error);
+    // A server that answers says itself what it has; one that was gone may come back with an earlier state.
+    if (code === null) this.#doubted = 'all';
+    else if (code >= 500) this.#doubted ??= 'version';
     // The kind itself is gone: when it comes back, what was known of it says nothing.
-    if (kubeCode(error) === 404) this.#version = '';
+    if (code === 404) this.#version = '';
     if (this.#state.available || this.#state.reason !== reason) {
       this.#options.logger.warn(
         { informer: this.#options.name, reason },
@@ -306,6 +372,9 @@ export class Informer {
     const before = this.#state;
     this.#state = { ...before, ...change };
     if (this.#state.synced) for (const resolve of this.#onSynced.splice(0)) resolve();
+    if (before.synced && !before.available && this.#state.available) {
+      this.#options.logger.info({ informer: this.#options.name }, 'the API server is followed again');
+    }
     if (before.synced !== this.#state.synced || before.available !== this.#state.available) this.#options.onState();
   }
 }

@@ -28,13 +28,23 @@ export function resourceOfObject(kind: Kind, object: KubeObject): Resource {
   };
 }
 
-/** Whether a resource is the same but for its status, and for the version that each written status makes. */
+/**
+ * Whether a later resource is the same as an earlier one but for its status, and for the version that each written status
+ * makes. A version that is lower is of an API server that went back to an earlier state: there a generation may have been
+ * given twice, and is compared with the rest.
+ */
 export function onlyStatusDiffers(a: Resource, b: Resource): boolean {
   return (
     a.metadata.uid === b.metadata.uid &&
+    !isLower(b.metadata.resourceVersion, a.metadata.resourceVersion) &&
+    isDeepStrictEqual(a.spec, b.spec) &&
     a.metadata.generation === b.metadata.generation &&
     a.metadata.deletionTimestamp === b.metadata.deletionTimestamp &&
     isDeepStrictEqual(a.metadata.annotations, b.metadata.annotations) &&
     isDeepStrictEqual(a.metadata.labels, b.metadata.labels)
   );
+}
+
+function isLower(version: string, than: string): boolean {
+  return version.length < than.length || (version.length === than.length && version < than);
 }

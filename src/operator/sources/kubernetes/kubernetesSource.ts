@@ -82,6 +82,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
           name: kind,
           config: api.config,
           list: (limit, token) => api.list(kind, namespace, limit, token),
+          version: async () => (await api.list(kind, namespace, 1, undefined)).metadata.resourceVersion ?? '',
           watchPath: kindPath(plural, namespace),
           clock,
           random,
@@ -143,6 +144,16 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   get(key: ResourceKey): Resource | null {
     const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
     return object === null ? null : this.#resource(key.kind, object);
+  }
+
+  async readCurrent(key: ResourceKey): Promise<Resource | null> {
+    try {
+      const object = await this.#api.get(key);
+      return object.metadata.deletionTimestamp === undefined ? resourceOfObject(key.kind, object) : null;
+    } catch (error) {
+      if (kubeCode(error) === 404) return null;
+      throw isUnavailable(error) ? unavailable(error) : error;
+    }
   }
 
   provenance(key: ResourceKey): Provenance | null {
