@@ -169,8 +169,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   }
   if (webapp) {
     const { history, queryCounts, exactMatchSelectors, clock, startedAt, disablePages } = webapp;
-    const pendingHeader = names.header('Gateway-Pending');
-    await app.register(backendRoutes, { logger, registry, table, pendingHeader });
+    await app.register(backendRoutes, { logger, registry, table, names });
     await app.register(historyRoutes, { logger, history, counts: queryCounts, table, clock, startedAt });
     const overview = { metrics, table, readiness: allReadiness, counts: queryCounts, clock, startedAt, version };
     await app.register(overviewRoutes, overview);
@@ -183,11 +182,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   }
   if (rules) {
     const { routingRules, explain, history, transactions, buffered } = rules;
-    await app.register(routingRuleRoutes, {
-      logger,
-      rules: routingRules,
-      pendingHeader: names.header('Gateway-Pending'),
-    });
+    await app.register(routingRuleRoutes, { logger, rules: routingRules, names });
     await app.register(ruleRoutes, { rules: routingRules, names });
     await app.register(explainRoutes, { explain, history, transactions, buffered });
   }

@@ -7,13 +7,13 @@ import type { InventoryCluster } from '../operator/registry/clusterInventory.ts'
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import { ClusterState } from './answers/clusters.ts';
-import { recordChange } from './auth/audit.ts';
-import { isForced, writerOf } from './auth/guard.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers, Force, reference } from './schemas.ts';
+import { AuditedRegistry } from './writes/auditedRegistry.ts';
+import { apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of clusters and their resources. */
 export interface ClusterRoutes {
@@ -34,6 +34,7 @@ const checkActivation = compileCheck(Activation);
  */
 export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes): Promise<void> {
   const { inventory, registry, table, names } = options;
+  const audited = new AuditedRegistry(registry, names, apiFamily);
   revalidate(app);
 
   app.get(
@@ -71,12 +72,7 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
       const name = clusterInPath(request);
       const checked = checkActivation(jsonBody(request));
       if (!checked.ok) throw malformed(checked.problems);
-      const before = registry.get(name);
-      const context = { by: writerOf(request, 'api'), force: isForced(request) };
-      const { cluster, pending, resource } = await registry.setActive(name, checked.value.active, context);
-      recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: cluster });
-      if (pending) reply.code(202).header(names.header('Gateway-Pending'), 'database');
-      return reply.send(cluster);
+      return reply.send(await audited.setActive(request, reply, name, checked.value.active));
     },
   );
 }

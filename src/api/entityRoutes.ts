@@ -14,13 +14,13 @@ import type { Checked } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
-import { recordChange } from './auth/audit.ts';
-import { auditedGroups } from './auth/auditedGroups.ts';
-import { isForced, writerOf } from './auth/guard.ts';
 import { malformed, requireLoadable } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { answer, emptyAnswer, errorAnswers, Force, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
+import { auditedGroups } from './writes/auditedGroups.ts';
+import { AuditedRegistry } from './writes/auditedRegistry.ts';
+import { entityFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the entity routes. */
 export interface EntityRoutes {
@@ -40,7 +40,7 @@ const UseSchema = {
 
 /** The entity editor's calls (docs/compatibility.md#entities); resource groups and selectors keep every column. */
 export async function entityRoutes(app: FastifyInstance, { registry, stores, names }: EntityRoutes): Promise<void> {
-  const pendingHeader = names.header('Gateway-Pending');
+  const audited = new AuditedRegistry(registry, names, entityFamily);
   const use = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>
     stores.use((request.query as { useSchema?: string }).useSchema ?? null, (store) =>
       work(auditedGroups(store, request)),
@@ -107,12 +107,7 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
       const { entityType } = request.query as { entityType: EntityType };
       const body = jsonBody(request, 'any');
       if (entityType === 'GATEWAY_BACKEND') {
-        const sentCluster = valid(parseRegistryCluster(body));
-        const before = registry.get(sentCluster.name);
-        const by = writerOf(request, 'entity');
-        const { pending, cluster, resource } = await registry.update(sentCluster, { by, force: isForced(request) });
-        recordChange(request, { object: `cluster ${cluster.name}`, regarding: resource, before, after: cluster });
-        if (pending) reply.header(pendingHeader, 'database');
+        await audited.store('update', request, reply, valid(parseRegistryCluster(body)));
         return reply.send();
       }
       const { warnings } =

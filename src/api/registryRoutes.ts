@@ -1,15 +1,16 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
-import type { ClusterRegistry, WriteContext } from '../operator/registry/clusterRegistry.ts';
-import { recordChange } from './auth/audit.ts';
-import { isForced, writerOf } from './auth/guard.ts';
+import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { malformed } from './errors.ts';
-import { jsonBody, utf8 } from './jsonBody.ts';
+import { jsonBody } from './jsonBody.ts';
+import { nameToDelete } from './nameToDelete.ts';
 import { answer, ErrorBody, emptyAnswer, errorAnswers, Force, reference } from './schemas.ts';
+import { AuditedRegistry } from './writes/auditedRegistry.ts';
+import { apiFamily, pendingHeader } from './writes/writeFamily.ts';
 
 /** Dependencies of the registry's routes. */
 export interface RegistryRoutes {
@@ -28,15 +29,16 @@ const unknownCluster = {
 
 /** The cluster registry (docs/rest-api.md#cluster-registry, docs/compatibility.md#cluster-registry). */
 export async function registryRoutes(app: FastifyInstance, { registry, names }: RegistryRoutes): Promise<void> {
-  const pendingHeader = names.header('Gateway-Pending');
-  const accepted = `As 200, but the database is unavailable: the change is safe in the resource source and follows by itself (header ${pendingHeader}).`;
+  const accepted = `As 200, but the database is unavailable: the change is safe in the resource source and follows by itself (header ${pendingHeader(names)}).`;
+  const audited = new AuditedRegistry(registry, names, apiFamily);
+  listingRoutes(app, registry);
+  storingRoutes(app, audited, accepted);
+  deletionRoute(app, registry, audited, accepted);
+  activationRoutes(app, audited, accepted);
+}
 
-  /** 200, or 202 with the header that says what is pending. */
-  const send = (reply: FastifyReply, pending: boolean, body?: unknown) => {
-    if (pending) reply.header(pendingHeader, 'database');
-    return reply.code(pending ? 202 : 200).send(body);
-  };
-
+/** Lists clusters. */
+function listingRoutes(app: FastifyInstance, registry: ClusterRegistry): void {
   app.get(
     '/gateway',
     {
@@ -71,7 +73,10 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
     },
     (_request, reply) => reply.send(registry.all().filter((cluster) => cluster.active)),
   );
+}
 
+/** Adds and replaces clusters. */
+function storingRoutes(app: FastifyInstance, audited: AuditedRegistry, accepted: string): void {
   const writes = [
     ['add', 'Adds a cluster', 'A cluster of that name is an error (409).'],
     ['update', 'Replaces a cluster', 'A cluster of that name that does not exist is added.'],
@@ -96,15 +101,19 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
       async (request, reply) => {
         const checked = parseRegistryCluster(jsonBody(request));
         if (!checked.ok) throw malformed(checked.problems);
-        const before = registry.get(checked.value.name);
-        const written = await registry[operation](checked.value, contextOf(request));
-        const { cluster, pending, resource } = written;
-        recordChange(request, { object: `cluster ${cluster.name}`, regarding: resource, before, after: cluster });
-        return send(reply, pending, cluster);
+        return reply.send(await audited.store(operation, request, reply, checked.value));
       },
     );
   }
+}
 
+/** Deletes clusters. */
+function deletionRoute(
+  app: FastifyInstance,
+  registry: ClusterRegistry,
+  audited: AuditedRegistry,
+  accepted: string,
+): void {
   app.post(
     '/gateway/backend/modify/delete',
     {
@@ -127,14 +136,14 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
     },
     async (request, reply) => {
       const name = nameToDelete(request.body as Buffer | undefined, registry);
-      const before = registry.get(name);
-      const { pending, resource } = await registry.delete(name, contextOf(request));
-      if (before !== null)
-        recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: null });
-      return send(reply, pending);
+      await audited.delete(request, reply, name);
+      return reply.send();
     },
   );
+}
 
+/** Activates and deactivates clusters. */
+function activationRoutes(app: FastifyInstance, audited: AuditedRegistry, accepted: string): void {
   for (const active of [true, false]) {
     app.post(
       `/gateway/backend/${active ? 'activate' : 'deactivate'}/:name`,
@@ -156,10 +165,8 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
       async (request, reply) => {
         const name = clusterInPath(request);
         try {
-          const before = registry.get(name);
-          const { pending, cluster, resource } = await registry.setActive(name, active, contextOf(request));
-          recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: cluster });
-          return send(reply, pending);
+          await audited.setActive(request, reply, name, active);
+          return reply.send();
         } catch (error) {
           if (!(error instanceof GatewayError) || error.code !== 'EG_NOT_FOUND') throw error;
           const text = `No cluster found with name: ${name}, could not (de)activate`;
@@ -168,36 +175,4 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
       },
     );
   }
-}
-
-/** Who asks; `api` where callers are not told apart. */
-function contextOf(request: FastifyRequest): WriteContext {
-  return { by: writerOf(request, 'api'), force: isForced(request) };
-}
-
-/** Characters of the longest object with a name: no cluster has a name of more than 256. */
-const LONGEST_OBJECT = 10_000;
-
-/** The name as text, or of `{"name": "…"}`, which clients in the field send. One line end after it is not part of it. */
-function nameToDelete(body: Buffer | undefined, registry: ClusterRegistry): string {
-  const text = utf8(body);
-  if (text !== '' && registry.get(text) !== null) return text;
-  const name = text.replace(/\r?\n$/, '');
-  if (name.trim() === '') {
-    throw new GatewayError('EG_MALFORMED', 'The body is empty; send the name of the cluster as text.', {
-      field: 'name',
-    });
-  }
-  if (!name.trimStart().startsWith('{') || name.length > LONGEST_OBJECT) return name;
-  let value: unknown;
-  try {
-    value = JSON.parse(name);
-  } catch {
-    return name;
-  }
-  const inner = (value as { name?: unknown }).name;
-  if (typeof inner === 'string' && inner !== '') return inner;
-  throw new GatewayError('EG_MALFORMED', 'name is required: send {"name": "…"} or the name as text.', {
-    field: 'name',
-  });
 }

@@ -22,11 +22,11 @@ import {
 import type { Checked } from '../model/validation.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
-import { auditedGroups } from './auth/auditedGroups.ts';
 import { malformed, requireLoadable } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { answer, emptyAnswer, errorAnswers, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
+import { auditedGroups } from './writes/auditedGroups.ts';
 
 /** Dependencies of the resource group routes. */
 export interface ResourceGroupRoutes {

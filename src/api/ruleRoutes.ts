@@ -8,12 +8,12 @@ import { compileCheck } from '../model/validation.ts';
 import type { RoutingRules, RuleChange } from '../operator/registry/routingRules.ts';
 import { nullable } from './answers/answer.ts';
 import { RuleInventory, RuleState } from './answers/rules.ts';
-import { recordChange } from './auth/audit.ts';
-import { isForced, writerOf } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { notModified, revalidate } from './revalidation.ts';
 import { answer, errorAnswers, Force, reference } from './schemas.ts';
+import { AuditedRules } from './writes/auditedRules.ts';
+import { apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of routing rules. */
 export interface RuleRoutes {
@@ -73,6 +73,7 @@ const RuleInPath = Type.Object({
  * (docs/rest-api.md#routing-rules).
  */
 export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRoutes): Promise<void> {
+  const audited = new AuditedRules(rules, (name) => rules.named(name), names, apiFamily);
   revalidate(app);
 
   app.get(
@@ -108,12 +109,7 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
     },
     async (request, reply) => {
       const change = sentChange(request);
-      const before = rules.named(change.name);
-      const context = { by: writerOf(request, 'api'), force: isForced(request) };
-      const { pending, resource } = await rules.update(change, context);
-      const after = rules.named(change.name);
-      recordChange(request, { object: `routing rule ${change.name}`, regarding: resource ?? 'gateway', before, after });
-      if (pending) reply.code(202).header(names.header('Gateway-Pending'), 'database');
+      const after = await audited.update(request, reply, change);
       if (after === null) throw new GatewayError('EG_CONFLICT', `the rule ${change.name} was deleted meanwhile`);
       return reply.send(after satisfies RuleState);
     },

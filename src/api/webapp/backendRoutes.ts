@@ -1,21 +1,21 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import type { ProductNames } from '../../model/names.ts';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../../model/registryCluster.ts';
 import { compileCheck } from '../../model/validation.ts';
-import type { ClusterRegistry, WriteContext } from '../../operator/registry/clusterRegistry.ts';
+import type { ClusterRegistry } from '../../operator/registry/clusterRegistry.ts';
 import { neverChecked } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import { recordChange } from '../auth/audit.ts';
-import { isForced, writerOf } from '../auth/guard.ts';
 import { Force, reference } from '../schemas.ts';
+import { AuditedRegistry } from '../writes/auditedRegistry.ts';
+import { webappFamily } from '../writes/writeFamily.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
 /** Dependencies of the cluster calls. */
 export interface BackendRoutes extends EnvelopeRoutes {
   readonly registry: ClusterRegistry;
   readonly table: RoutingTableHolder;
-  /** Header of answers that say what follows later. */
-  readonly pendingHeader: string;
+  readonly names: ProductNames;
 }
 
 const tags = ['web application: clusters'];
@@ -48,7 +48,8 @@ const writeErrors = failureAnswers(400, 403, 409, 413, 415, 422, 503);
  * (docs/rest-api.md#calls-of-the-web-application).
  */
 export async function backendRoutes(app: FastifyInstance, options: BackendRoutes): Promise<void> {
-  const { registry, table, pendingHeader } = options;
+  const { registry, table, names } = options;
+  const audited = new AuditedRegistry(registry, names, webappFamily);
   envelopeErrors(app, options);
 
   app.post(
@@ -97,16 +98,7 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
       },
       async (request, reply) => {
         const cluster = sent(request, parseRegistryCluster);
-        const before = registry.get(cluster.name);
-        const written = await registry[operation](cluster, contextOf(request));
-        recordChange(request, {
-          object: `cluster ${cluster.name}`,
-          regarding: written.resource,
-          before,
-          after: written.cluster,
-        });
-        if (written.pending) reply.header(pendingHeader, 'database');
-        return succeed(reply, written.cluster);
+        return succeed(reply, await audited.store(operation, request, reply, cluster));
       },
     );
   }
@@ -124,17 +116,8 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
     },
     async (request, reply) => {
       const { name } = sent(request, checkByName);
-      const before = registry.get(name);
-      const { pending, resource } = await registry.delete(name, contextOf(request));
-      if (before !== null)
-        recordChange(request, { object: `cluster ${name}`, regarding: resource, before, after: null });
-      if (pending) reply.header(pendingHeader, 'database');
+      await audited.delete(request, reply, name);
       return succeed(reply, true);
     },
   );
-}
-
-/** Who asks; `webapp` where callers are not told apart. */
-function contextOf(request: FastifyRequest): WriteContext {
-  return { by: writerOf(request, 'webapp'), force: isForced(request) };
 }

@@ -20,11 +20,11 @@ import {
 import { type Checked, compileCheck } from '../../model/validation.ts';
 import type { ResourceGroupStore, Written } from '../../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
-import { auditedGroups } from '../auth/auditedGroups.ts';
 import { malformed, requireLoadable } from '../errors.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { reference, withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
+import { auditedGroups } from '../writes/auditedGroups.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
 /** Dependencies of the resource group calls. */

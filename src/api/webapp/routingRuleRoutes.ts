@@ -1,17 +1,17 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import type { ProductNames } from '../../model/names.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { RoutingRules } from '../../operator/registry/routingRules.ts';
-import { recordChange } from '../auth/audit.ts';
-import { isForced, writerOf } from '../auth/guard.ts';
 import { emptyAnswer, Force } from '../schemas.ts';
+import { AuditedRules } from '../writes/auditedRules.ts';
+import { webappFamily } from '../writes/writeFamily.ts';
 import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
 
 /** Dependencies of the calls of routing rules. */
 export interface RoutingRuleRoutes extends EnvelopeRoutes {
   readonly rules: Pick<RoutingRules, 'list' | 'update'>;
-  /** Header of answers that say what follows later. */
-  readonly pendingHeader: string;
+  readonly names: ProductNames;
 }
 
 const tags = ['web application: routing rules'];
@@ -53,7 +53,9 @@ const list = Type.Array(ListedRule);
 
 /** Routing rules: listing and replacing (docs/rules.md#changing-rules-by-rest). */
 export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRuleRoutes): Promise<void> {
-  const { rules, pendingHeader } = options;
+  const { rules, names } = options;
+  const ruleNamed = (name: string) => rules.list()?.find((listed) => listed.name === name) ?? null;
+  const audited = new AuditedRules(rules, ruleNamed, names, webappFamily);
   envelopeErrors(app, options);
 
   app.get(
@@ -94,18 +96,8 @@ export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRu
     async (request, reply) => {
       const { name, condition, actions, description, priority } = sent(request, checkRule);
       const rule = { name, condition, actions, description: description ?? '', priority: priority ?? null };
-      const before = rules.list()?.find((listed) => listed.name === name) ?? null;
-      const written = await rules.update(rule, { by: writerOf(request, 'webapp'), force: isForced(request) });
-      const all = rules.list() ?? [];
-      const after = all.find((listed) => listed.name === name) ?? rule;
-      recordChange(request, {
-        object: `routing rule ${name}`,
-        regarding: written.resource ?? 'gateway',
-        before,
-        after,
-      });
-      if (written.pending) reply.header(pendingHeader, 'database');
-      return succeed(reply, all);
+      await audited.update(request, reply, rule);
+      return succeed(reply, rules.list() ?? []);
     },
   );
 }
