@@ -37,7 +37,7 @@ import { overviewRoutes } from './overview/overviewRoutes.ts';
 import { publicRoutes } from './publicRoutes.ts';
 import type { Readiness } from './readiness.ts';
 import { registryRoutes } from './registryRoutes.ts';
-import { resourceGroupRoutes } from './resourceGroupRoutes.ts';
+import { resourceGroupRoutes, webappResourceGroupRoutes } from './resourceGroups/resourceGroupRoutes.ts';
 import { ruleRoutes } from './ruleRoutes.ts';
 import { type UserInterfaceRoutes, userInterfaceRoutes } from './userInterface/userInterfaceRoutes.ts';
 import { viewRoutes } from './viewRoutes.ts';
@@ -45,7 +45,6 @@ import { backendRoutes } from './webapp/backendRoutes.ts';
 import { configurationRoutes } from './webapp/configurationRoutes.ts';
 import { exactSelectorRoutes } from './webapp/exactSelectorRoutes.ts';
 import { historyRoutes } from './webapp/historyRoutes.ts';
-import { webappResourceGroupRoutes } from './webapp/resourceGroupRoutes.ts';
 import { routingRuleRoutes } from './webapp/routingRuleRoutes.ts';
 
 /** Longest body of the API in bytes, where nothing else is said. */

@@ -2,20 +2,16 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { ProductNames } from '../model/names.ts';
 import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
-import {
-  parseResourceGroupCreate,
-  parseResourceGroupUpdate,
-  ResourceGroup,
-  ResourceGroupCreate,
-  ResourceGroupUpdate,
-} from '../model/resourceGroup.ts';
+import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { parseSelectorMatch, parseSelectorUpdate, Selector, SelectorMatch } from '../model/selector.ts';
 import type { Checked } from '../model/validation.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import type { ResourceGroupStore } from '../store/resourceGroupStore.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
-import { malformed, requireLoadable } from './errors.ts';
+import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
+import { groupCreation, groupUpdate } from './resourceGroups/groups.ts';
+import type { TableChange } from './resourceGroups/tableChange.ts';
 import { answer, emptyAnswer, errorAnswers, Force, reference, withoutNulls } from './schemas.ts';
 import { warn } from './warnings.ts';
 import { auditedGroups } from './writes/auditedGroups.ts';
@@ -125,14 +121,13 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
   };
 
   const storeGroup = (request: FastifyRequest, body: unknown) => {
-    if (!(body as { resourceGroupId?: unknown } | null)?.resourceGroupId) {
-      const group = valid(parseResourceGroupCreate(body));
-      requireLoadable(group);
-      return use(request, (store) => store.groups.create(group));
-    }
-    const group = valid(parseResourceGroupUpdate(body));
-    requireLoadable(group);
-    return use(request, (store) => store.groups.update(group));
+    const hasId = Boolean((body as { resourceGroupId?: unknown } | null)?.resourceGroupId);
+    return hasId ? changeGroup(request, body, groupUpdate) : changeGroup(request, body, groupCreation);
+  };
+
+  const changeGroup = <T>(request: FastifyRequest, body: unknown, change: TableChange<T>) => {
+    const group = valid(change.parse(body));
+    return use(request, (store) => change.apply(store, group));
   };
 }
 

@@ -1,0 +1,102 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type TSchema, Type } from 'typebox';
+import type { ProductNames } from '../../model/names.ts';
+import type { Checked } from '../../model/validation.ts';
+import type { ResourceGroupStore } from '../../store/resourceGroupStore.ts';
+import type { SchemaStores } from '../../store/schemaStores.ts';
+import { malformed } from '../errors.ts';
+import { jsonBody } from '../jsonBody.ts';
+import { answer, emptyAnswer, errorAnswers, withoutNulls } from '../schemas.ts';
+import { warn } from '../warnings.ts';
+import { auditedGroups } from '../writes/auditedGroups.ts';
+import type { TableChange } from './tableChange.ts';
+
+const UseSchema = Type.Object({
+  useSchema: Type.Optional(
+    Type.String({ description: "Another database of the gateway's database server; its own when absent." }),
+  ),
+});
+
+/** Everything about a route but its path and what it does. */
+interface RouteText {
+  readonly summary: string;
+  readonly description?: string;
+  readonly params?: TSchema;
+}
+
+const readErrors = [400, 404, 422, 503];
+const writeErrors = [400, 404, 409, 413, 422, 503];
+
+/** Registers calls below the product's path: rows as they are, `useSchema` in the query, Content-Type ignored. */
+export class RestCalls {
+  readonly #app: FastifyInstance;
+  readonly #stores: SchemaStores;
+  readonly #base: string;
+  readonly #tag: string;
+
+  /** @param tag of the OpenAPI document */
+  constructor(app: FastifyInstance, stores: SchemaStores, names: ProductNames, tag: string) {
+    this.#app = app;
+    this.#stores = stores;
+    this.#base = `/${names.pathSegment}`;
+    this.#tag = tag;
+  }
+
+  /** A call that answers a list. */
+  list(
+    path: string,
+    text: RouteText,
+    rows: TSchema,
+    find: (request: FastifyRequest) => (store: ResourceGroupStore) => Promise<readonly object[]>,
+  ): void {
+    const schema = this.#schemaOf(text, rows, readErrors);
+    this.#app.get(`${this.#base}${path}`, { schema }, async (request, reply) => {
+      const found = await this.#use(request, find(request));
+      return reply.send(found.map(withoutNulls));
+    });
+  }
+
+  /** A call that changes a row and answers it. */
+  change<Sent>(path: string, text: RouteText, description: string, change: TableChange<Sent>): void {
+    const schema = { ...this.#schemaOf(text, answer(description, change.row), writeErrors), body: change.body };
+    this.#app.post(`${this.#base}${path}`, { schema }, async (request, reply) => {
+      const sent = checkedBody(request, (value) => change.parse(value));
+      const { row, warnings } = await this.#use(request, (store) => change.apply(store, sent));
+      return warn(reply, warnings).send(withoutNulls(row));
+    });
+  }
+
+  /** A call that deletes and answers nothing. */
+  delete(
+    path: string,
+    text: RouteText & { readonly body?: TSchema },
+    remove: (request: FastifyRequest) => (store: ResourceGroupStore) => Promise<unknown>,
+  ): void {
+    const schema = this.#schemaOf(text, emptyAnswer('Deleted, or it was not there.'), writeErrors);
+    this.#app.post(`${this.#base}${path}`, { schema }, async (request, reply): Promise<FastifyReply> => {
+      await this.#use(request, remove(request));
+      return reply.send();
+    });
+  }
+
+  #schemaOf(text: RouteText, success: TSchema, errors: readonly number[]) {
+    return {
+      tags: [this.#tag],
+      querystring: UseSchema,
+      ...text,
+      response: { 200: success, ...errorAnswers(...errors) },
+    };
+  }
+
+  #use<T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> {
+    const { useSchema = null } = request.query as { useSchema?: string };
+    return this.#stores.use(useSchema, (store) => work(auditedGroups(store, request)));
+  }
+}
+
+/** The body, checked. Callers of this family never had to send a Content-Type. */
+export function checkedBody<T>(request: FastifyRequest, parse: (value: unknown) => Checked<T>): T {
+  const checked = parse(jsonBody(request, 'any'));
+  if (!checked.ok) throw malformed(checked.problems);
+  return checked.value;
+}

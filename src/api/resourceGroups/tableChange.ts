@@ -1,0 +1,14 @@
+import type { TSchema } from 'typebox';
+import type { Checked } from '../../model/validation.ts';
+import type { ResourceGroupStore, Written } from '../../store/resourceGroupStore.ts';
+
+/** A change of the resource group tables that leaves a row: what it takes and answers is the same in every family. */
+export interface TableChange<Sent> {
+  /** What callers send. */
+  readonly body: TSchema;
+  /** The stored row. */
+  readonly row: TSchema;
+  parse(sent: unknown): Checked<Sent>;
+  /** @throws GatewayError as the store does; EG_IMPOSSIBLE for what engines could not load */
+  apply(store: ResourceGroupStore, sent: Sent): Promise<Written<object>>;
+}

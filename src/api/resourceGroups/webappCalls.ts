@@ -1,0 +1,132 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { type TSchema, Type } from 'typebox';
+import { type Checked, compileCheck } from '../../model/validation.ts';
+import type { ResourceGroupStore, Written } from '../../store/resourceGroupStore.ts';
+import type { SchemaStores } from '../../store/schemaStores.ts';
+import { malformed } from '../errors.ts';
+import { bodyIsOptional } from '../openapi.ts';
+import { withoutNulls } from '../schemas.ts';
+import { warn } from '../warnings.ts';
+import { failureAnswers, sent, succeed, successAnswer } from '../webapp/envelope.ts';
+import { auditedGroups } from '../writes/auditedGroups.ts';
+import type { TableChange } from './tableChange.ts';
+
+/** The field of every body that names a database. */
+export const useSchema = Type.Optional(
+  Type.Union([Type.String(), Type.Null()], { description: 'Another database of the server; empty means none.' }),
+);
+
+const Change = Type.Object({ useSchema, data: Type.Unknown(), oldData: Type.Optional(Type.Unknown()) });
+const checkChange = compileCheck(Change);
+
+const tags = ['web application: resource groups'];
+const errors = failureAnswers(400, 404, 409, 413, 415, 422, 503);
+
+/** What a call reads by: the body, and its check. */
+export interface WebappQuery<Query> {
+  readonly body: TSchema;
+  readonly parse: (value: unknown) => Checked<Query>;
+}
+
+/** A change as the web application sends it: `data`, and `oldData` where it has two sides. */
+export interface WebappChange<Sent> {
+  readonly body: TSchema;
+  readonly answer: TSchema;
+  readonly parse: (data: unknown, oldData: unknown) => Checked<Sent>;
+  readonly apply: (store: ResourceGroupStore, sent: Sent) => Promise<Written<object> | true>;
+}
+
+/** Registers calls of the web application: POST with an envelope, which has `useSchema` in the body. */
+export class WebappCalls {
+  readonly #app: FastifyInstance;
+  readonly #stores: SchemaStores;
+
+  constructor(app: FastifyInstance, stores: SchemaStores) {
+    this.#app = app;
+    this.#stores = stores;
+  }
+
+  /** A call that reads: `data` is what it finds, without null fields. */
+  read<Query extends { readonly useSchema?: string | null }>(
+    call: string,
+    summary: string,
+    { body, parse }: WebappQuery<Query>,
+    data: TSchema,
+    find: (store: ResourceGroupStore, query: Query) => Promise<readonly object[] | object | null>,
+  ): void {
+    const response = { 200: successAnswer('What was found.', data), ...errors };
+    const schema = { tags, summary, ...bodyIsOptional, body, response };
+    this.#app.post(`/webapp/${call}`, { schema }, async (request, reply) => {
+      const query = sent(request, parse);
+      const found = await this.#use(request, query.useSchema, (store) => find(store, query));
+      if (found === null) return succeed(reply);
+      return succeed(reply, Array.isArray(found) ? found.map(withoutNulls) : withoutNulls(found));
+    });
+  }
+
+  /** A call that changes a row and answers it. */
+  change<Sent>(call: string, summary: string, change: TableChange<Sent>): void {
+    this.write(call, summary, {
+      body: changeOf(change.body),
+      answer: change.row,
+      parse: (data) => within('data', change.parse(data)),
+      apply: (store, sentRow) => change.apply(store, sentRow),
+    });
+  }
+
+  /** A call that deletes and answers true. */
+  delete<Sent>(
+    call: string,
+    summary: string,
+    body: TSchema,
+    parse: (data: unknown) => Checked<Sent>,
+    remove: (store: ResourceGroupStore, sent: Sent) => Promise<unknown>,
+  ): void {
+    this.write(call, summary, {
+      body: changeOf(body),
+      answer: Type.Literal(true),
+      parse: (data) => within('data', parse(data)),
+      apply: async (store, what) => {
+        await remove(store, what);
+        return true;
+      },
+    });
+  }
+
+  /** A call that writes: what is sent is checked before the database sees it. */
+  write<Sent>(call: string, summary: string, { body, answer, parse, apply }: WebappChange<Sent>): void {
+    const response = { 200: successAnswer('What is stored now, or true.', answer), ...errors };
+    this.#app.post(`/webapp/${call}`, { schema: { tags, summary, body, response } }, async (request, reply) => {
+      const envelope = sent(request, checkChange);
+      const checked = parse(envelope.data, envelope.oldData);
+      if (!checked.ok) throw malformed(checked.problems);
+      const written = await this.#use(request, envelope.useSchema, (store) => apply(store, checked.value));
+      if (written === true) return succeed(reply, true);
+      return succeed(warn(reply, written.warnings), withoutNulls(written.row));
+    });
+  }
+
+  #use<T>(
+    request: FastifyRequest,
+    schema: string | null | undefined,
+    work: (store: ResourceGroupStore) => Promise<T>,
+  ): Promise<T> {
+    return this.#stores.use(schema || null, (store) => work(auditedGroups(store, request)));
+  }
+}
+
+function changeOf(data: TSchema): TSchema {
+  return Type.Object({ useSchema, data });
+}
+
+/** Puts the envelope's field before the path of every problem. */
+function within<T>(prefix: string, checked: Checked<T>): Checked<T> {
+  if (checked.ok) return checked;
+  return {
+    ok: false,
+    problems: checked.problems.map(({ field, message }) => ({
+      field: field === '' ? prefix : `${prefix}.${field}`,
+      message,
+    })),
+  };
+}
