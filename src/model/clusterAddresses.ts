@@ -47,8 +47,8 @@ export class ClusterAddresses {
   }
 
   /**
-   * Why a URL's host may not be a cluster's, before any name is resolved; null when it may, also for names that only
-   * resolving tells about.
+   * Why a URL's host may not be a cluster's, before names are resolved; null when it may, and for names that must be
+   * resolved first.
    * @param host as in a URL: a name, an IPv4 address, or an IPv6 address in brackets
    */
   hostRefusal(host: string): string | null {

@@ -54,7 +54,7 @@ export function storedClusterUrl(text: string): string {
   return text.endsWith('/') ? text.slice(0, -1) : text;
 }
 
-/** WHATWG URLs read `http://8080` as 0.0.31.144 and `http://0x7f.1` as 127.0.0.1: nobody means that. */
+/** WHATWG URLs read `http://8080` as 0.0.31.144 and `http://0x7f.1` as 127.0.0.1: both are almost certainly mistakes. */
 function hostIsAsWritten(text: string, host: string): boolean {
   const url = URL.parse(text);
   return url !== null && (host.startsWith('[') || url.hostname === host.toLowerCase());

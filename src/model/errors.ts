@@ -66,7 +66,7 @@ export interface FieldOwner {
   readonly manager: string;
 }
 
-/** An error with a stable code whose message is meant for the caller: it names what is wrong and the fix. */
+/** An error with a stable code whose message is written for the caller: it names the problem and the fix. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly code: ErrorCode;
@@ -104,7 +104,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** What the API tells of an error. */
+/** What the API returns for an error. */
 export interface ErrorFacts extends Pick<ErrorDetails, 'field' | 'owners' | 'problems'> {
   readonly code: ErrorCode;
   readonly message: string;

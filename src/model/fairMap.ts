@@ -9,7 +9,7 @@ export interface FairMapOptions<Key, Value> {
 
 /**
  * A bounded map whose entries belong to groups. A full group drops its own oldest entries; a full map drops the oldest
- * entries of its largest group. So whoever fills one group never displaces the entries of the others.
+ * entries of its largest group. So a client that fills one group never displaces the entries of the others.
  */
 export class FairMap<Key, Value> {
   readonly #max: number;

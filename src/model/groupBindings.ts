@@ -40,10 +40,10 @@ export class GroupBindings {
   }
 
   #refusal(namespace: string, group: string, right: keyof GroupRights, words: string): string | null {
-    const named = this.#rights.has(group);
+    const hasOwnEntry = this.#rights.has(group);
     const allowed = (this.#rights.get(group) ?? this.#rights.get(OTHERS))?.[right] ?? null;
     if (allowed === null || allowed.includes(namespace) || allowed.includes('*')) return null;
-    const entry = named ? group : OTHERS;
+    const entry = hasOwnEntry ? group : OTHERS;
     return `namespace ${namespace} may not ${words} the routing group ${group}; choose another group, or have ${namespace} added to resources.groups["${entry}"].${right} of the gateway's configuration`;
   }
 }

@@ -285,9 +285,9 @@ class PatternSyntax {
   }
 
   #take(form: RegExp, wanted: string): string {
-    const [taken] = form.exec(this.#text.slice(this.#at)) ?? fail(`lacks ${wanted}`);
-    this.#at += taken.length;
-    return taken;
+    const [text] = form.exec(this.#text.slice(this.#at)) ?? fail(`lacks ${wanted}`);
+    this.#at += text.length;
+    return text;
   }
 
   #nested<T>(body: () => T): T {

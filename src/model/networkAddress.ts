@@ -3,7 +3,7 @@
  * - `unusable`: the unspecified address, multicast and broadcast; no server answers there
  * - `loopback`: the gateway's own machine or pod
  * - `linkLocal`: the gateway's own network segment (RFC 3927, RFC 4291 §2.5.6)
- * - `metadata`: services of clouds that hand out credentials to whoever asks from the machine
+ * - `metadata`: metadata services of clouds, which return credentials to any caller on the machine
  */
 export type SpecialAddress = 'unusable' | 'loopback' | 'linkLocal' | 'metadata';
 

@@ -3,15 +3,15 @@ export type RawHeaders = readonly string[];
 
 /**
  * Whether a line's name is a header's, in any letter case (RFC 9110 §5.1). Looks at lengths first, and makes no text in
- * lower case: a request has about ten lines, and is asked for a dozen headers.
+ * lower case: a request has about ten lines, and a dozen headers are looked up in it.
  * @param key name in lower case
  */
 export function isHeader(name: string, key: string): boolean {
   if (name.length !== key.length) return false;
   for (let index = name.length - 1; index >= 0; index -= 1) {
     const unit = name.charCodeAt(index);
-    const wanted = key.charCodeAt(index);
-    if (unit !== wanted && (unit < 65 || unit > 90 || unit + 32 !== wanted)) return false;
+    const expected = key.charCodeAt(index);
+    if (unit !== expected && (unit < 65 || unit > 90 || unit + 32 !== expected)) return false;
   }
   return true;
 }

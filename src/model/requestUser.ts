@@ -6,5 +6,5 @@ export interface RequestUser {
   readonly userInfo: Readonly<Record<string, unknown>> | null;
 }
 
-/** Nobody was recognised. */
+/** The user of a request without a recognised user. */
 export const noUser: RequestUser = { user: null, userInfo: null };

@@ -96,7 +96,7 @@ export const selectorTextColumns = {
 /** Name of a text field of a selector. */
 export type SelectorText = keyof typeof selectorTextColumns;
 
-/** All columns of a selector; a column that the table lacks is null. */
+/** All columns of a selector; a column that is missing from the table is null. */
 export type SelectorColumns = { readonly resourceGroupId: number; readonly priority: number } & {
   readonly [field in SelectorText]: string | null;
 };

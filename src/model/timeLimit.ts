@@ -1,5 +1,5 @@
 /**
- * Runs work that ends when its signal aborts, within a time. `AbortSignal.timeout` cannot be called off: of thousands of
+ * Runs work that ends when its signal aborts, within a time. `AbortSignal.timeout` cannot be cancelled: of thousands of
  * calls each one's would stay until its time is over, answered or not.
  * @param late what the signal aborts with
  * @throws what the work throws

@@ -14,7 +14,7 @@ interface SchemaError {
   readonly params: Readonly<Record<string, unknown>>;
 }
 
-/** Most problems that are reported of one value: nobody reads more. */
+/** Most problems that are reported for one value. */
 const MAX_PROBLEMS = 100;
 
 /**
