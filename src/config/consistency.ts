@@ -5,19 +5,19 @@ import { isLoopback, THIS_MACHINE } from './openAccess.ts';
 import { leastRequestMemory } from './requestMemory.ts';
 import { formatSize } from './units.ts';
 
-/** A mistake at a key that another key brings about. */
+/** A mistake at a key that results from the value of another key. */
 export interface CrossProblem extends Problem {
-  /** The key whose value asks for something; its line helps where the file lacks the field. */
+  /** The key whose value requires the field; its line is reported where the file does not have the field. */
   readonly cause?: string;
 }
 
-/** Notes a mistake at a key. */
+/** Reports a mistake at a key. */
 type Report = (field: string, message: string, cause?: string) => void;
 
 /** Kinds of health checks that log in to the cluster (docs/health.md#credentials). */
 const monitorsWithUser = ['METRICS', 'JDBC', 'JMX', 'UI_API'];
 
-/** Mistakes that lie between keys: what one key needs of another. */
+/** Mistakes that concern several keys: what one key requires of another. */
 export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
   const problems: CrossProblem[] = [];
   const report: Report = (field, message, cause) =>
@@ -81,12 +81,12 @@ function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): vo
     ],
     ['server.adminPort', server.adminPort !== null, server.adminPort ?? 0],
   ] as const;
-  const taken = new Map<number, string>();
+  const keyOfPort = new Map<number, string>();
   for (const [key, used, port] of ports) {
     if (!used || port === 0) continue;
-    const other = taken.get(port);
+    const other = keyOfPort.get(port);
     if (other !== undefined) report(key, `must differ from ${other}, which is ${port} too`);
-    taken.set(port, key);
+    keyOfPort.set(port, key);
   }
 }
 
@@ -158,20 +158,20 @@ function checkMonitor(config: GatewayConfig, report: Report): void {
 
 /** Statement paths are absolute, and none is a prefix of another or under /v1/statement, as in the reference. */
 function checkStatementPaths({ additionalStatementPaths }: GatewayConfig, report: Report): void {
-  const seen: string[] = ['/v1/statement'];
+  const previousPaths: string[] = ['/v1/statement'];
   for (const [index, path] of additionalStatementPaths.entries()) {
     const cut = path.replace(/\/+$/, '');
     const field = `additionalStatementPaths[${index}]`;
-    const clash = seen.find((other) => `${cut}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${cut}/`));
+    const clash = previousPaths.find((other) => `${cut}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${cut}/`));
     if (cut === '') report(field, 'must name a path below "/"');
     else if (clash !== undefined) report(field, `must not lie under or above the statement path ${clash}`);
-    seen.push(cut);
+    previousPaths.push(cut);
   }
 }
 
 function checkPrefix({ routing }: GatewayConfig, report: Report): void {
   if (!routing.prefixSticky || routing.forwardedHeadersEnabled) return;
-  const message = 'must be true, as routing.prefixSticky is: clusters are told their prefix by a forwarded header';
+  const message = 'must be true, as routing.prefixSticky is: clusters receive their prefix in a forwarded header';
   report('routing.forwardedHeadersEnabled', message, 'routing.prefixSticky');
 }
 
@@ -222,13 +222,13 @@ function checkAuthentication({ authentication, server }: GatewayConfig, report: 
   }
   if (oauth === null) return;
   const endpoints = ['authorizationEndpoint', 'tokenEndpoint', 'jwkEndpoint'] as const;
-  const given = endpoints.find((key) => oauth[key] !== null);
+  const firstEndpoint = endpoints.find((key) => oauth[key] !== null);
   for (const key of endpoints) {
-    if (given === undefined || oauth[key] !== null) continue;
+    if (firstEndpoint === undefined || oauth[key] !== null) continue;
     report(
       `authentication.oauth.${key}`,
-      `must be given, as ${given} is; without all three they are discovered from the issuer`,
-      `authentication.oauth.${given}`,
+      `must be given, as ${firstEndpoint} is; without all three they are discovered from the issuer`,
+      `authentication.oauth.${firstEndpoint}`,
     );
   }
 }

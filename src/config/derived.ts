@@ -10,7 +10,7 @@ export interface Derived {
   readonly notes: readonly ConfigNote[];
 }
 
-/** What to know where nothing says who may call. */
+/** The note for a configuration without authentication. */
 const unguarded =
   'is not configured, so the gateway listens on this machine alone (127.0.0.1 and ::1); configure it (docs/authentication.md), or add the line "authentication: none" to let every call pass on all addresses';
 
@@ -21,7 +21,7 @@ const QUERY_COUNT_STRATEGY: StrategyName = 'leastLoaded';
 
 /**
  * Fills in what follows from other keys: metric names under the product's name, the strategy that `modules` of the
- * reference stand for, what becomes of engines' pages, the time limit of checks that an existing file sets at the HTTP
+ * reference stand for, the mode of engines' pages, the time limit of checks that an existing file sets at the HTTP
  * client, and the address of a gateway without authentication.
  * @param lineOf line of a key, null where the file does not give it
  * @param productName the product name that `{product}` stands for
@@ -52,8 +52,8 @@ export function derive(
 }
 
 /**
- * What becomes of engines' pages where the file does not say it. In Kubernetes whoever may create a cluster is not always
- * an administrator of the gateway, so its pages share an origin with the API only where that is asked for.
+ * Mode of engines' pages where the file does not set it. In Kubernetes a user who may create a cluster is not always
+ * an administrator of the gateway, so its pages share an origin with the API only where the file says so.
  */
 function enginePages({ resources, server }: GatewayConfig): 'proxy' | 'redirect' {
   return resources.source === 'kubernetes' && server.adminHosts.length === 0 ? 'redirect' : 'proxy';
@@ -65,15 +65,15 @@ function deriveMonitor(
   productName: string,
 ): GatewayConfig['monitor'] {
   const product = productNames(productName).pathSegment;
-  const named = (metric: string): string => metric.replaceAll('{product}', product);
+  const metricName = (metric: string): string => metric.replaceAll('{product}', product);
   const clientTimeout = serverConfig['monitor.http-client.request-timeout'];
   return {
     ...monitor,
     timeout: lineOf('monitor.timeout') === null ? (clientTimeout ?? monitor.timeout) : monitor.timeout,
-    runningQueriesMetricName: named(monitor.runningQueriesMetricName),
-    queuedQueriesMetricName: named(monitor.queuedQueriesMetricName),
-    metricMinimumValues: renameKeys(monitor.metricMinimumValues, named),
-    metricMaximumValues: renameKeys(monitor.metricMaximumValues, named),
+    runningQueriesMetricName: metricName(monitor.runningQueriesMetricName),
+    queuedQueriesMetricName: metricName(monitor.queuedQueriesMetricName),
+    metricMinimumValues: renameKeys(monitor.metricMinimumValues, metricName),
+    metricMaximumValues: renameKeys(monitor.metricMaximumValues, metricName),
   };
 }
 

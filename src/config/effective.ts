@@ -9,10 +9,10 @@ import { formatDuration, formatSize } from './units.ts';
  * secrets masked. Without the masks it reads back as the same configuration.
  */
 export function effectiveYaml(config: GatewayConfig): string {
-  return stringify(shown(configFields, config), { lineWidth: 0 });
+  return stringify(printable(configFields, config), { lineWidth: 0 });
 }
 
-function shown(schema: FieldSchema, value: unknown): unknown {
+function printable(schema: FieldSchema, value: unknown): unknown {
   if (value === null || value === undefined) return null;
   if (schema.secret === true) return value === '' ? '' : MASK;
   switch (schema.kind) {
@@ -27,7 +27,7 @@ function shown(schema: FieldSchema, value: unknown): unknown {
       return shownMap(schema.items, value as Readonly<Record<string, unknown>>);
     case 'list':
       return (value as readonly unknown[]).map((item) =>
-        schema.items === undefined ? item : shown(schema.items, item),
+        schema.items === undefined ? item : printable(schema.items, item),
       );
     case 'duration':
       return formatDuration(value as number);
@@ -41,13 +41,13 @@ function shown(schema: FieldSchema, value: unknown): unknown {
 function shownSection(schema: FieldSchema, values: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const shownValues: Record<string, unknown> = {};
   for (const [name, child] of Object.entries(schema.properties ?? {})) {
-    if (child.withoutEffect === undefined) shownValues[name] = shown(child, values[name]);
+    if (child.withoutEffect === undefined) shownValues[name] = printable(child, values[name]);
   }
   return shownValues;
 }
 
 function shownMap(items: FieldSchema | undefined, values: Readonly<Record<string, unknown>>): Map<string, unknown> {
   return new Map(
-    Object.entries(values).map(([key, value]) => [key, items === undefined ? value : shown(items, value)]),
+    Object.entries(values).map(([key, value]) => [key, items === undefined ? value : printable(items, value)]),
   );
 }

@@ -131,8 +131,8 @@ export function mapOf<T>(
   notes: FieldNotes & Default<Readonly<Record<string, T>>>,
 ): TUnsafe<Readonly<Record<string, T>>> {
   // Free keys: without prototype, so that a name such as "constructor" finds nothing that was not given.
-  const given = notes.default === undefined ? {} : { default: Object.assign(Object.create(null), notes.default) };
-  return field('map', 'object', { items: values, ...notes, ...given });
+  const defaults = notes.default === undefined ? {} : { default: Object.assign(Object.create(null), notes.default) };
+  return field('map', 'object', { items: values, ...notes, ...defaults });
 }
 
 type Properties = Readonly<Record<string, TUnsafe<unknown>>>;

@@ -4,7 +4,7 @@ import { hostPatternProblem } from '../model/hostPattern.ts';
 import { parseHost } from '../model/requestHost.ts';
 import type { TextFormat } from './fields.ts';
 
-/** Answers what is wrong with a text, or null. */
+/** Returns what is wrong with a text, or null. */
 type Check = (text: string) => string | null;
 
 const jdbcForms =
@@ -72,7 +72,7 @@ function checkJdbcUrl(text: string): string | null {
   return url.pathname.length > 1 ? null : `names no database: write jdbc:${family}://${url.host}/DATABASE`;
 }
 
-/** Regular expressions run in linear time here (re2js), so look-around and back references are not to be had. */
+/** Regular expressions run in linear time here (re2js), so look-around and back references are not supported. */
 function checkRegex(text: string): string | null {
   try {
     RE2JS.compile(text);

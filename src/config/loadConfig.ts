@@ -7,7 +7,7 @@ import type { ConfigNote, ConfigProblem } from './problem.ts';
 import { readBySchema } from './reader.ts';
 import { NOT_YAML, readSource } from './source.ts';
 
-/** A configuration that can be used, with what there is to know about it; or every mistake in the file. */
+/** A valid configuration with notes about its keys; or every mistake in the file. */
 export type LoadResult =
   | { readonly config: GatewayConfig; readonly notes: readonly ConfigNote[] }
   | { readonly problems: readonly ConfigProblem[] };
@@ -24,13 +24,13 @@ export async function loadConfig(path: string | undefined, environment: Environm
 }
 
 /**
- * Reads the text of a configuration file. All mistakes are told at once, in the order of the file.
+ * Reads the text of a configuration file. All mistakes are reported at once, in the order of the file.
  * @param productName product name of names derived from it, where it is not the file's own: a running gateway keeps
  * its name until it is restarted
  */
 export function parseConfig(text: string, environment: Environment, productName?: string): LoadResult {
   const source = readSource(text, environment);
-  // Text that is not YAML has no tree to speak about: what it would lack is not the mistake.
+  // Text that is not YAML has no keys: missing keys are not the mistake to report.
   const malformed = source.problems.filter((problem) => problem.message.startsWith(NOT_YAML));
   if (malformed.length > 0) return { problems: inOrder(malformed) };
   const reading = readBySchema(configFields, source.root);
@@ -45,12 +45,12 @@ export function parseConfig(text: string, environment: Environment, productName?
   return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]) };
 }
 
-/** True when a problem with the key, or with something in it, is known already. */
+/** True when a problem with the key, or with something in it, has been reported. */
 function isTold(field: string, problems: readonly ConfigProblem[]): boolean {
-  return problems.some((known) => known.field === field || known.field.startsWith(`${field}.`));
+  return problems.some((problem) => problem.field === field || problem.field.startsWith(`${field}.`));
 }
 
-/** A problem between keys at the line of its own key, of the key that brings it about, or of the section around. */
+/** A problem between keys at the line of its own key, of the key that causes it, or of the enclosing section. */
 function placed({ field, message, cause }: CrossProblem, lineOf: (field: string) => number | null): ConfigProblem {
   const line = lineOf(field) ?? (cause === undefined ? null : lineOf(cause)) ?? nearestLine(field, lineOf);
   return { field, line, message };
@@ -63,7 +63,7 @@ function nearestLine(field: string, lineOf: (field: string) => number | null): n
   return line !== null || dot < 0 ? line : nearestLine(field.slice(0, dot), lineOf);
 }
 
-/** Reads a file's text; a failure is a problem in words. */
+/** Reads a file's text; a failure is returned as a problem. */
 export async function readText(path: string): Promise<{ readonly text: string } | { readonly problem: ConfigProblem }> {
   try {
     return { text: await readFile(path, 'utf8') };

@@ -65,7 +65,7 @@ export function createLogging({ level, destination }: LoggingOptions): Logging {
   };
 }
 
-/** Children inherit this `child` from the root; pino formats neither their bindings nor tells of them twice. */
+/** Reports every child. Children inherit this `child` from the root, so children of children are reported too. */
 function watchChildren(root: Logger, onChild: (child: Logger) => void): void {
   type MakeChild = (this: Logger, bindings: Bindings, options?: ChildLoggerOptions) => Logger;
   const makeChild = root.child as unknown as MakeChild;
@@ -109,7 +109,7 @@ class Followers {
 /** What of pino's loggers makes a line. */
 interface LineParts {
   [pino.symbols.asJsonSym](fields: Record<string, unknown>, message: unknown, level: number, time: string): string;
-  /** Begin of a line by number of its level. */
+  /** Start of a line by number of its level. */
   readonly [pino.symbols.lsCacheSym]: Readonly<Record<number, string>>;
   /** Bindings of a child as they stand in its lines. */
   readonly [pino.symbols.chindingsSym]: string;
@@ -127,7 +127,7 @@ function writeWhole(logger: Logger): void {
     try {
       text = JSON.stringify(masked(fields));
     } catch {
-      // What has no JSON, such as a BigInt: pino knows a form for it.
+      // A value without JSON form, such as a BigInt: pino formats it.
       return byField.call(this, fields, message, level, time);
     }
     const own = text.length > '{}'.length ? `,${text.slice(1, -1)}` : '';
@@ -159,10 +159,10 @@ function masked(fields: Record<string, unknown>): Record<string, unknown> {
   let result: Record<string, unknown> | null = null;
   for (const name of Object.keys(fields)) {
     const value = fields[name];
-    const shown = maskedField(name, value, DEPTH);
-    if (shown === value) continue;
+    const maskedValue = maskedField(name, value, DEPTH);
+    if (maskedValue === value) continue;
     result ??= { ...fields };
-    result[name] = shown;
+    result[name] = maskedValue;
   }
   return result ?? fields;
 }

@@ -5,7 +5,7 @@ import { retiredKeys } from './retiredKeys.ts';
 import { readScalar } from './scalar.ts';
 import { readValue, type SourceEntry, type SourceNode, type SourceScalar } from './source.ts';
 
-/** What came of reading a tree by the schema. */
+/** Result of reading a tree by the schema. */
 export interface Reading {
   /**
    * The value with defaults filled in. Where there are problems, defaults (null without one) stand for what could not
@@ -14,7 +14,7 @@ export interface Reading {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
   readonly notes: readonly ConfigNote[];
-  /** Lines of the keys that the file gives, by path. */
+  /** Lines of the keys in the file, by path. */
   readonly given: ReadonlyMap<string, number>;
 }
 
@@ -100,7 +100,7 @@ class Reader {
     return values;
   }
 
-  /** Entries by the key's proper name; keys that are unknown, given twice or without meaning are told. */
+  /** Entries by the key's proper name; keys that are unknown, given twice or without effect are reported. */
   #known(schema: FieldSchema, entries: readonly SourceEntry[], path: string): Map<string, SourceEntry> {
     const byName = new Map<string, SourceEntry>();
     for (const entry of entries) {
@@ -158,14 +158,14 @@ class Reader {
     }
     // Free keys: no prototype, so that a name such as "constructor" finds nothing that the file does not hold.
     const values: Record<string, unknown> = Object.create(null);
-    const seen = new Map<string, SourceEntry>();
+    const entriesByKey = new Map<string, SourceEntry>();
     for (const entry of inner.entries) {
-      const before = seen.get(entry.key);
+      const before = entriesByKey.get(entry.key);
       if (before !== undefined) {
         this.#twice(before, entry, path);
         continue;
       }
-      seen.set(entry.key, entry);
+      entriesByKey.set(entry.key, entry);
       this.given.set(join(path, entry.key), entry.line);
       values[entry.key] = this.read(itemsOf(schema), nullInPlace(entry), join(path, entry.key));
     }
@@ -274,6 +274,6 @@ function nounOfKind(schema: FieldSchema): string {
 /** A value from the environment may be a secret in the wrong place: messages show the reference instead. */
 function withoutSecret(message: string, node: SourceScalar): string {
   if (node.reference === null) return message;
-  const shown = message.replaceAll(`"${node.text}"`, node.reference);
-  return node.text.length < 4 ? shown : shown.replaceAll(node.text, node.reference);
+  const safeMessage = message.replaceAll(`"${node.text}"`, node.reference);
+  return node.text.length < 4 ? safeMessage : safeMessage.replaceAll(node.text, node.reference);
 }

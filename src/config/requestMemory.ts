@@ -25,7 +25,7 @@ export interface RequestMemoryLimits {
 }
 
 /**
- * The limits that a configuration means, of what it says and what the process may take (docs/serving.md#memory-of-requests).
+ * The limits of the configuration and of the process's memory (docs/serving.md#memory-of-requests).
  * @param memoryLimit bytes that the process may take
  */
 export function requestMemoryLimits(

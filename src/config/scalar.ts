@@ -46,8 +46,8 @@ function readFlag(schema: FieldSchema, text: string): ScalarResult {
   if (word === 'true' || word === 'false') return { value: word === 'true' };
   const value = Object.hasOwn(schema.words ?? {}, word) ? schema.words?.[word] : undefined;
   if (value !== undefined) return { value };
-  const meant = otherFlags.get(word);
-  return { wrong: `must be true or false, not "${text}"${meant === undefined ? '' : `; write ${meant}`}` };
+  const replacement = otherFlags.get(word);
+  return { wrong: `must be true or false, not "${text}"${replacement === undefined ? '' : `; write ${replacement}`}` };
 }
 
 function readNumber(text: string, form: RegExp, noun: string): { readonly value: number } | { readonly wrong: string } {

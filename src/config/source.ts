@@ -38,7 +38,7 @@ export interface SourceEntry {
 export type SourceNode =
   | SourceScalar
   | { readonly kind: 'null'; readonly line: number }
-  /** Something that a problem was already told about. */
+  /** A node whose problem has been reported already. */
   | { readonly kind: 'unreadable'; readonly line: number }
   | { readonly kind: 'list'; readonly line: number; readonly items: readonly SourceNode[] }
   | { readonly kind: 'map'; readonly line: number; readonly entries: readonly SourceEntry[] };

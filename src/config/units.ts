@@ -68,16 +68,16 @@ function parse(
   const match = /^\s*(\d+(?:\.\d+)?)\s*([\p{L}µ]*)\s*$/u.exec(text);
   const number = match?.[1];
   const unit = match?.[2];
-  const known = Object.keys(units).join(', ');
+  const unitNames = Object.keys(units).join(', ');
   if (number === undefined || unit === undefined) {
-    return { wrong: `must be a ${noun} such as ${example} (units ${known}), not "${text}"` };
+    return { wrong: `must be a ${noun} such as ${example} (units ${unitNames}), not "${text}"` };
   }
-  if (unit === '') return { wrong: `needs a unit: write ${number}${likelyUnit} (units ${known})` };
+  if (unit === '') return { wrong: `needs a unit: write ${number}${likelyUnit} (units ${unitNames})` };
   const factor = Object.hasOwn(units, unit) ? units[unit] : undefined;
   if (factor === undefined) {
-    const meant = Object.hasOwn(otherNames, unit) ? otherNames[unit] : undefined;
-    const hint = meant !== undefined && Object.hasOwn(units, meant) ? `; write ${number}${meant}` : '';
-    return { wrong: `has the unknown unit "${unit}" (units ${known})${hint}` };
+    const likely = Object.hasOwn(otherNames, unit) ? otherNames[unit] : undefined;
+    const hint = likely !== undefined && Object.hasOwn(units, likely) ? `; write ${number}${likely}` : '';
+    return { wrong: `has the unknown unit "${unit}" (units ${unitNames})${hint}` };
   }
   const value = Number(number) * factor;
   if (!Number.isFinite(value)) return { wrong: `is too large a ${noun}` };

@@ -8,7 +8,7 @@ import type { GatewayConfig } from './gatewayConfig.ts';
 import { parseConfig, readText } from './loadConfig.ts';
 import { watchFolder } from './watchFolder.ts';
 
-/** What a watch of the configuration file needs. */
+/** Options of a watch of the configuration file. */
 export interface ConfigWatchOptions {
   readonly path: string;
   readonly environment: Environment;
@@ -38,7 +38,7 @@ const SETTLE_ATTEMPTS = 20;
 
 /**
  * Watches the configuration file: the folder's events (an editor's rename, the symlink swap of a mounted ConfigMap)
- * and a look now and then. A file with mistakes is logged and changes nothing; live keys of a good one are taken,
+ * and a regular poll. A file with mistakes is logged and changes nothing; live keys of a valid one are applied,
  * other changed keys are logged as needing a restart.
  */
 export function watchConfig(options: ConfigWatchOptions): ConfigWatch {
@@ -52,7 +52,7 @@ class Watch implements ConfigWatch {
   readonly #stop = new AbortController();
   #running: GatewayConfig;
   #restartNeeded: readonly string[] = [];
-  /** Text that was dealt with last, so that each is dealt with once. */
+  /** The last processed text, so that each text is processed once. */
   #text: string | null = null;
   #readable = true;
   #checking = false;
@@ -80,7 +80,7 @@ class Watch implements ConfigWatch {
     this.#watcher?.close();
   }
 
-  /** Looks at the file; events that come meanwhile lead to one more look. */
+  /** Reads the file; events during the read cause one more read. */
   #check(): void {
     if (this.#stop.signal.aborted) return;
     this.#again = this.#checking;

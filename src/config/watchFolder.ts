@@ -2,8 +2,8 @@ import { type FSWatcher, watch } from 'node:fs';
 import type { Logger } from 'pino';
 
 /**
- * Watches a folder where the file system tells of changes. Not all do (network file systems, limits that are used up):
- * whoever has to know looks from time to time as well.
+ * Watches a folder where the file system reports changes. Not all do (network file systems, exhausted limits): callers
+ * that depend on changes poll the folder as well.
  * @param onEvent called when something in the folder may have changed. Must not throw.
  * @returns null when the folder cannot be watched
  */

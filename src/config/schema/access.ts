@@ -5,7 +5,7 @@ export const authentication = optionalSection(
   {
     defaultType: choice(['form', 'oauth', 'none'], {
       description:
-        'Way of logging in; needs the group of that name. Where form and oauth are configured, form is offered. `none`: nobody logs in and every call passes; `authentication: none` says the same.',
+        'Way of logging in; needs the group of that name. Where form and oauth are configured, form is offered. `none`: no login, every call is allowed; `authentication: none` says the same.',
       default: null,
     }),
     session: section(
@@ -97,7 +97,7 @@ export const authentication = optionalSection(
           default: null,
         }),
         scopes: listOf(text({ description: 'Scope.' }), {
-          description: 'Scopes asked for.',
+          description: 'Scopes that are requested.',
           default: ['openid', 'profile', 'email'],
         }),
         userIdField: text({ description: 'Claim that holds the user name.', default: 'sub' }),

@@ -107,7 +107,7 @@ export const server = section(
     }),
     allowedHosts: listOf(text({ description: 'Host name, `*.example.com` or `*`.', format: 'hostNamePattern' }), {
       description:
-        'Names in `Host` that are answered while nobody has to log in, beside addresses, localhost and `server.address`; other names are answered 421. `*`: any name, which lets pages of other sites call by DNS rebinding.',
+        'Names in `Host` that are answered while no login is required, beside addresses, localhost and `server.address`; other names are answered 421. `*`: any name, which lets pages of other sites call by DNS rebinding.',
       default: [],
     }),
     adminPort: integer({
@@ -124,7 +124,7 @@ export const server = section(
     }),
     enginePages: choice(['proxy', 'redirect', 'off'], {
       description:
-        "What becomes of engines' web pages (`/ui`): `proxy` serves them, `redirect` leads browsers to the cluster's externalUrl, `off` refuses them. Unset, `proxy`; `redirect` where resources.source is kubernetes and server.adminHosts is empty.",
+        "How engines' web pages (`/ui`) are served: `proxy` serves them, `redirect` leads browsers to the cluster's externalUrl, `off` refuses them. Unset, `proxy`; `redirect` where resources.source is kubernetes and server.adminHosts is empty.",
       default: null,
     }),
     trustedProxies: listOf(text({ description: 'Address or network.', format: 'cidr' }), {
@@ -359,6 +359,6 @@ export const logging = section(
   },
   {
     description:
-      'The log: JSON lines on standard output, up to 15 ms after what they tell (fatal ones at once). A reader that stalls stops nothing: 64 MB of lines wait, later ones are lost, and one says how many.',
+      'The log: JSON lines on standard output, written up to 15 ms after the event (fatal ones at once). A reader that stalls does not stop the gateway: 64 MB of lines wait, later ones are lost, and one says how many.',
   },
 );

@@ -22,7 +22,7 @@ export const routing = section(
       live: true,
     }),
     forwardedHeadersEnabled: flag({
-      description: 'Whether clusters are told the client by X-Forwarded-* and Forwarded.',
+      description: 'Whether requests to clusters name the client in X-Forwarded-* and Forwarded.',
       default: true,
       aliases: ['addXForwardedHeaders'],
       live: true,
@@ -35,7 +35,7 @@ export const routing = section(
     }),
     statementErrors: choice(['protocol', 'http'], {
       description:
-        "How refusals on statement paths are told: in the engine's protocol, which clients show as the query's error, or as HTTP 403, 404 and 503.",
+        "How refusals on statement paths are reported: in the engine's protocol, which clients show as the query's error, or as HTTP 403, 404 and 503.",
       default: 'protocol',
       live: true,
     }),
@@ -46,7 +46,7 @@ export const routing = section(
     }),
     prefixSticky: flag({
       description:
-        'Whether follow-up URLs carry a key of their cluster as first path segment, told to clusters by X-Forwarded-Prefix.',
+        'Whether follow-up URLs carry a key of their cluster as first path segment; clusters receive it in X-Forwarded-Prefix.',
       default: false,
     }),
     ownerTakeover: duration({
@@ -169,7 +169,8 @@ export const routingRules = section(
           live: true,
         }),
         failureThreshold: integer({
-          description: 'Failures in a row after which the service is left alone for a while, so that it delays nobody.',
+          description:
+            'Consecutive failures after which the service is not called for a while, so that it does not delay requests.',
           default: 5,
           minimum: 1,
           maximum: 1000,
