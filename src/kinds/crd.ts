@@ -26,16 +26,16 @@ type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Turns a schema of ours into a structural one (Kubernetes: "Specifying a structural schema"). */
 function structural(schema: JsonSchema): JsonSchema {
-  const kept: Record<string, unknown> = {};
-  for (const keyword of keptKeywords) if (schema[keyword] !== undefined) kept[keyword] = schema[keyword];
+  const keywords: Record<string, unknown> = {};
+  for (const keyword of keptKeywords) if (schema[keyword] !== undefined) keywords[keyword] = schema[keyword];
   const choices = schema.anyOf as readonly { readonly const: string }[] | undefined;
-  if (choices !== undefined) return { ...kept, type: 'string', enum: choices.map((choice) => choice.const) };
+  if (choices !== undefined) return { ...keywords, type: 'string', enum: choices.map((choice) => choice.const) };
   switch (schema.type) {
     case 'object': {
       const properties = schema.properties as Readonly<Record<string, JsonSchema>>;
       const required = (schema.required ?? []) as readonly string[];
       return {
-        ...kept,
+        ...keywords,
         type: 'object',
         // An empty list would show as drift in GitOps tools.
         ...(required.length === 0 ? {} : { required }),
@@ -44,24 +44,24 @@ function structural(schema: JsonSchema): JsonSchema {
     }
     case 'array':
       return {
-        ...kept,
+        ...keywords,
         type: 'array',
         'x-kubernetes-list-type': 'atomic',
         items: structural(schema.items as JsonSchema),
       };
     case 'integer':
-      return { ...kept, type: 'integer', format: 'int32' };
+      return { ...keywords, type: 'integer', format: 'int32' };
     case 'string':
       // Where a CEL rule says the same in words, the pattern is left to the gateway: its message would come first.
       return {
-        ...kept,
+        ...keywords,
         type: 'string',
         ...(schema['x-kubernetes-validations'] === undefined && schema.pattern !== undefined
           ? { pattern: schema.pattern }
           : {}),
       };
     default:
-      return { ...kept, type: schema.type };
+      return { ...keywords, type: schema.type };
   }
 }
 

@@ -47,7 +47,7 @@ export class DataPlaneFindings {
     return failure?.generation === resource.metadata.generation ? failure.message : null;
   }
 
-  /** Forgets what was seen of a resource that is gone. @param key as `keyText` has it */
+  /** Drops the findings of a resource that was deleted. @param key as `keyText` has it */
   forget(key: string): void {
     this.#ruleFailures.delete(key);
   }

@@ -18,7 +18,7 @@ export interface ProgramSettings {
   readonly policy?: () => ClusterPolicy;
 }
 
-/** What is routed, as the kinds make it one after the other: each may look at what those before it left. */
+/** The routing table while the kinds build it one after the other: each may read what those before it added. */
 export interface RoutingDraft {
   /** Rows of a gateway that ran before, which no resource has adopted. */
   readonly rows: readonly BackendRow[];
@@ -42,6 +42,6 @@ export interface KindProgram {
    * @returns by `keyText`
    */
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, ResourceOutcome>;
-  /** Has the next refresh work everything out, whatever changed or not: a setting did. */
+  /** Makes the next refresh compute every outcome: a setting has changed. */
   recompute(): void;
 }

@@ -3,7 +3,7 @@ import type { Kind, Resource } from '../model/resource.ts';
 import type { BackendRow } from '../store/store.ts';
 import type { ResourceKind } from './resourceKind.ts';
 
-/** The kinds that there are. Whatever works on any kind takes one of these. */
+/** The registered kinds. Code that works on any kind takes a registry. */
 export class KindRegistry {
   /** In the order in which they are worked out: a kind may look at what those before it mean. */
   readonly all: readonly ResourceKind[];

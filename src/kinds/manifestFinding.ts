@@ -12,9 +12,9 @@ export interface CheckedManifest {
   textPlace(path: readonly (string | number)[]): TextPlace | null;
 }
 
-/** What checking a manifest found beyond the mistakes of its spec. */
+/** A finding in a manifest beyond the mistakes of its spec. */
 export interface ManifestFinding {
-  /** `problem`: it cannot work; `warning`: it may be meant so. */
+  /** `problem`: it cannot work; `warning`: it may be intended. */
   readonly severity: 'problem' | 'warning';
   readonly message: string;
   /** A field such as `spec.proxyTo`, or a place in the file. */

@@ -6,7 +6,7 @@ export interface RoleRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
-  /** One sentence for whoever reads the Role. */
+  /** One sentence for readers of the Role. */
   readonly why: string;
 }
 
@@ -19,7 +19,7 @@ export function roleRules(kinds: KindRegistry): readonly RoleRule[] {
       apiGroups,
       resources: kinds.all.map(({ plural }) => `${plural}/status`),
       verbs: ['patch'],
-      why: "Conditions are written to the status subresource, so that nobody's spec is touched.",
+      why: 'Conditions are written to the status subresource, so that no spec is changed.',
     },
   ];
 }

@@ -30,7 +30,7 @@ export const conditionColumn = (type: string, description: string, priority = 0)
 /** What the gateway itself does with resources of a kind, and so must be allowed to (Kubernetes RBAC). */
 export interface OwnAccess {
   readonly verbs: readonly ('get' | 'list' | 'watch' | 'create' | 'patch' | 'delete')[];
-  /** One sentence for whoever reads the Role. */
+  /** One sentence for readers of the Role. */
   readonly why: string;
 }
 

@@ -17,7 +17,7 @@ export interface Stored {
   readonly reason: string;
 }
 
-/** What a status tells beside the outcome of the resource. */
+/** What a status contains beside the outcome of the resource. */
 export interface StatusView {
   readonly stored: Stored;
   /** As it is now, with the health of clusters. */

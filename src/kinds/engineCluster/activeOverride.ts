@@ -5,11 +5,11 @@ import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
  */
 export interface ActiveOverride {
   readonly active: boolean;
-  /** Who asked for it. */
+  /** The user who set it. */
   readonly by: string;
   /** RFC 3339; null when the annotation does not say. */
   readonly at: string | null;
-  /** `spec.active` when it was asked for; null when the annotation does not say, then no change of the spec ends it. */
+  /** `spec.active` when it was set; null when the annotation does not have it: then no change of the spec ends it. */
   readonly overrode: boolean | null;
 }
 

@@ -36,7 +36,7 @@ export function isClusterOutcome(outcome: ResourceOutcome): outcome is ClusterOu
 }
 
 /** What outcomes depend on beside the resources themselves. */
-export interface ClusterSurroundings {
+export interface ClusterContext {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
   /** What the configuration lets authors of resources do; left out, everything but what no cluster needs. */
@@ -48,7 +48,7 @@ export interface ClusterSurroundings {
 /** The outcome of every EngineCluster there is, by `keyText`. Pure. */
 export function clusterOutcomes(
   resources: readonly Resource[],
-  surroundings: ClusterSurroundings,
+  context: ClusterContext,
 ): ReadonlyMap<string, ClusterOutcome> {
   const holders = claimNames(resources);
   return new Map(
@@ -56,7 +56,7 @@ export function clusterOutcomes(
       .filter((resource) => resource.metadata.deletionTimestamp === undefined)
       .map((resource) => {
         const holder = holders.get(registryNameOf(resource)) ?? resource;
-        return [keyText(keyOf(resource)), clusterOutcome(resource, holder, surroundings)];
+        return [keyText(keyOf(resource)), clusterOutcome(resource, holder, context)];
       }),
   );
 }
@@ -72,9 +72,9 @@ interface KnownOutcome {
 const known = new WeakMap<Resource, KnownOutcome>();
 
 /** The same object as before where nothing that it depends on has changed: there may be thousands. */
-function clusterOutcome(resource: Resource, holder: Resource, surroundings: ClusterSurroundings): ClusterOutcome {
-  const lastGood = surroundings.lastGood.get(resource.metadata.uid);
-  const { policy } = surroundings;
+function clusterOutcome(resource: Resource, holder: Resource, context: ClusterContext): ClusterOutcome {
+  const lastGood = context.lastGood.get(resource.metadata.uid);
+  const { policy } = context;
   const before = known.get(resource);
   // A Service may have changed meanwhile.
   const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec);
@@ -82,21 +82,22 @@ function clusterOutcome(resource: Resource, holder: Resource, surroundings: Clus
   const isOwn = before?.outcome.acceptance.status === 'True' && !before.outcome.paused;
   const sameLastGood = isOwn || before?.lastGood === lastGood;
   if (mayBeKnown && before.holder === holder && sameLastGood && before.policy === policy) return before.outcome;
-  const outcome = newClusterOutcome(resource, holder, surroundings);
+  const outcome = newClusterOutcome(resource, holder, context);
   known.set(resource, { holder, lastGood, policy, outcome });
   return outcome;
 }
 
-function newClusterOutcome(resource: Resource, holder: Resource, surroundings: ClusterSurroundings): ClusterOutcome {
+function newClusterOutcome(resource: Resource, holder: Resource, context: ClusterContext): ClusterOutcome {
   const registryName = registryNameOf(resource);
   const paused = isPaused(resource);
-  const last = surroundings.lastGood.get(resource.metadata.uid);
+  const last = context.lastGood.get(resource.metadata.uid);
   // The name is another's by now, or was this one's before it changed: neither may be routed under it.
-  const named = holder === resource && last?.name === registryName ? last : null;
-  // What was allowed once and is not any more is not served on.
-  const { policy = openPolicy } = surroundings;
-  const isAllowed = named !== null && policyRefusal(policy, resource.metadata.namespace, named) === null;
-  const lastGood = isAllowed ? named : null;
+  const lastGoodOfName = holder === resource && last?.name === registryName ? last : null;
+  // A version that was allowed before, but is not now, is not routed.
+  const { policy = openPolicy } = context;
+  const isAllowed =
+    lastGoodOfName !== null && policyRefusal(policy, resource.metadata.namespace, lastGoodOfName) === null;
+  const lastGood = isAllowed ? lastGoodOfName : null;
   const outcome = (acceptance: Acceptance, routable: RoutableCluster | null): ClusterOutcome => ({
     key: keyOf(resource),
     resource,
@@ -112,14 +113,14 @@ function newClusterOutcome(resource: Resource, holder: Resource, surroundings: C
     const message = `${problemText(checked.problems)}${lastGood === null ? '' : '; the last good version stays in force'}`;
     return outcome({ status: 'False', reason: 'InvalidSpec', message, final: true }, lastGood);
   }
-  const address = dereference(resource, checked.spec, surroundings.services, surroundings.allowedServiceNamespaces);
+  const address = dereference(resource, checked.spec, context.services, context.allowedServiceNamespaces);
   if (!address.ok) {
     const { reason, message, final, forbidden } = address;
     const served = lastGood?.proxyTo === forbidden ? null : lastGood;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
   const cluster = routableCluster(resource, checked.spec, address.url);
-  const refused = refusalOf(resource, cluster, address.externalName, surroundings.policy ?? openPolicy);
+  const refused = refusalOf(resource, cluster, address.externalName, context.policy ?? openPolicy);
   if (refused !== null) return outcome(refused, lastGood);
   return outcome({ status: 'True', reason: 'Accepted', message: 'the cluster is valid', final: false }, cluster);
 }

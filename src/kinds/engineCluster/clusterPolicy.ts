@@ -9,19 +9,19 @@ export interface ClusterPolicy {
   readonly groups: GroupBindings;
 }
 
-/** Where whoever writes resources may use the gateway's own machine, and every routing group. */
+/** The policy without limits: resources may use the gateway's own machine, and every routing group. */
 export const openPolicy: ClusterPolicy = {
   addresses: new ClusterAddresses({ allowed: [], loopback: true }),
   groups: new GroupBindings({}),
 };
 
-/** Why a cluster may not be what it says; null when it may. */
+/** Why the policy refuses a cluster; null when it does not. */
 export interface PolicyRefusal {
   /** Reason of the condition `Accepted`. */
   readonly reason: 'AddressNotAllowed' | 'GroupNotAllowed';
   /** Field of the spec, without `spec.`. */
   readonly field: string;
-  /** Sentence that goes on after the field. */
+  /** Rest of the sentence that starts with the field. */
   readonly message: string;
 }
 

@@ -40,7 +40,7 @@ export class ClusterProgram implements KindProgram {
   }
 
   recompute(): void {
-    // What the outcomes depend on is looked at each time.
+    // Each outcome compares what it depends on with the last time.
   }
 
   #remember(outcomes: ReadonlyMap<string, ClusterOutcome>): void {

@@ -73,16 +73,16 @@ function healthy(entry: ClusterEntry | null): Verdict {
 }
 
 function active({ resource, override }: ClusterOutcome): Verdict {
-  const wanted = specActive(resource);
+  const specified = specActive(resource);
   const status = (value: boolean): ConditionStatus => (value ? 'True' : 'False');
   if (override.kind === 'inForce') {
     const { active: value, by, at } = override.override;
     const when = at === null ? '' : ` at ${at}`;
     const word = value ? 'activated' : 'deactivated';
-    return [status(value), 'Overridden', `${word} by ${by}${when}; spec.active is ${wanted}`];
+    return [status(value), 'Overridden', `${word} by ${by}${when}; spec.active is ${specified}`];
   }
   const note = override.kind === 'unreadable' ? `; ${override.message}` : '';
-  return [status(wanted), 'AsSpecified', `spec.active is ${wanted}${note}`];
+  return [status(specified), 'AsSpecified', `spec.active is ${specified}${note}`];
 }
 
 function forwarded(finding: ForwardedHeadersFinding | null): Verdict {

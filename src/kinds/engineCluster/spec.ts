@@ -84,7 +84,7 @@ export const ClusterTlsSpec = Type.Object(
       Type.String({
         pattern: '^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$',
         maxLength: 253,
-        description: "Name asked for (SNI) and looked for in the certificate, instead of the URL's host.",
+        description: "Name that is sent as SNI and expected in the certificate, instead of the URL's host.",
       }),
     ),
     caBundle: Type.Optional(
@@ -97,7 +97,8 @@ export const ClusterTlsSpec = Type.Object(
     insecureSkipVerify: Type.Optional(
       Type.Boolean({
         default: false,
-        description: 'Takes any certificate. Whoever can answer in place of the cluster reads queries and passwords.',
+        description:
+          'Accepts any certificate. A server that answers in place of the cluster can read queries and passwords.',
       }),
     ),
   },

@@ -5,7 +5,7 @@ import { noServices } from './dereference.ts';
 
 /** Row of `gateway_backend` that a cluster gives when it is looked at alone. */
 export function standaloneRow(resource: Resource): BackendRow | null {
-  const surroundings = { services: noServices, allowedServiceNamespaces: [], lastGood: new Map() };
-  const [outcome] = clusterOutcomes([resource], surroundings).values();
+  const context = { services: noServices, allowedServiceNamespaces: [], lastGood: new Map() };
+  const [outcome] = clusterOutcomes([resource], context).values();
   return outcome?.routable == null ? null : backendRow(outcome.routable);
 }

@@ -75,8 +75,8 @@ export class RuleProgram implements KindProgram {
   /** The version of a rule that is in force: of a paused one that before it was paused. */
   #inForce(rule: Resource): Resource {
     const { uid } = rule.metadata;
-    const held = this.#versions.get(uid);
-    if (isPaused(rule) && held !== undefined) return held;
+    const version = this.#versions.get(uid);
+    if (isPaused(rule) && version !== undefined) return version;
     this.#versions.set(uid, rule);
     return rule;
   }

@@ -39,7 +39,7 @@ function ready(
 ): readonly [status: ConditionStatus, reason: string, message: string] {
   if (verdict === null) return ['Unknown', 'Pending', 'the rule has not been compiled yet'];
   if (!verdict.accepted) return ['False', verdict.acceptedReason, verdict.message];
-  // A suspended rule is as it is wanted.
+  // A suspended rule is in its desired state.
   if (!verdict.programmed && verdict.programmedReason !== 'Suspended') {
     return ['False', verdict.programmedReason, verdict.programmedMessage];
   }

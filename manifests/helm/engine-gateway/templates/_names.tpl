@@ -55,7 +55,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [enginegateway.dev]
   resources: [routingrules]
   verbs: [get, list, watch, patch]
-# Conditions are written to the status subresource, so that nobody's spec is touched.
+# Conditions are written to the status subresource, so that no spec is changed.
 - apiGroups: [enginegateway.dev]
   resources: [engineclusters/status, routingrules/status]
   verbs: [patch]
