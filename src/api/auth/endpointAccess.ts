@@ -1,4 +1,5 @@
 import { engineCluster } from '../../kinds/engineCluster/kind.ts';
+import { resourceKinds } from '../../kinds/registry.ts';
 import { routingRule } from '../../kinds/routingRule/kind.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { Role } from './caller.ts';
@@ -42,7 +43,7 @@ const updateRule: ResourceAccess = { verb: 'update', resource: routingRule.plura
 const resourcesOfRole: Readonly<Record<Role, readonly ResourceAccess[]>> = {
   API: [updateCluster],
   USER: [listClusters],
-  ADMIN: [updateCluster, updateRule],
+  ADMIN: resourceKinds.all.map(({ plural }) => ({ verb: 'update', resource: plural })),
 };
 
 /** Access that a role alone describes. */

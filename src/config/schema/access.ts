@@ -1,3 +1,5 @@
+import { ENGINE_CLUSTERS } from '../../kinds/engineCluster/spec.ts';
+import { ROUTING_RULES } from '../../kinds/routingRule/spec.ts';
 import { choice, duration, flag, integer, listOf, mapOf, optionalSection, section, text } from '../fields.ts';
 
 /** `authentication` (docs/authentication.md). */
@@ -113,8 +115,7 @@ export const authentication = optionalSection(
       { description: 'Logging in at an OpenID Connect provider.' },
     ),
     publicReads: flag({
-      description:
-        'Whether `/api/public/*` answers without credentials; `false`: the caller needs the role API, USER or ADMIN (in Kubernetes: list engineclusters).',
+      description: `Whether \`/api/public/*\` answers without credentials; \`false\`: the caller needs the role API, USER or ADMIN (in Kubernetes: list ${ENGINE_CLUSTERS}).`,
       default: true,
     }),
     kubernetes: optionalSection(
@@ -136,8 +137,7 @@ export const authentication = optionalSection(
         }),
       },
       {
-        description:
-          'Tokens of the Kubernetes cluster: TokenReview says who calls, SubjectAccessReview on engineclusters and routingrules what they may.',
+        description: `Tokens of the Kubernetes cluster: TokenReview says who calls, SubjectAccessReview on ${ENGINE_CLUSTERS} and ${ROUTING_RULES} what they may.`,
       },
     ),
   },

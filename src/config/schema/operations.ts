@@ -1,3 +1,5 @@
+import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
+import { ROUTING_RULE } from '../../kinds/routingRule/spec.ts';
 import { DEFAULT_MONITOR_TYPE, monitorTypes } from '../../model/monitorType.ts';
 import {
   choice,
@@ -93,7 +95,7 @@ export const resources = section(
       },
     ),
   },
-  { description: 'Where EngineCluster and RoutingRule resources come from.' },
+  { description: `Where ${ENGINE_CLUSTER} and ${ROUTING_RULE} resources come from.` },
 );
 
 /** `server`: listeners and limits (docs/serving.md). */

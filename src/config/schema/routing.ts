@@ -1,3 +1,4 @@
+import { ROUTING_RULE } from '../../kinds/routingRule/spec.ts';
 import { DEFAULT_STRATEGY, strategies, strategyNames } from '../../model/strategies.ts';
 import { choice, duration, flag, integer, listOf, mapOf, section, size, text } from '../fields.ts';
 
@@ -94,12 +95,11 @@ export const routing = section(
 export const routingRules = section(
   {
     rulesEngineEnabled: flag({
-      description:
-        'Turns the rules engine on or off; unset, it is on as soon as there is a rules file or a RoutingRule.',
+      description: `Turns the rules engine on or off; unset, it is on as soon as there is a rules file or a ${ROUTING_RULE}.`,
       default: null,
     }),
     rulesType: choice(['FILE', 'EXTERNAL'], {
-      description: 'Where the rules come from: a file (and RoutingRule resources), or an external service.',
+      description: `Where the rules come from: a file (and ${ROUTING_RULE} resources), or an external service.`,
       default: 'FILE',
     }),
     rulesConfigPath: text({

@@ -6,14 +6,14 @@ import { clusterFindings } from './clusterFindings.ts';
 import { backendRow, type ClusterOutcome } from './clusterOutcome.ts';
 import { ClusterProgram } from './clusterProgram.ts';
 import { clusterStatusIn } from './clusterStatus.ts';
-import { ENGINE_CLUSTER, EngineClusterSpec } from './spec.ts';
+import { ENGINE_CLUSTER, ENGINE_CLUSTERS, EngineClusterSpec } from './spec.ts';
 import { standaloneRow } from './standaloneRow.ts';
 import { clusterProblems } from './validation.ts';
 
 /** Clusters behind the gateway (docs/resources.md). */
 export const engineCluster: ResourceKind<ClusterOutcome> = {
   kind: ENGINE_CLUSTER,
-  plural: 'engineclusters',
+  plural: ENGINE_CLUSTERS,
   singular: 'enginecluster',
   shortName: 'ec',
   description: 'EngineCluster is a query engine cluster behind the gateway.',

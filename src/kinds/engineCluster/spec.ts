@@ -7,6 +7,8 @@ import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 
 /** Name of the kind. */
 export const ENGINE_CLUSTER = 'EngineCluster';
+/** Its plural, as in RBAC. */
+export const ENGINE_CLUSTERS = 'engineclusters';
 
 /** Duration text as in configuration files: a number and `ms`, `s`, `m`, `h` or `d`. */
 const DurationText = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?(ms|s|m|h|d)$', maxLength: 32 });

@@ -5,13 +5,13 @@ import { ruleFindings } from './ruleFindings.ts';
 import type { RuleOutcome } from './ruleOutcome.ts';
 import { RuleProgram } from './ruleProgram.ts';
 import { ruleStatus } from './ruleStatus.ts';
-import { ROUTING_RULE, RoutingRuleSpec } from './spec.ts';
+import { ROUTING_RULE, ROUTING_RULES, RoutingRuleSpec } from './spec.ts';
 import { ruleProblems } from './validation.ts';
 
 /** Rules that choose the routing group of requests (docs/rules.md#fields). */
 export const routingRule: ResourceKind<RuleOutcome> = {
   kind: ROUTING_RULE,
-  plural: 'routingrules',
+  plural: ROUTING_RULES,
   singular: 'routingrule',
   shortName: 'rr',
   description: 'RoutingRule chooses the routing group of requests.',

@@ -4,6 +4,8 @@ import type { Resource } from '../../model/resource.ts';
 
 /** Name of the kind. */
 export const ROUTING_RULE = 'RoutingRule';
+/** Its plural, as in RBAC. */
+export const ROUTING_RULES = 'routingrules';
 
 /** Priority of a rule that has none: it fires last (docs/rules.md#fields). */
 export const DEFAULT_PRIORITY = 2_147_483_647;

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
+import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
@@ -104,7 +104,7 @@ export class RoutingRules {
     return {
       name: registryNameOf(resource),
       description: description ?? '',
-      priority: priority ?? 2_147_483_647,
+      priority: priority ?? DEFAULT_PRIORITY,
       condition: condition ?? '',
       actions: actions ?? [],
       origin: 'resource',

@@ -5,14 +5,8 @@ import { crdPath } from '../../../src/kinds/crd.ts';
 import { KindRegistry } from '../../../src/kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../src/kinds/registry.ts';
 
-/** Texts for people: pages of the user interface and descriptions of keys, which docs/configuration.md shows. */
-const prose = [
-  'src/config/schema/access.ts',
-  'src/config/schema/operations.ts',
-  'src/config/schema/routing.ts',
-  'src/ui/pages/rules/RuleDialog.tsx',
-  'src/ui/pages/rules/RuleTable.tsx',
-];
+/** Texts for people: pages of the user interface. */
+const prose = ['src/ui/pages/rules/RuleDialog.tsx', 'src/ui/pages/rules/RuleTable.tsx'];
 
 const word = new RegExp(
   `\\b(${resourceKinds.all.flatMap(({ kind, plural, singular }) => [kind, plural, singular]).join('|')})\\b`,
