@@ -5,9 +5,17 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { writeClusterHead } from '../headers/clusterHead.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import { classify, isOwnFault } from '../upstreams/clusterError.ts';
-import { LentReads } from '../upstreams/clusterReads.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
-import type { ResponseHeaders } from './responseHeaders.ts';
+import { AnswerWriter, type AnswerWriterOptions } from './answerWriter.ts';
+import {
+  type AttemptStage,
+  type ExchangeState,
+  type HeldAnswer,
+  heldIn,
+  isFinal,
+  stageOf,
+  states,
+} from './exchangeState.ts';
 
 /** What is sent to a cluster. */
 export interface OutgoingRequest {
@@ -21,81 +29,56 @@ export interface OutgoingRequest {
   readonly headersTimeout: number;
 }
 
-/** How an exchange ended, for metrics and log. */
-export type ExchangeEnd = 'answered' | 'failed' | 'client_gone';
+/** How an exchange ended, for metrics and log; `cut`: the cluster's answer broke off, and with it the client's. */
+export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
 
 /** What one exchange differs in. */
-export interface ExchangeOptions {
-  /** Milliseconds without the client taking what waits for it, after which it is cut off. */
-  readonly stallTimeout: number;
-  /** Whether failures tell of the cluster's health (`serverFailed`): those of statement paths do. */
+export interface ExchangeOptions extends AnswerWriterOptions {
+  /** Whether failures say something of the cluster's health (`serverFailed`): those of statement paths do. */
   readonly judgesCluster: boolean;
-  /** Which lines of the cluster's answer the client gets. */
-  readonly answerHeaders: ResponseHeaders;
-}
-
-interface HeldAnswer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly statusText: string | undefined;
-  readonly chunks: Buffer[];
-  size: number;
-  ended: boolean;
 }
 
 /**
- * One client request on its way to a cluster and back. It is the handler that undici calls for each part of the answer
- * and writes that part to the client directly: no stream in between, bytes untouched, back-pressure by pausing.
- * Subclasses say what a failure means and which answers are held until something about them is known.
+ * One client request on its way to a cluster and back (`ExchangeState` has the steps). It is the handler that undici calls
+ * for each part of the answer and writes that part to the client directly: no stream in between, bytes untouched,
+ * back-pressure by pausing. Subclasses say what a failure means and which answers are held until something about them is
+ * known.
  */
 export abstract class Exchange implements Dispatcher.DispatchHandler {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Where the request goes; set by `send`. */
   upstream: Upstream | null = null;
-  /** True once the request was written to a connection. */
-  sent = false;
-  /** True once the first byte of an answer came. */
-  answered = false;
   /** Status of the cluster's answer; 0 before. */
   status = 0;
-  clientGone = false;
-  /** True once the gateway had to cut an answer short, as the cluster did. */
-  cut = false;
-  readonly #judgesCluster: boolean;
-  readonly #answerHeaders: ResponseHeaders;
+  readonly #options: ExchangeOptions;
+  #state: ExchangeState = states.idle;
+  /** Of the attempt whose events count; null between attempts. */
   #controller: Dispatcher.DispatchController | null = null;
-  #held: HeldAnswer | null = null;
-  #inFlight = false;
-  #ended = false;
-  /** Bytes of the body still to come where Content-Length says; -1 where it does not. */
-  #remaining = -1;
-  #onDrain: (() => void) | null = null;
-  /** Bytes of the body that came, until a buffer is lent. */
-  #received = 0;
-  #loan: LentReads | null = null;
-  #onFlushed: ((error?: Error | null) => void) | null = null;
-  /** Whether lent bytes wait for the client. */
-  #isFlushing = false;
-  readonly #stallTimeout: number;
-  #stallTimer: NodeJS.Timeout | null = null;
+  /** The upstream that has a request of this exchange in flight. */
+  #loaded: Upstream | null = null;
+  /** Null until the head of an answer is written. */
+  #writer: AnswerWriter | null = null;
 
   constructor(request: IncomingMessage, response: ServerResponse, options: ExchangeOptions) {
     this.request = request;
     this.response = response;
-    this.#stallTimeout = options.stallTimeout;
-    this.#judgesCluster = options.judgesCluster;
-    this.#answerHeaders = options.answerHeaders;
+    this.#options = options;
     response.on('close', () => this.#closed());
+  }
+
+  /** Whether the client still waits for an answer, the cluster's or the gateway's. */
+  get isAwaited(): boolean {
+    return !isFinal(this.#state) && !this.response.headersSent;
   }
 
   /** Gives the request to a cluster. May be called again after a failure. */
   send(upstream: Upstream, outgoing: OutgoingRequest): void {
+    if (isFinal(this.#state)) return;
     this.upstream = upstream;
-    this.sent = false;
-    this.answered = false;
+    this.#state = states.connecting;
     this.#controller = null;
-    this.#inFlight = true;
+    this.#loaded = upstream;
     upstream.requestStarted();
     upstream.pool.dispatch(
       {
@@ -109,8 +92,11 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     );
   }
 
-  /** The cluster failed before anything of an answer went to the client: repeat, or answer the client. */
-  protected abstract failed(error: Error): void;
+  /**
+   * The cluster failed before anything of an answer went to the client: repeat, or answer the client.
+   * @param stage how far the attempt got
+   */
+  protected abstract failed(error: Error, stage: AttemptStage): void;
 
   /** The cluster that is asked, or answers; null before one is chosen. */
   protected abstract clusterIdentity(): ClusterIdentity | null;
@@ -126,51 +112,50 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     return false;
   }
 
-  /** A part of a held answer came, or its end. */
-  protected heldMore(_held: {
-    readonly chunks: readonly Buffer[];
-    readonly size: number;
-    readonly ended: boolean;
-  }): void {}
+  /** A part of a held answer came, or its end. Called until `decide`, `release` or `discard`. */
+  protected heldMore(_held: Readonly<HeldAnswer>): void {}
 
   /** Lines added to the answer's head, whose headers those of the cluster are; names and values in turn. */
   protected extraLines(_headers: IncomingHttpHeaders): readonly string[] | null {
     return null;
   }
 
-  /** Lets the cluster wait while a held answer is looked at. */
+  /** A decision about the held answer begins: what still comes of it is only kept. */
+  protected decide(): void {
+    const held = heldIn(this.#state);
+    if (held !== null) held.at = 'deciding';
+  }
+
+  /** Lets the cluster wait while a held answer is decided about. */
   protected pauseHeld(): void {
     this.#controller?.pause();
   }
 
   /** Gives a held answer to the client and lets the rest follow. */
   protected release(): void {
-    const held = this.#held;
-    if (held === null || this.clientGone) return;
-    this.#held = null;
-    if (!this.#writeHead(held.status, held.headers, held.statusText)) return;
-    for (const chunk of held.chunks) this.#write(chunk);
-    if (held.ended) this.#end(null);
+    const held = heldIn(this.#state);
+    if (held === null) return;
+    const writer = this.#writeHead(held.status, held.headers, held.statusText);
+    if (writer === null) return;
+    for (const chunk of held.chunks) writer.write(chunk);
+    if (held.isWhole) this.#end(writer, null);
     this.#controller?.resume();
   }
 
   /** Drops a held answer: another one takes its place. */
   protected discard(): void {
-    this.#held = null;
-    const controller = this.#controller;
-    this.#controller = null;
-    this.#leave();
-    controller?.abort(discarded);
+    if (!isFinal(this.#state)) this.#state = states.dropped;
+    this.#drop();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    this.sent = true;
-    if (this.clientGone) controller.abort(clientWentAway);
+    if (isFinal(this.#state)) controller.abort(clientWentAway);
+    else this.#state = states.sent;
   }
 
   onResponseStarted(): void {
-    this.answered = true;
+    if (this.#state.at === 'sent') this.#state = states.answering;
   }
 
   onResponseStart(
@@ -180,65 +165,55 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     statusText?: string,
   ): void {
     // Informational answers (103) are the connection's own.
-    if (status < 200 || controller !== this.#controller) return;
+    if (status < 200 || controller !== this.#controller || isFinal(this.#state)) return;
     this.status = status;
     this.upstream?.noteReachable(true);
-    if (this.#judgesCluster) this.#judge(status >= 500 ? `status ${status}` : null);
+    if (this.#options.judgesCluster) this.#judge(status >= 500 ? `status ${status}` : null);
     if (this.holds(status, headers)) {
-      this.#held = { status, headers, statusText, chunks: [], size: 0, ended: false };
+      this.#state = { at: 'gathering', status, headers, statusText, chunks: [], size: 0, isWhole: false };
     } else this.#writeHead(status, headers, statusText);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (controller !== this.#controller) return;
-    const held = this.#held;
-    if (held !== null) {
-      held.chunks.push(chunk);
-      held.size += chunk.length;
-      this.heldMore(held);
-    } else if (this.#loan?.holds(chunk) === true) {
-      // While others wait, nothing is gathered: a chunk that is paused at is the last of its read.
-      if (this.#loan.gather(chunk) || this.#isFlushing) this.#passOnLent();
-    } else {
-      this.#passOnLent();
-      if (!this.#write(chunk)) this.#pauseUntilDrained(controller);
-      if (this.#loan === null) this.#askForLoan(chunk.length);
+    const held = heldIn(this.#state);
+    if (held === null) {
+      this.#writer?.pass(chunk);
+      return;
     }
+    held.chunks.push(chunk);
+    held.size += chunk.length;
+    if (held.at === 'gathering') this.heldMore(held);
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
     if (controller !== this.#controller) return;
-    this.#leave();
-    const held = this.#held;
-    if (held !== null) {
-      held.ended = true;
-      this.heldMore(held);
-    } else {
-      const rest = this.#loan?.take() ?? null;
-      if (rest !== null) this.#write(rest);
-      this.#end(trailers);
+    this.#unload();
+    const held = heldIn(this.#state);
+    if (held === null) {
+      if (this.#writer !== null) this.#end(this.#writer, trailers);
+      return;
     }
-    this.#loan?.over();
+    held.isWhole = true;
+    if (held.at === 'gathering') this.heldMore(held);
   }
 
   onResponseError(controller: Dispatcher.DispatchController | null | undefined, error: Error): void {
     // No controller: the request never got as far as a connection.
     if (controller != null && controller !== this.#controller) return;
-    this.#leave();
-    this.#loan?.over();
-    if (this.clientGone) return;
+    this.#unload();
+    this.#writer?.broken();
+    if (isFinal(this.#state)) return;
+    const stage = stageOf(this.#state);
     if (!isOwnFault(error)) {
-      if (!this.sent) this.upstream?.noteReachable(false);
-      else if (!this.answered && this.#judgesCluster) this.#judge(classify(error, true).reason);
+      if (stage === 'connecting') this.upstream?.noteReachable(false);
+      else if (stage === 'sent' && this.#options.judgesCluster) this.#judge(classify(error, true).reason);
     }
-    if (this.response.headersSent) {
-      // The status is gone already: a cut connection is the only way left to say that the answer is not whole.
-      this.cut = true;
-      this.response.destroy();
-      return;
+    if (this.response.headersSent) this.#cut();
+    else {
+      this.#state = states.failed;
+      this.failed(error, stage);
     }
-    this.#held = null;
-    this.failed(error);
   }
 
   /** @param failure what went wrong; null for an answer below 500 */
@@ -249,155 +224,64 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     else this.serverFailed(failure, ++upstream.failuresInARow);
   }
 
-  /** Writes the head of the answer; false where it cannot be written: the client is answered as after a failure. */
-  #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): boolean {
-    const length = headers['content-length'];
-    this.#remaining = typeof length === 'string' ? Number(length) : -1;
+  /** Writes the head of the answer; null where it cannot be written: the client is answered as after a failure. */
+  #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): AnswerWriter | null {
+    const { request, response } = this;
     try {
       const cluster = headers['set-cookie'] === undefined ? null : this.clusterIdentity();
-      const lines = this.#answerHeaders.forClient(headers, cluster);
+      const lines = this.#options.answerHeaders.forClient(headers, cluster);
       const extra = this.extraLines(headers);
       if (extra !== null) lines.push(...extra);
-      writeClusterHead(this.response, status, statusText, lines);
-      return true;
+      writeClusterHead(response, status, statusText, lines);
     } catch (error) {
-      this.#remaining = -1;
-      this.#held = null;
-      const controller = this.#controller;
-      this.#controller = null;
-      this.#leave();
-      controller?.abort(discarded);
-      if (this.response.headersSent) this.response.destroy();
-      else this.failed(error as Error);
-      return false;
+      this.#state = states.failed;
+      this.#drop();
+      if (response.headersSent) response.destroy();
+      else this.failed(error as Error, 'answering');
+      return null;
     }
+    this.#state = states.passing;
+    this.#writer = new AnswerWriter(request, response, this.#controller, headers['content-length'], this.#options);
+    return this.#writer;
   }
 
-  /** Large answers are read into a buffer of their own, which the client's bytes are sent from. */
-  #askForLoan(length: number): void {
-    this.#received += length;
-    if (this.#received < LENT_AFTER_BYTES || this.#ended) return;
-    this.#loan = LentReads.ask(() => this.#passOnLent());
+  #end(writer: AnswerWriter, trailers: IncomingHttpHeaders | null): void {
+    if (!writer.end(trailers)) this.#cut();
   }
 
-  /** Sends what was gathered in the lent buffer; where the client does not take all, the cluster has to wait. */
-  #passOnLent(): void {
-    const bytes = this.#loan?.take() ?? null;
-    if (bytes === null) return;
-    const { response } = this;
-    this.#onFlushed ??= (error) => this.#flushed(error);
-    if (response.socket === null && this.request.httpVersionMajor === 1) {
-      // Behind another answer on the client's connection (RFC 9112 §9.3.2).
-      if (!this.#write(Buffer.from(bytes)) && this.#controller !== null) this.#pauseUntilDrained(this.#controller);
-      return;
-    }
-    this.#write(bytes, this.#onFlushed);
-    while (response.writableCorked > 0) response.uncork();
-    if (response.writableLength === 0 || this.#ended) return;
-    this.#isFlushing = true;
-    this.#controller?.pause();
-    this.#watchStall();
+  /** The status is gone already: a cut connection is the only way left to say that the answer is not whole. */
+  #cut(): void {
+    this.#state = states.cut;
+    this.response.destroy();
   }
 
-  #flushed(error: Error | null | undefined): void {
-    if (!this.#isFlushing || (error !== null && error !== undefined) || this.response.writableLength > 0) return;
-    this.#isFlushing = false;
-    this.#endStall();
-    this.#controller?.resume();
+  /** Ends the attempt at the cluster; what still comes of it does not count. */
+  #drop(): void {
+    const controller = this.#controller;
+    this.#controller = null;
+    this.#unload();
+    controller?.abort(dropped);
   }
 
-  #write(chunk: Buffer, flushed?: (error?: Error | null) => void): boolean {
-    if (this.#remaining >= 0) {
-      this.#remaining -= chunk.length;
-      if (this.#remaining === 0) {
-        this.#ended = true;
-        this.#finishWith(chunk);
-        return true;
-      }
-    }
-    return flushed === undefined ? this.response.write(chunk) : this.response.write(chunk, flushed);
-  }
-
-  /** Writes the last bytes of an answer whose length was announced. */
-  #finishWith(chunk: Buffer): void {
-    const { response } = this;
-    if (chunk.length > MAX_JOINED_BYTES || response.socket === null || response.socket.writableLength > 0) {
-      response.end(chunk);
-      if (response.writableLength > 0) this.#watchStall();
-      return;
-    }
-    // As text, Node joins head and body into one write; as a Buffer they and the empty end are a gathering write of
-    // three. Latin-1 keeps every byte.
-    response.write(chunk.toString('latin1'), 'latin1');
-    response.socket.uncork();
-    response.end();
-  }
-
-  #end(trailers: IncomingHttpHeaders | null): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    const kept = trailers === null ? null : this.#answerHeaders.trailersForClient(trailers);
-    if (kept !== null && !this.#addTrailers(kept)) return;
-    this.response.end();
-    if (this.response.writableLength > 0) this.#watchStall();
-  }
-
-  /** Adds trailers; where they cannot be sent the answer is cut, as it is not whole. */
-  #addTrailers(trailers: IncomingHttpHeaders): boolean {
-    try {
-      this.response.addTrailers(trailers as Record<string, string>);
-      return true;
-    } catch {
-      this.cut = true;
-      this.response.destroy();
-      return false;
-    }
-  }
-
-  #pauseUntilDrained(controller: Dispatcher.DispatchController): void {
-    controller.pause();
-    this.#watchStall();
-    this.#onDrain ??= () => {
-      this.#endStall();
-      this.#controller?.resume();
-    };
-    this.response.once('drain', this.#onDrain);
-  }
-
-  /** A client that takes nothing would hold its connection, the one to the cluster, and what waits for it, for ever. */
-  #watchStall(): void {
-    this.#stallTimer ??= setTimeout(() => this.response.destroy(), this.#stallTimeout).unref();
-  }
-
-  #endStall(): void {
-    if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
-    this.#stallTimer = null;
-  }
-
-  #leave(): void {
-    if (!this.#inFlight || this.upstream === null) return;
-    this.#inFlight = false;
-    this.upstream.requestEnded();
+  #unload(): void {
+    const upstream = this.#loaded;
+    this.#loaded = null;
+    upstream?.requestEnded();
   }
 
   #closed(): void {
-    this.#endStall();
-    if (this.response.writableFinished) this.#loan?.free();
-    if (!this.response.writableFinished) {
-      this.clientGone = true;
-      this.#held = null;
-      this.#controller?.abort(clientWentAway);
-      this.finished(this.response.headersSent && this.status === 0 ? 'failed' : 'client_gone');
-    } else this.finished(this.status === 0 ? 'failed' : 'answered');
+    this.#writer?.closed();
+    if (this.response.writableFinished) {
+      this.finished(this.status === 0 ? 'failed' : 'answered');
+      return;
+    }
+    const end = this.#state.at === 'cut' ? 'cut' : 'client_gone';
+    if (end === 'client_gone') this.#state = states.gone;
+    this.#controller?.abort(clientWentAway);
+    this.finished(this.response.headersSent && this.status === 0 ? 'failed' : end);
   }
 }
 
-/** Bytes of a body after which more are expected, too many to be copied. */
-const LENT_AFTER_BYTES = 12_288;
-
-/** Node writes text up to 16 KB without a buffer of its own; head and body together stay below. */
-const MAX_JOINED_BYTES = 14_336;
-
 /** One error for all: making one a request would cost a stack trace each. */
 const clientWentAway = new Error('The client went away');
-const discarded = new Error('Another answer takes the place of this one');
+const dropped = new Error('Another answer takes the place of this one');

@@ -1,41 +1,34 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { firstHeader } from '../../model/rawHeaders.ts';
-import type { RequestUser } from '../../model/requestUser.ts';
 import { type ClusterChoice, explainNoCluster } from '../../routing/clusterChoice.ts';
 import { type GroupDecision, ofTransaction, setHeadersOf } from '../../routing/groupDecision.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
 import { isPlausible } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { FailedAttempt } from '../../routing/storedDecision.ts';
-import type { BodyStart } from '../bodies/body.ts';
 import { bodyRefusal } from '../bodies/bodyRefusal.ts';
 import { BodyRelay, type RelayFault } from '../bodies/bodyRelay.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import { tellingPrefix } from '../ownership/clusterKeys.ts';
 import type { OwnershipConflict } from '../ownership/queryOwner.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
-import { classify, isHeadTooLarge, isOwnFault, isReset } from '../upstreams/clusterError.ts';
+import { classify, isHeadTooLarge, isOwnFault } from '../upstreams/clusterError.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { namesNext } from './answerWatch.ts';
 import { decisionText } from './decisionText.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
+import { answerHeadTooLarge, foreignQueryId, overloaded, unknownTransaction } from './exchangeRefusals.ts';
+import type { AttemptStage, HeldAnswer } from './exchangeState.ts';
 import { explainLine } from './explain.ts';
-import { answerHeadTooLarge, overloaded, unreachableOwner } from './forwardExchange.ts';
+import type { Submission } from './submission.ts';
+import { SubmissionRetry } from './submissionRetry.ts';
 
-/** What is known of a submission when it is sent. */
-export interface Submission {
-  readonly body: BodyStart;
-  readonly user: RequestUser;
-  readonly decision: GroupDecision;
-  /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
-  readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
-  /**
-   * The transaction that the statement belongs to, with the cluster that began it (null where nobody knows it); null for
-   * statements outside of transactions.
-   */
-  readonly transaction: { readonly id: string; readonly cluster: ClusterEntry | null } | null;
+/** The cluster that a submission is sent to. */
+interface Target {
+  readonly cluster: ClusterEntry;
+  /** Whether it serves in place of the group that was decided on. */
+  readonly fallback: boolean;
 }
 
 /** A submission: repeated on another cluster while that is safe, its query id learned before the client sees it. */
@@ -47,15 +40,13 @@ export class SubmissionExchange extends Exchange {
   #decision: GroupDecision;
   /** The one cluster that can take it; null for any that the decision allows. */
   #bound: ClusterEntry | null;
-  #repeated = false;
-  #cluster: ClusterEntry | null = null;
-  #fallback = false;
-  #attempts: FailedAttempt[] | null = null;
+  #target: Target | null = null;
+  /** Null until an attempt fails. */
+  #retry: SubmissionRetry | null = null;
   #queryId: string | null = null;
   /** Its part in the cluster's load, where that is counted. */
   #counted: CountedSubmission | null = null;
   #encoding = '';
-  #learning = false;
   #bodyFault: RelayFault | null = null;
   /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
   #refused: Refusal['reason'] | null = null;
@@ -104,9 +95,8 @@ export class SubmissionExchange extends Exchange {
   }
 
   #go(cluster: ClusterEntry, upstream: Upstream | null, fallback: boolean): void {
-    this.#cluster = cluster;
-    this.#fallback = fallback;
-    if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`));
+    this.#target = { cluster, fallback };
+    if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
     else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
     else {
       this.#counted = this.#context.chooser.submitted(cluster, this.#submission.user.user);
@@ -144,65 +134,59 @@ export class SubmissionExchange extends Exchange {
     });
   }
 
-  protected override failed(error: Error): void {
+  protected override failed(error: Error, stage: AttemptStage): void {
     this.#counted?.withdraw();
-    const cluster = this.#cluster;
+    const cluster = this.#target?.cluster ?? null;
     if (cluster === null) return;
+    const { bodies, settings, metrics } = this.#context;
     if (this.#bodyFault !== null) {
-      const { bodies, settings } = this.#context;
       this.refuse(bodyRefusal(this.#bodyFault, bodies, settings().maxBodySize));
       return;
     }
-    const { type, reason } = classify(error, this.sent);
-    this.#context.metrics.clusterError(cluster.name, type);
+    const { type, reason } = classify(error, stage !== 'connecting');
+    metrics.clusterError(cluster.name, type);
     this.#proxied.trace?.failed(reason);
     if (isHeadTooLarge(error)) {
       this.refuse(answerHeadTooLarge(cluster.name, null));
       return;
     }
-    this.#attempts ??= [];
-    this.#attempts.push({ cluster: cluster.name, error: reason });
-    if (!this.sent && !isOwnFault(error)) this.#context.connectionFailed(cluster.name, cluster.proxyTo, reason);
-    const { about, transaction } = this.#submission;
-    if (this.#bound !== null && !this.sent && !isOwnFault(error)) {
-      if (about !== null && transaction === null) {
-        this.refuse(unreachableOwner(about.queryId, cluster.name, reason));
-        return;
-      }
-      // The transaction is lost with its cluster: another one says so in the engine's words, and takes the ROLLBACK.
+    if (stage === 'connecting' && !isOwnFault(error)) {
+      this.#context.connectionFailed(cluster.name, cluster.proxyTo, reason);
+    }
+    this.#retryAfter(cluster, error, stage, reason);
+  }
+
+  #retryAfter(cluster: ClusterEntry, error: Error, stage: AttemptStage, reason: string): void {
+    const { metrics, settings } = this.#context;
+    this.#retry ??= new SubmissionRetry(this.#submission, this.#bound !== null);
+    const step = this.#retry.after({ cluster, error, stage, reason }, settings().retrySubmissions);
+    if (step.next === 'refuse') {
+      this.refuse(step.refusal);
+      return;
+    }
+    if (this.#bound !== null && !this.#retry.isBound) {
       this.#bound = null;
       this.#decision = this.#submission.decision;
     }
-    if (!this.#mayRepeat(error)) {
-      this.#context.answerFailure(this.#proxied, error, this.answered);
+    if (step.next === 'giveUp') {
+      this.#context.answerFailure(this.#proxied, error, stage === 'answering');
       return;
     }
-    this.#context.metrics.retry(cluster.name);
-    if (this.#bound !== null) {
-      this.#repeated = true;
-      this.start();
-      return;
-    }
-    this.#next(new Map(this.#attempts.map((attempt) => [attempt.cluster, attempt.error])));
-  }
-
-  /** Whether nothing can run twice (docs/protocol.md#safe-retry). */
-  #mayRepeat(error: Error): boolean {
-    if (!this.#submission.body.complete || isOwnFault(error)) return false;
-    if (!this.sent) return this.#bound === null;
-    if (this.#bound !== null && this.#repeated) return false;
-    return this.#context.settings().retrySubmissions === 'untilAnswered' && !this.answered && isReset(error);
+    metrics.retry(cluster.name);
+    if (step.next === 'same') this.start();
+    else this.#next(step.excluded);
   }
 
   protected override serverFailed(reason: string, inARow: number): void {
-    const cluster = this.#cluster;
-    if (cluster !== null) this.#context.serverFailed(cluster.name, cluster.proxyTo, reason, inARow);
+    const cluster = this.#target?.cluster;
+    if (cluster !== undefined) this.#context.serverFailed(cluster.name, cluster.proxyTo, reason, inARow);
   }
 
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
     this.#headers = headers;
-    if (status === 406 && this.#cluster !== null) {
-      this.#context.forwardedCheck.refused(this.#cluster.name, this.#cluster.proxyTo);
+    if (status === 406 && this.#target !== null) {
+      const { name, proxyTo } = this.#target.cluster;
+      this.#context.forwardedCheck.refused(name, proxyTo);
     }
     if (status !== 200) return false;
     const encoding = headers['content-encoding'];
@@ -210,38 +194,32 @@ export class SubmissionExchange extends Exchange {
     return true;
   }
 
-  protected override heldMore(held: {
-    readonly chunks: readonly Buffer[];
-    readonly size: number;
-    readonly ended: boolean;
-  }): void {
-    if (this.#learning) return;
+  protected override heldMore(held: Readonly<HeldAnswer>): void {
     const text = this.#textOf(held.chunks);
     const found = text === null ? 'absent' : findId(text);
-    if (found === 'incomplete' && !held.ended && held.size < MAX_HELD_BYTES) return;
-    this.#learning = true;
-    if (typeof found === 'string' || text === null || this.#cluster === null) {
-      this.release();
-      return;
-    }
-    const { id } = found;
-    if (!isPlausible(id)) {
-      // No follow-up could name it.
-      this.release();
-      return;
-    }
-    const cluster = this.#cluster;
-    this.#queryId = id;
+    if (found === 'incomplete' && !held.isWhole && held.size < MAX_HELD_BYTES) return;
+    this.decide();
+    // A follow-up could not name an id that is not plausible.
+    if (typeof found === 'string' || text === null || this.#target === null || !isPlausible(found.id)) this.release();
+    else this.#learn(found.id, this.#target.cluster, text, !held.isWhole || namesNext(text));
+  }
+
+  /**
+   * Makes the cluster the owner of the query, before its client knows of it.
+   * @param text start of the answer
+   * @param goesOn whether the client will ask for more
+   */
+  #learn(queryId: string, cluster: ClusterEntry, text: string, goesOn: boolean): void {
+    this.#queryId = queryId;
     this.#counted?.accepted();
     const { name, proxyTo, uid } = cluster;
-    const claimed = this.#context.stickiness.learn(id, { cluster: name, baseUrl: proxyTo, uid });
-    const goesOn = !held.ended || namesNext(text);
-    if (claimed === null) this.#accept(id, cluster, text, goesOn);
+    const claimed = this.#context.stickiness.learn(queryId, { cluster: name, baseUrl: proxyTo, uid });
+    if (claimed === null) this.#accept(queryId, cluster, text, goesOn);
     else {
       this.pauseHeld();
       void claimed.then((conflict) => {
-        if (conflict === null) this.#accept(id, cluster, text, goesOn);
-        else this.#refuseForeign(id, cluster, conflict);
+        if (conflict === null) this.#accept(queryId, cluster, text, goesOn);
+        else this.#refuseForeign(queryId, cluster, conflict);
       });
     }
   }
@@ -282,29 +260,21 @@ export class SubmissionExchange extends Exchange {
     this.#context.ownership.conflict(cluster.name, queryId, conflict);
     this.#queryId = null;
     this.discard();
-    if (this.clientGone) return;
-    const why =
-      conflict.kind === 'owned'
-        ? 'which belongs to another cluster'
-        : 'of one coordinator more than a cluster may have in a short time';
-    this.refuse({
-      reason: 'ownership_conflict',
-      message: `Cluster "${cluster.name}" answered with query id ${queryId}, ${why}. Its answer is refused; ask the administrator of the gateway.`,
-      queryId: null,
-    });
+    if (this.isAwaited) this.refuse(foreignQueryId(queryId, cluster.name, conflict.kind));
   }
 
   protected override clusterIdentity(): ClusterIdentity | null {
-    return this.#cluster;
+    return this.#target?.cluster ?? null;
   }
 
   protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
     const { handshakes, settings } = this.#context;
     const { explainHeader, includeClusterHostInResponse } = settings();
     if (handshakes === null && !explainHeader && !includeClusterHostInResponse) return null;
-    const lines = [...(handshakes?.linesOfLogin(headers, this.#cluster?.name ?? '') ?? [])];
-    if (explainHeader && this.#cluster !== null) {
-      lines.push(...explainLine(this.#context.names, this.#decision, this.#cluster.name, this.#fallback));
+    const lines = [...(handshakes?.linesOfLogin(headers, this.#target?.cluster.name ?? '') ?? [])];
+    if (explainHeader && this.#target !== null) {
+      const { cluster, fallback } = this.#target;
+      lines.push(...explainLine(this.#context.names, this.#decision, cluster.name, fallback));
     }
     if (includeClusterHostInResponse && this.upstream !== null) {
       lines.push('Set-Cookie', `${this.#context.names.clusterHostCookie}=${this.upstream.hostname}`);
@@ -315,7 +285,7 @@ export class SubmissionExchange extends Exchange {
   protected override finished(end: ExchangeEnd): void {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
-    const status = end === 'client_gone' ? 0 : this.response.statusCode;
+    const status = end === 'client_gone' || end === 'cut' ? 0 : this.response.statusCode;
     const { user, body } = this.#submission;
     const decision = this.#decision;
     this.#proxied.trace?.note({
@@ -332,9 +302,9 @@ export class SubmissionExchange extends Exchange {
         group: decision.group,
         decidedBy: decision.decidedBy,
         rule: decision.rule ?? undefined,
-        cluster: this.#cluster?.name,
-        fallback: this.#fallback || undefined,
-        attempts: this.#attempts ?? undefined,
+        cluster: this.#target?.cluster.name,
+        fallback: this.#target?.fallback || undefined,
+        attempts: this.#retry?.attempts,
         refused: this.#refused ?? undefined,
         user: user.user,
         source: firstHeader(this.request.rawHeaders, names.headerKey('Source')),
@@ -373,15 +343,9 @@ export class SubmissionExchange extends Exchange {
       cluster: cluster.name,
       decision: decisionText(decision, {
         cluster: cluster.name,
-        fallback: this.#fallback,
-        attempts: this.#attempts,
+        fallback: this.#target?.fallback ?? false,
+        attempts: this.#retry?.attempts ?? null,
       }),
     });
   }
-}
-
-/** The refusal of a statement of a transaction whose cluster is gone, where no other one can say so: Trino's words. */
-function unknownTransaction(id: string): Refusal {
-  const message = `Unknown transaction ID: ${id}. Possibly expired? Commands ignored until end of transaction block`;
-  return { reason: 'unknown_transaction', message, queryId: null };
 }

@@ -1,6 +1,6 @@
 import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
-import { ForwardExchange } from '../exchanges/forwardExchange.ts';
+import { FollowUpExchange } from '../exchanges/followUpExchange.ts';
 import { CoordinatorSearch } from '../ownership/coordinatorSearch.ts';
 import { ownerCluster } from '../ownership/ownerCluster.ts';
 import type { QueryOwner } from '../ownership/queryOwner.ts';
@@ -53,7 +53,7 @@ export class FollowUps {
     }
     const upstream = this.#context.upstreams.get(owner.baseUrl);
     if (upstream === null) this.#context.refuse(proxied, unknownQuery(queryId));
-    else new ForwardExchange(this.#context, proxied, { queryId, owner }).start(upstream);
+    else new FollowUpExchange(this.#context, proxied, { queryId, owner }).start(upstream);
   }
 
   /**

@@ -4,7 +4,7 @@ import type { RouterChain } from '../../routing/routers/routerChain.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { Analysis } from '../analysis/requestAnalyzer.ts';
 import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
-import { ForwardExchange, type OtherReason } from '../exchanges/forwardExchange.ts';
+import { OtherExchange, type OtherRoute } from '../exchanges/otherExchange.ts';
 import type { Handshake } from '../pages/handshakeCookies.ts';
 import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
 import type { RequestSteps } from './requestSteps.ts';
@@ -28,7 +28,7 @@ export class OtherRequests {
     const cluster = places?.clusterOf(proxied) ?? handshake?.cluster ?? null;
     if (cluster !== null) {
       const decision = backTo(cluster, 'cookie');
-      this.forwardTo(proxied, { queryId: null, decision, cluster, fallback: false, handshake });
+      this.forwardTo(proxied, { decision, cluster, fallback: false, handshake });
       return;
     }
     const table = this.#context.table.current;
@@ -48,15 +48,15 @@ export class OtherRequests {
   }
 
   /** Sends a request to the cluster that was decided on, or its client there. */
-  forwardTo(proxied: ProxiedRequest, reason: OtherReason): void {
+  forwardTo(proxied: ProxiedRequest, route: OtherRoute): void {
     const { enginePages } = this.#context;
     if (enginePages.replaces(proxied)) {
-      enginePages.redirect(proxied, reason.cluster, false);
+      enginePages.redirect(proxied, route.cluster, false);
       return;
     }
-    const upstream = this.#context.upstreams.get(reason.cluster.proxyTo);
+    const upstream = this.#context.upstreams.get(route.cluster.proxyTo);
     if (upstream === null) this.#context.answerFailure(proxied, new Error('proxyTo is not an HTTP URL'), false);
-    else new ForwardExchange(this.#context, proxied, reason).start(upstream);
+    else new OtherExchange(this.#context, proxied, route).start(upstream);
   }
 
   #forward(proxied: ProxiedRequest, decision: GroupDecision, handshake: Handshake | null): void {
@@ -73,6 +73,6 @@ export class OtherRequests {
       return;
     }
     const { cluster, fallback } = choice;
-    this.forwardTo(proxied, { queryId: null, decision, cluster, fallback, handshake });
+    this.forwardTo(proxied, { decision, cluster, fallback, handshake });
   }
 }

@@ -41,7 +41,7 @@ export class PrefixedRequests {
         case 'cluster': {
           const { cluster } = route;
           const decision = backTo(cluster, 'prefix');
-          this.#others.forwardTo(proxied, { queryId: null, decision, cluster, fallback: false, handshake: null });
+          this.#others.forwardTo(proxied, { decision, cluster, fallback: false, handshake: null });
           break;
         }
         case 'redirect':

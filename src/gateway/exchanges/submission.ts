@@ -1,0 +1,18 @@
+import type { RequestUser } from '../../model/requestUser.ts';
+import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { BodyStart } from '../bodies/body.ts';
+
+/** What is known of a submission when it is sent. */
+export interface Submission {
+  readonly body: BodyStart;
+  readonly user: RequestUser;
+  readonly decision: GroupDecision;
+  /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
+  readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
+  /**
+   * The transaction that the statement belongs to, with the cluster that began it (null where nobody knows it); null for
+   * statements outside of transactions.
+   */
+  readonly transaction: { readonly id: string; readonly cluster: ClusterEntry | null } | null;
+}
