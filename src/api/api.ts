@@ -29,6 +29,7 @@ import { entityRoutes } from './entityRoutes.ts';
 import { errorHandler, malformed } from './errors.ts';
 import { explainRoutes } from './explainRoutes.ts';
 import { healthRoutes } from './healthRoutes.ts';
+import { type HeldDeletionRoutes, heldDeletionRoutes } from './heldDeletionRoutes.ts';
 import { indexPage } from './indexPage.ts';
 import { answerUnserved } from './methods.ts';
 import { measureCalls, metricsRoutes, registerMetrics } from './metricsRoutes.ts';
@@ -70,6 +71,8 @@ export interface ApiDependencies {
   readonly resourceGroups?: SchemaStores | null;
   /** Absent: rules are neither listed nor explained. */
   readonly rules?: RuleDependencies | null;
+  /** Absent: `/api/heldDeletions` is not served. */
+  readonly heldDeletions?: HeldDeletionRoutes['controller'] | null;
   /** Absent: `/api/clusters/{name}/drain` is not served. */
   readonly runningQueries?: ClusterQueriesLookup | null;
   /** Absent: neither the web application's calls nor the JSON views are served. */
@@ -156,6 +159,9 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   await app.register(registryRoutes, { registry, names });
   if (dependencies.runningQueries) {
     await app.register(drainRoutes, { table, runningQueries: dependencies.runningQueries });
+  }
+  if (dependencies.heldDeletions) {
+    await app.register(heldDeletionRoutes, { controller: dependencies.heldDeletions });
   }
   if (inventory) await app.register(clusterRoutes, { inventory, registry, table, names });
   await app.register(publicRoutes, { registry, table, names });

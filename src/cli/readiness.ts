@@ -4,6 +4,7 @@ import type { ExternalRulesClient } from '../gateway/external/externalRules.ts';
 import { readinessOf } from '../gateway/readiness.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Leadership } from '../operator/leadership/leadership.ts';
+import type { HeldDeletions } from '../operator/reconcile/deletionGuard.ts';
 import type { ResourceSource } from '../operator/sources/source.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
@@ -17,6 +18,7 @@ export interface ReadinessParts {
   readonly store: Store;
   readonly source: ResourceSource;
   readonly leadership: Leadership;
+  readonly heldDeletions: () => readonly HeldDeletions[];
   readonly history: HistoryWriter;
   /** Null: none is configured. */
   readonly externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null;
@@ -41,6 +43,7 @@ export function gatewayReadiness(parts: ReadinessParts): Readiness {
     components: async () => [
       await databaseState(parts.store),
       sourceState(parts),
+      ...heldState(parts.heldDeletions()),
       leaderState(parts.leadership),
       historyState(parts.history),
       ...externalRulesState(parts.externalRules),
@@ -69,6 +72,13 @@ function sourceState({ source }: ReadinessParts): ComponentState {
   if (!available) return { name, ok: false, message: `${source.name} is unavailable: ${reason ?? 'no reason known'}` };
   if (problems.length > 0) return { name, ok: false, message: problems.join('; ') };
   return { name, ok: true, message: `${source.name} is followed` };
+}
+
+function heldState(losses: readonly HeldDeletions[]): readonly ComponentState[] {
+  if (losses.length === 0) return [];
+  const parts = losses.map(({ kind, held, left }) => `${held} of ${held + left} ${kind}`);
+  const message = `lost at once and still routed: ${parts.join(', ')}; confirm with POST /api/heldDeletions/confirm`;
+  return [{ name: 'held deletions', ok: false, message }];
 }
 
 function leaderState(leadership: Leadership): ComponentState {

@@ -13,6 +13,7 @@ import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import { GroupBindings } from '../model/groupBindings.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { StrategyName } from '../model/strategies.ts';
+import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import { LONGEST_ANALYZED } from '../sql/analyzeRequest.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
@@ -192,4 +193,10 @@ export function ruleCompilerOptions({
 /** Whether pages of engines are served at the same origin as the gateway's API and pages (docs/serving.md). */
 export function sharesOrigin({ server }: GatewayConfig): boolean {
   return server.enginePages === 'proxy' && server.adminHosts.length === 0 && server.adminPort === null;
+}
+
+/** `resources.massDeletion` as the operator takes it. */
+export function deletionGuard({ resources: { massDeletion } }: GatewayConfig): DeletionGuardSettings {
+  const { confirmAfter } = massDeletion;
+  return { ...massDeletion, confirmAfter: confirmAfter === 0 ? null : confirmAfter };
 }

@@ -12,6 +12,7 @@ import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
 import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
 import { Controller } from './reconcile/controller.ts';
+import type { DeletionGuardSettings } from './reconcile/deletionGuard.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
 import { type ApiWrites, ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
@@ -42,6 +43,8 @@ export interface OperatorOptions {
   readonly defaultRoutingGroup: () => string;
   /** What the configuration lets authors of resources do; left out, the open policy. */
   readonly policy?: () => ClusterPolicy;
+  /** `resources.massDeletion`, as it is now; left out, its defaults. */
+  readonly deletionGuard?: () => DeletionGuardSettings;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
   readonly table: RoutingTableHolder;
   readonly compiler: RuleCompiler;
@@ -99,6 +102,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     allowedServiceNamespaces: options.allowedServiceNamespaces,
     defaultRoutingGroup: options.defaultRoutingGroup,
     ...(options.policy === undefined ? {} : { policy: options.policy }),
+    ...(options.deletionGuard === undefined ? {} : { deletionGuard: options.deletionGuard }),
     unmanagedRows: options.resources.unmanagedRows,
     clock,
     random,

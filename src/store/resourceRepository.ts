@@ -35,6 +35,12 @@ interface Row {
   readonly deleted_at: number | null;
 }
 
+/** `annotations` of the tombstone of a resource that was deleted through the gateway. */
+const DELETED_BY_API = JSON.stringify({ 'enginegateway.dev/deleted-by': 'api' });
+
+/** Name of the row of `eg_marks` that counts confirmations of losses. */
+const CONFIRMATIONS = 'deletions';
+
 function toColumns(resource: StoredResource, backend: BackendRow | null): Row {
   return {
     kind: resource.kind,
@@ -179,8 +185,12 @@ export class KnexResourceRepository implements ResourceRepository {
     return this.guarded(fence, async (trx, mark) => {
       const stored = await storedRow(trx, key);
       if (stored !== undefined && stored.uid !== uid) return 'stale';
-      if (stored !== undefined && stored.deleted_at !== null) return 'unchanged';
-      await this.bury(trx, key, uid, stored);
+      const byApi = fence === null;
+      if (stored !== undefined && stored.deleted_at !== null) {
+        if (byApi) await trx('eg_resources').where(keyColumns(key)).update({ annotations: DELETED_BY_API });
+        return 'unchanged';
+      }
+      await this.bury(trx, key, uid, stored, byApi);
       await setMark(trx, mark + 1);
       return 'applied';
     });
@@ -213,9 +223,32 @@ export class KnexResourceRepository implements ResourceRepository {
       const stored = await storedRow(trx, key);
       if (stored === undefined || stored.deleted_at !== null) return false;
       if (expectedVersion !== null && stored.resource_version !== expectedVersion) return false;
-      await this.bury(trx, key, stored.uid, stored);
+      await this.bury(trx, key, stored.uid, stored, true);
       await setMark(trx, mark + 1);
       return true;
+    });
+  }
+
+  deletedByApi(): Promise<readonly string[]> {
+    return this.database.run(async (knex) => {
+      const tombstones = knex('eg_resources').whereNotNull('deleted_at').where('annotations', DELETED_BY_API);
+      const rows: readonly { readonly uid: string }[] = await tombstones.select('uid');
+      return rows.map(({ uid }) => uid);
+    });
+  }
+
+  confirmDeletions(): Promise<void> {
+    return this.marked(async (trx) => {
+      const row = await trx('eg_marks').where('name', CONFIRMATIONS).first('value');
+      if (row === undefined) await trx('eg_marks').insert({ name: CONFIRMATIONS, value: 1 });
+      else await trx('eg_marks').where('name', CONFIRMATIONS).increment('value', 1);
+    });
+  }
+
+  deletionConfirmations(): Promise<number> {
+    return this.database.run(async (knex) => {
+      const row = await knex('eg_marks').where('name', CONFIRMATIONS).first('value');
+      return Number(row?.value ?? 0);
     });
   }
 
@@ -261,9 +294,16 @@ export class KnexResourceRepository implements ResourceRepository {
   }
 
   /** Leaves a tombstone, also for a resource never stored: a replica may still be about to project it. */
-  private async bury(trx: Knex.Transaction, key: ResourceKey, uid: string, stored: Row | undefined): Promise<void> {
+  private async bury(
+    trx: Knex.Transaction,
+    key: ResourceKey,
+    uid: string,
+    stored: Row | undefined,
+    byApi: boolean,
+  ): Promise<void> {
     const now = await trx.select(trx.raw(`${this.database.dialect.clockMs} as now`)).first();
-    const tombstone = { backend_name: null, deleted_at: Number(now.now), spec: '{}', status: null };
+    const annotations = byApi ? DELETED_BY_API : '{}';
+    const tombstone = { backend_name: null, deleted_at: Number(now.now), spec: '{}', status: null, annotations };
     if (stored !== undefined) {
       await trx('eg_resources').where(keyColumns(key)).update(tombstone);
       await dropBackend(trx, stored.backend_name);

@@ -89,6 +89,12 @@ export interface ResourceRepository {
   ): Promise<StoredResource | null>;
   /** Deletes as the source; false when it is not there (or not with that version). */
   delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean>;
+  /** uids of resources that were deleted through the gateway, not in their source; their tombstones are kept for a day. */
+  deletedByApi(): Promise<readonly string[]>;
+  /** Counts a confirmation that losses of resources are meant, for every replica. */
+  confirmDeletions(): Promise<void>;
+  /** How many times losses were confirmed. */
+  deletionConfirmations(): Promise<number>;
   /** Grows with every change of the table; cheap to ask, so that replicas poll it. */
   changeMark(): Promise<string>;
 }

@@ -1,7 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { parse, stringify } from 'yaml';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { backUpEtcd, restoreEtcd } from '../support/etcdBackup.ts';
 import {
@@ -87,6 +88,79 @@ describe.skipIf(!controlPlaneAvailable)('etcd is restored', { timeout: 240_000 }
     await rig.apply('kubectl', clusterManifest('c', { routingGroup: 'last' }));
     await all(operators, ['a after', 'b adhoc', 'c last', 'd after']);
     await allReady();
+  });
+
+  test('wiped: routing goes on by what was known, is held while little is declared again, and follows when confirmed', async () => {
+    // An administrator's certificate is good after a wipe, an account's token is not.
+    const kubeconfig = join(folder, 'kubeconfig');
+    const admin = parse(plane.config.kubeconfigYaml) as { contexts: { context: { namespace?: string } }[] };
+    for (const { context } of admin.contexts) context.namespace = rig.namespace;
+    await writeFile(kubeconfig, stringify(admin));
+    const start = () => {
+      const namespace = rig.namespace;
+      const resources = { source: 'kubernetes', directory: null, namespace, kubeconfig } as const;
+      return rig.startOperator({ resources: { ...resources, writeNamespace: null, unmanagedRows: 'serve' } });
+    };
+    const operators = [await start(), await start()];
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    const everything = names.map((name) => `${name} adhoc`);
+    await rig.apply('kubectl', ...names.map((name) => clusterManifest(name)));
+    await all(operators, everything);
+    await restoreEtcd(plane, null);
+    await until(() => {
+      for (const { source } of operators) expect(source.state().available).toBe(false);
+    });
+    await all(operators, everything);
+    await rig.kubectl(['create', 'namespace', rig.namespace]);
+    await rig.kubectl(['apply', '--server-side', '-f', 'crds/']);
+    await until(() => {
+      for (const { source, controller } of operators) {
+        expect(source.state().available).toBe(true);
+        expect(controller.heldDeletions).toMatchObject([{ kind: 'EngineCluster', held: 5, left: 0 }]);
+      }
+    });
+    await rig.apply('kubectl', clusterManifest('a', { routingGroup: 'new' }));
+    const held = ['a new', ...everything.slice(1)];
+    await all(operators, held);
+    const message = '{.status.conditions[?(@.type=="DeletionsHeld")].message}';
+    await until(async () =>
+      expect(await rig.kubectl(['get', 'ec', 'a', '-o', `jsonpath=${message}`])).toMatch(/^4 .*confirm/),
+    );
+    // A replica that is started meanwhile holds them as well.
+    const late = await start();
+    await all([late], held);
+    expect(late.controller.heldDeletions).toMatchObject([{ held: 4, left: 1 }]);
+    await late.controller.confirmDeletions();
+    await all([...operators, late], ['a new']);
+    await until(async () => expect(await rig.kubectl(['get', 'ec', 'a', '-o', `jsonpath=${message}`])).toBe(''));
+  });
+
+  test('the CRD is deleted, made again and filled again: routing does not change', async () => {
+    const operators = [await rig.startOperator(), await rig.startOperator()];
+    const names = Array.from({ length: 12 }, (_, index) => `c${index + 10}`);
+    const everything = names.map((name) => `${name} adhoc`);
+    await rig.apply('kubectl', ...names.map((name) => clusterManifest(name)));
+    await all(operators, everything);
+    const fewest = operators.map(({ table }) => {
+      const seen = { clusters: table.current.clusters.size };
+      table.onChange((after) => {
+        seen.clusters = Math.min(seen.clusters, after.clusters.size);
+      });
+      return seen;
+    });
+    await rig.kubectl(['delete', 'crd', 'engineclusters.enginegateway.dev']);
+    await until(() => {
+      for (const { controller } of operators) expect(controller.heldDeletions).toMatchObject([{ held: 12, left: 0 }]);
+    });
+    await rig.kubectl(['apply', '--server-side', '-f', 'crds/']);
+    await rig.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=40s']);
+    await rig.apply('kubectl', ...names.map((name) => clusterManifest(name)));
+    await until(() => {
+      for (const { controller } of operators) expect(controller.heldDeletions).toEqual([]);
+    });
+    await all(operators, everything);
+    await allReady();
+    expect(fewest).toEqual([{ clusters: 12 }, { clusters: 12 }]);
   });
 
   test('while the gateways are stopped: they start by the database and go on by what is there', async () => {

@@ -101,6 +101,8 @@ export function endpointTable(
     [/^\/api\/clusters$/, pages(listClusters)],
     [/^\/api\/clusters\/:name\/active$/, admin(updateCluster)],
     [/^\/api\/clusters\/:name\/drain$/, { anyOf: ['API', 'ADMIN'], resources: [listClusters] }],
+    [/^\/api\/heldDeletions$/, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
+    [/^\/api\/heldDeletions\/confirm$/, admin(deleteCluster)],
     [/^\/api\/rules$/, read(listRules)],
     [/^\/api\/rules\/:name$/, changeRules],
     [/^\/api\/explain/, admin(listRules)],

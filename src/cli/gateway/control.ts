@@ -8,7 +8,7 @@ import { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { createRuleCompiler } from '../../rules/compiler.ts';
 import type { RuleCompiler } from '../../rules/ruleCompiler.ts';
 import type { Store } from '../../store/store.ts';
-import { clusterPolicy, ruleCompilerOptions } from '../settings.ts';
+import { clusterPolicy, deletionGuard, ruleCompilerOptions } from '../settings.ts';
 import type { Frame } from './frame.ts';
 
 /** What decides on the routing table. */
@@ -57,6 +57,7 @@ export async function openControl(frame: Frame, store: Store): Promise<Control> 
     allowedServiceNamespaces: () => current().resources.allowedServiceNamespaces,
     defaultRoutingGroup: () => current().routing.defaultRoutingGroup,
     policy: () => clusterPolicy(current()),
+    deletionGuard: () => deletionGuard(current()),
     store,
     table,
     compiler,

@@ -36,6 +36,7 @@ export async function openApi(
     store,
     source: operator.source,
     leadership: operator.leadership,
+    heldDeletions: () => operator.controller.heldDeletions,
     history,
     externalRules,
     config,
@@ -73,6 +74,7 @@ export async function openApi(
     {
       registry: operator.registry,
       inventory: () => clusterInventory({ source: operator.source, controller: operator.controller, table }),
+      heldDeletions: operator.controller,
       table,
       readiness,
       metrics,

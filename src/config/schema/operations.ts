@@ -73,6 +73,34 @@ export const resources = section(
       default: [],
       live: true,
     }),
+    massDeletion: section(
+      {
+        enabled: flag({
+          description:
+            'Whether resources of a kind stay routed where the source loses more than half of them within a minute, until that is confirmed.',
+          default: true,
+          live: true,
+        }),
+        minimum: integer({
+          description: 'Losses of fewer resources of a kind are believed.',
+          default: 4,
+          minimum: 1,
+          maximum: 1_000_000,
+          live: true,
+        }),
+        confirmAfter: duration({
+          description: 'Time after which such a loss is believed; `0s`: never without a confirmation.',
+          default: 3_600_000,
+          minimum: 0,
+          maximum: 30 * 86_400_000,
+          live: true,
+        }),
+      },
+      {
+        description:
+          'A source that loses most of its resources at once (docs/reliability.md, A source that loses most of its resources).',
+      },
+    ),
     groups: mapOf(
       section(
         {

@@ -15,6 +15,7 @@ import type { RuleCompiler, RulesFile } from '../../rules/ruleCompiler.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
+import { type DeletionGuardSettings, defaultDeletionGuard, type HeldDeletions } from './deletionGuard.ts';
 import { findDrift } from './drift.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { type ProjectionOutcome, Projector } from './projector.ts';
@@ -50,6 +51,8 @@ export interface ControllerOptions {
   readonly logger: Logger;
   readonly metrics: OperatorMetrics;
   readonly onTransition?: (transition: Transition) => void;
+  /** `resources.massDeletion`, as it is now; left out, its defaults. */
+  readonly deletionGuard?: () => DeletionGuardSettings;
   readonly workers?: number;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
@@ -80,6 +83,10 @@ export class Controller {
   #view: DatabaseView | null = null;
   #wasFromSource = false;
   #restored = false;
+  /** Confirmations of losses at the last look at the database; null before the first. */
+  #confirmations: number | null = null;
+  /** Kinds whose resources are held, at the last refresh. */
+  #heldKinds = '';
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -90,6 +97,8 @@ export class Controller {
       kinds,
       source,
       clock,
+      logger,
+      deletionGuard: options.deletionGuard ?? (() => defaultDeletionGuard),
       onDue: () => this.scheduleRefresh(),
       ...(options.confirmEmptyMs === undefined ? {} : { confirmEmptyMs: options.confirmEmptyMs }),
     });
@@ -114,7 +123,8 @@ export class Controller {
         options.onTransition?.(transition);
       },
     });
-    this.#projector = new Projector({ kinds, store: options.store, source, leadership, logger });
+    const holds = (key: ResourceKey): boolean => this.#resources.holds(key);
+    this.#projector = new Projector({ kinds, store: options.store, source, leadership, holds, logger });
     const reconciler = new Reconciler({
       kinds,
       source,
@@ -144,7 +154,7 @@ export class Controller {
       onReturn: () => this.#enqueueAll(),
       ...(options.rowPollMs === undefined ? {} : { pollMs: options.rowPollMs }),
     });
-    options.metrics.observe({ source, queue: this.#queue, leadership, clock });
+    options.metrics.observe({ source, queue: this.#queue, leadership, clock, resources: this.#resources });
   }
 
   /**
@@ -236,6 +246,23 @@ export class Controller {
     this.#refresh();
   }
 
+  /** Losses of most resources of a kind that are routed until they are confirmed. */
+  get heldDeletions(): readonly HeldDeletions[] {
+    return this.#resources.held;
+  }
+
+  /** Takes all such losses for meant, on every replica. Rejects with EG_DATABASE_UNAVAILABLE, by which the others hear of it. */
+  async confirmDeletions(): Promise<void> {
+    await this.#options.store.resources.confirmDeletions();
+    this.#resources.confirmDeletions();
+    this.#refresh();
+  }
+
+  /** Notes that a resource is about to be deleted by REST, which is no loss; the answer takes that back. */
+  expectDeletion(key: ResourceKey): () => void {
+    return this.#resources.expectDeletion(key);
+  }
+
   /** Has the table follow a deletion by REST now, also of a row that the deleted resource had adopted. */
   clusterDeleted(name: string): void {
     this.#rows.ignore(name);
@@ -263,9 +290,30 @@ export class Controller {
       this.#wasFromSource = true;
       this.#enqueueAll();
     }
+    const heldKinds = this.#resources.held.map(({ kind }) => kind).join();
+    if (heldKinds === this.#heldKinds) return;
+    this.#heldKinds = heldKinds;
+    this.#enqueueAll();
+    this.#forgiveDeletions();
+  }
+
+  /** Deletions by REST through another replica are no losses; the database knows of them. */
+  #forgiveDeletions(): void {
+    if (this.#resources.held.length === 0) return;
+    this.#options.store.resources.deletedByApi().then(
+      (uids) => {
+        this.#resources.forgive(new Set(uids));
+        this.scheduleRefresh();
+      },
+      // The next look at the database asks again.
+      () => undefined,
+    );
   }
 
   #sawDatabase(view: DatabaseView): void {
+    if (this.#confirmations !== null && view.confirmations > this.#confirmations) this.#resources.confirmDeletions();
+    this.#confirmations = view.confirmations;
+    this.#forgiveDeletions();
     if (!this.#restored) {
       this.#restored = true;
       this.#options.source.restore(view.stored);

@@ -3,6 +3,7 @@ import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
+import type { ServedResources } from './servedResources.ts';
 
 /** What the operator's gauges look at. */
 export interface ObservedOperator {
@@ -10,6 +11,7 @@ export interface ObservedOperator {
   readonly queue: { readonly depth: number };
   readonly leadership: Pick<Leadership, 'isLeader'>;
   readonly clock: Clock;
+  readonly resources: Pick<ServedResources, 'heldOf'>;
 }
 
 /** Metrics of the operator. */
@@ -41,7 +43,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
     reconcileErrors: counter('reconcile_errors_total', 'Reconciles that failed and are repeated.'),
     refreshes: counter('routing_table_refreshes_total', 'Recomputations of the routing table.'),
     statusTransitions: counter('status_transitions_total', 'Conditions that changed in written statuses.'),
-    observe({ source, queue, leadership, clock }) {
+    observe({ source, queue, leadership, clock, resources }) {
       gauge('resource_source_available', '1 while the resource source can be read.', () =>
         source.state().available ? 1 : 0,
       );
@@ -59,6 +61,15 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
         () => source.problems().length,
       );
       for (const { kind, gauge: of } of kinds.all) gauge(of.name, of.help, () => source.list(kind).length);
+      new Gauge({
+        name: 'engine_gateway_held_deletions',
+        help: 'Resources that are routed although the source lost them with most of their kind, until that is confirmed.',
+        labelNames: ['kind'],
+        registers: [registry],
+        collect() {
+          for (const kind of kinds.names) this.set({ kind }, resources.heldOf(kind)?.held ?? 0);
+        },
+      });
       gauge('reconcile_queue_depth', 'Resources that wait for their reconcile.', () => queue.depth);
       gauge('leader', '1 while this process writes statuses and projections.', () => (leadership.isLeader ? 1 : 0));
     },

@@ -16,6 +16,8 @@ export interface ProjectorOptions {
   readonly store: Pick<Store, 'resources'>;
   readonly source: Pick<ResourceSource, 'name' | 'renewVersion' | 'readCurrent'>;
   readonly leadership: Pick<Leadership, 'fence' | 'fenced'>;
+  /** Whether a resource is routed although the source has lost it. */
+  readonly holds: (key: ResourceKey) => boolean;
   readonly logger: Logger;
 }
 
@@ -105,7 +107,8 @@ export class Projector {
     const { kinds, store, source, logger } = this.#options;
     const mark = await store.resources.mark(outcome.key);
     if (mark === null) return false;
-    const current = await source.readCurrent(outcome.key);
+    // What the source has lost with most of its resources stays, also where the first of them were removed already.
+    const current = this.#options.holds(outcome.key) ? outcome.resource : await source.readCurrent(outcome.key);
     if (current === null || versionOfResource(current) !== versionOf(outcome)) return false;
     if (current.metadata.uid === mark.uid && !mark.removed && !isBehind(current, mark)) return false;
     const result = await project(store, kinds, outcome, source.name, fence, mark);

@@ -3,6 +3,7 @@ import type { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { StatusDraft, Stored } from '../../kinds/status.ts';
+import { conditionsAt } from '../../model/condition.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
@@ -17,7 +18,7 @@ import type { StatusWriter } from './statusWriter.ts';
 export interface ReconcilerOptions {
   readonly kinds: KindRegistry;
   readonly source: Pick<ResourceSource, 'apply'>;
-  readonly resources: Pick<ServedResources, 'fromSource'>;
+  readonly resources: Pick<ServedResources, 'fromSource' | 'heldOf'>;
   readonly state: Pick<RoutingState, 'outcomes'>;
   readonly leadership: Pick<Leadership, 'isLeader'>;
   readonly projector: Projector;
@@ -73,9 +74,15 @@ export class Reconciler {
   }
 
   #status(key: string, outcome: ResourceOutcome, failure: unknown): StatusDraft {
-    const { kinds, findings, table } = this.#options;
+    const { kinds, findings, table, resources } = this.#options;
     const stored = this.#stored(key, outcome, failure);
-    return kinds.of(outcome.key.kind).status(outcome, { stored, table: table.current, findings });
+    const { kind } = outcome.key;
+    const held = resources.heldOf(kind);
+    const draft = kinds.of(kind).status(outcome, { stored, table: table.current, findings });
+    if (held === null) return draft;
+    const condition = conditionsAt(draft.observedGeneration);
+    const message = `${held.held} ${kind} resources are gone from the source at once and stay routed; confirm with POST /api/heldDeletions/confirm, or declare them again`;
+    return { ...draft, conditions: [...draft.conditions, condition('DeletionsHeld', 'True', 'MassDeletion', message)] };
   }
 
   #stored(key: string, outcome: ResourceOutcome, failure: unknown): Stored {

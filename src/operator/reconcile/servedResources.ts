@@ -1,8 +1,11 @@
+import type { Logger } from 'pino';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { Clock } from '../../model/clock.ts';
+import { type Kind, keyText, type ResourceKey } from '../../model/resource.ts';
 import type { StoredResource } from '../../store/store.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
+import { DeletionGuard, type DeletionGuardSettings, type HeldDeletions } from './deletionGuard.ts';
 import type { ResourceLists } from './routingState.ts';
 
 /** Options of served resources. Times in milliseconds. */
@@ -10,15 +13,21 @@ export interface ServedResourcesOptions {
   readonly kinds: KindRegistry;
   readonly source: Pick<ResourceSource, 'state' | 'list'>;
   readonly clock: Clock;
+  readonly logger: Logger;
+  readonly deletionGuard: () => DeletionGuardSettings;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
   readonly confirmEmptyMs?: number;
   /** Called when such a source is to be asked again. Must not throw. */
   readonly onDue: () => void;
 }
 
-/** The resources that are routed: those of the source, or the database's copy of them until the source has been read. */
+/**
+ * The resources that are routed: those of the source, or the database's copy of them until the source has been read; and
+ * those that the source lost with most of their kind, until that is confirmed.
+ */
 export class ServedResources {
   readonly #options: ServedResourcesOptions;
+  readonly #guards: ReadonlyMap<Kind, DeletionGuard>;
   /** The database's copy; null once the source is served. */
   #copy: ResourceLists | null = null;
   #emptySince: number | null = null;
@@ -26,6 +35,10 @@ export class ServedResources {
 
   constructor(options: ServedResourcesOptions) {
     this.#options = options;
+    const { kinds, deletionGuard: settings, clock, logger, onDue } = options;
+    this.#guards = new Map(
+      kinds.names.map((kind) => [kind, new DeletionGuard({ kind, settings, clock, logger, onDue })]),
+    );
   }
 
   /** Whether the source is served: only then does what is missing count as gone, and is anything written. */
@@ -33,18 +46,32 @@ export class ServedResources {
     return this.#options.source.state().synced && this.#copy === null;
   }
 
+  /** Losses of most resources of a kind that are not believed yet. */
+  get held(): readonly HeldDeletions[] {
+    return this.#guards
+      .values()
+      .map((guard) => guard.held)
+      .filter((held) => held !== null)
+      .toArray();
+  }
+
   /** Serves the database's copy from now on, unless the source has been read already. */
   restore(stored: readonly StoredResource[]): void {
     if (this.#options.source.state().synced) return;
     this.#copy = Map.groupBy(stored.map(resourceOfStored), ({ kind }) => kind);
+    for (const [kind, guard] of this.#guards) guard.restore(this.#copy.get(kind) ?? []);
   }
 
   /** What is served now. */
   lists(): ResourceLists {
     const { kinds, source, clock } = this.#options;
-    const lists: ResourceLists = new Map(kinds.names.map((kind) => [kind, source.list(kind)]));
+    if (!source.state().synced) {
+      return this.#copy ?? new Map(kinds.names.map((kind) => [kind, source.list(kind)]));
+    }
+    const lists: ResourceLists = new Map(
+      this.#guards.entries().map(([kind, guard]) => [kind, guard.serve(source.list(kind))]),
+    );
     if (this.#copy === null) return lists;
-    if (!source.state().synced) return this.#copy;
     if (countOf(lists) === 0 && countOf(this.#copy) > 0) {
       // Everything gone while the gateway did not watch is likelier a source that is not what it should be.
       const confirmMs = this.#options.confirmEmptyMs ?? 5_000;
@@ -60,8 +87,36 @@ export class ServedResources {
     return lists;
   }
 
+  /** Notes that a resource is about to be deleted through the gateway; the answer takes that back. */
+  expectDeletion(key: ResourceKey): () => void {
+    const guard = this.#guards.get(key.kind);
+    guard?.expect(keyText(key));
+    return () => guard?.unexpect(keyText(key));
+  }
+
+  /** Takes resources with these uids for deleted through the gateway, by another replica. */
+  forgive(uids: ReadonlySet<string>): void {
+    for (const guard of this.#guards.values()) guard.forgive(uids);
+  }
+
+  /** Believes all losses. */
+  confirmDeletions(): void {
+    for (const guard of this.#guards.values()) guard.confirm();
+  }
+
+  /** Whether a resource is routed although the source has lost it. */
+  holds(key: ResourceKey): boolean {
+    return this.#guards.get(key.kind)?.holds(keyText(key)) ?? false;
+  }
+
+  /** The loss that resources of a kind are held for; null when there is none. */
+  heldOf(kind: Kind): HeldDeletions | null {
+    return this.#guards.get(kind)?.held ?? null;
+  }
+
   stop(): void {
     clearTimeout(this.#emptyTimer);
+    for (const guard of this.#guards.values()) guard.stop();
   }
 }
 

@@ -15,6 +15,8 @@ export interface DatabaseView {
   /** Rows of `gateway_backend` that none of our resources stands for. */
   readonly unmanaged: readonly BackendRow[];
   readonly rows: readonly BackendRow[];
+  /** How many times losses of resources were confirmed, by any replica. */
+  readonly confirmations: number;
 }
 
 /**
@@ -45,8 +47,9 @@ async function readDatabase(
   const unmanaged = all
     .filter((row) => !row.managed || (foreign.has(row.name) && !own.has(row.name)))
     .map(({ managed: _, ...row }) => row);
+  const confirmations = await store.resources.deletionConfirmations();
   const stored = source === 'database' ? everything : everything.filter((row) => row.source === source);
-  return { complete: only === undefined, kinds: new Set(only ?? kinds.names), stored, unmanaged, rows };
+  return { complete: only === undefined, kinds: new Set(only ?? kinds.names), stored, unmanaged, rows, confirmations };
 }
 
 /** Least time between two readings of everything, in milliseconds. */

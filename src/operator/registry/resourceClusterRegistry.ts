@@ -27,7 +27,7 @@ export type ApiWrites = 'enabled' | 'activation-only' | 'off';
 /** Options of a registry. */
 export interface ResourceClusterRegistryOptions {
   readonly source: ResourceSource;
-  readonly controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted'>;
+  readonly controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted' | 'expectDeletion'>;
   readonly table: RoutingTableHolder;
   readonly apiWrites: () => ApiWrites;
   /** What the configuration lets a cluster be; left out, the open policy. */
@@ -154,7 +154,13 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   async #deleteResource(resource: Resource): Promise<RegistryDeletion> {
     const key = keyOf(resource);
-    await this.#options.source.delete(key, null);
+    const unexpect = this.#options.controller.expectDeletion(key);
+    try {
+      await this.#options.source.delete(key, null);
+    } catch (error) {
+      unexpect();
+      throw error;
+    }
     this.#options.controller.clusterDeleted(registryNameOf(resource));
     const outcome = await this.#options.controller.projectNow(key, this.#timeoutMs);
     return { pending: outcome === 'pending', resource: referenceTo(resource) };

@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { GatewayError } from '../../../src/model/errors.ts';
 import { PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
+import { operatorMetrics } from '../../../src/operator/reconcile/metrics.ts';
 import { VersionConflict } from '../../../src/operator/sources/source.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import { openStore } from '../../../src/store/openStore.ts';
@@ -205,6 +207,84 @@ test('a directory found empty at the start is believed only after a while', asyn
   ahead = 600_000;
   rig.controller.scheduleRefresh();
   await until(async () => expect(await rowNames()).toEqual([]));
+});
+
+describe('a source that loses most of its resources', () => {
+  const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const declare = async (): Promise<void> => {
+    for (const name of names) await write(`${name}.yaml`, manifest(name));
+  };
+  const lose = async (lost: readonly string[]): Promise<void> => {
+    for (const name of lost) await unlink(join(directory, `${name}.yaml`));
+  };
+  const routed = (rig: OperatorRig): readonly string[] => [...rig.table.current.clusters.keys()].sort();
+
+  test('keeps routing by them, over a restart as well, until it is confirmed at one replica', async () => {
+    await declare();
+    const registry = new Registry();
+    const one = await start({ controller: { metrics: operatorMetrics(registry) } });
+    const two = await start();
+    await until(async () => expect(await rowNames()).toEqual(names));
+    await lose(['b', 'c', 'd', 'e']);
+    for (const rig of [one, two]) {
+      await until(() =>
+        expect(rig.controller.heldDeletions).toMatchObject([{ kind: 'EngineCluster', held: 4, left: 2 }]),
+      );
+      expect(routed(rig)).toEqual(names);
+    }
+    await until(() => expect(condition(one, 'a', 'DeletionsHeld')).toMatchObject({ status: 'True' }));
+    expect(await registry.getSingleMetricAsString('engine_gateway_held_deletions')).toContain('"EngineCluster"} 4');
+    await one.stop();
+    rigs.shift();
+    const late = await start();
+    expect(routed(late)).toEqual(names);
+    await until(() => expect(late.controller.heldDeletions).toMatchObject([{ held: 4, left: 2 }]));
+    expect(await rowNames()).toEqual(names);
+    await late.controller.confirmDeletions();
+    expect(routed(late)).toEqual(['a', 'f']);
+    await until(() => expect(routed(two)).toEqual(['a', 'f']));
+    await until(async () => expect(await rowNames()).toEqual(['a', 'f']));
+    await until(() => expect(condition(two, 'a', 'DeletionsHeld')).toBeUndefined());
+  });
+
+  test('takes them for gone when they stay gone for the configured time', async () => {
+    await declare();
+    let ahead = 0;
+    const clock = { now: () => Date.now(), monotonic: () => performance.now() + ahead };
+    const rig = await start({ controller: { clock } });
+    await until(async () => expect(await rowNames()).toEqual(names));
+    await lose(names);
+    await until(() => expect(rig.controller.heldDeletions).toMatchObject([{ held: 6, left: 0 }]));
+    ahead = 3_600_000;
+    rig.controller.scheduleRefresh();
+    await until(async () => expect(await rowNames()).toEqual([]));
+    expect(routed(rig)).toEqual([]);
+  });
+
+  test.each([
+    ['half of them', 4, ['a', 'b', 'c']],
+    ['fewer than the minimum', 5, ['a', 'b', 'c', 'd']],
+  ])('believes the loss of %s', async (_what, minimum, lost) => {
+    await declare();
+    const rig = await start({
+      controller: { deletionGuard: () => ({ enabled: true, minimum, confirmAfter: 3_600_000 }) },
+    });
+    await until(async () => expect(await rowNames()).toEqual(names));
+    await lose(lost);
+    await until(async () => expect(await rowNames()).toEqual(names.filter((name) => !lost.includes(name))));
+    expect(rig.controller.heldDeletions).toEqual([]);
+  });
+
+  test('believes deletions by REST, whichever replica they were made at', async () => {
+    await declare();
+    const [one, two] = [await start(), await start()];
+    await until(async () => expect(await rowNames()).toEqual(names));
+    for (const name of names.slice(1)) await one.registry.delete(name, by);
+    expect(routed(one)).toEqual(['a']);
+    await until(() => expect(routed(two)).toEqual(['a']));
+    expect([one, two].map(({ controller }) => controller.heldDeletions)).toEqual([[], []]);
+    expect(await rowNames()).toEqual(['a']);
+  });
 });
 
 test('what was deleted while no gateway ran is removed; rows of another source are not', async () => {

@@ -1,0 +1,60 @@
+import type { FastifyInstance } from 'fastify';
+import { GatewayError } from '../model/errors.ts';
+import type { Controller } from '../operator/reconcile/controller.ts';
+import { HeldDeletionList } from './answers/heldDeletions.ts';
+import { recordChange } from './auth/audit.ts';
+import { answer, errorAnswers } from './schemas.ts';
+
+/** Dependencies of the calls. */
+export interface HeldDeletionRoutes {
+  readonly controller: Pick<Controller, 'heldDeletions' | 'confirmDeletions'>;
+}
+
+const tags = ['cluster registry'];
+
+/**
+ * Losses of most resources of a kind, which stay routed until they are confirmed
+ * (docs/reliability.md#a-source-that-loses-most-of-its-resources).
+ */
+export async function heldDeletionRoutes(app: FastifyInstance, { controller }: HeldDeletionRoutes): Promise<void> {
+  const list = (): HeldDeletionList => ({
+    losses: controller.heldDeletions.map(({ since, until, names, ...loss }) => ({
+      ...loss,
+      since: new Date(since).toISOString(),
+      until: until === null ? null : new Date(until).toISOString(),
+      names: [...names],
+    })),
+  });
+
+  app.get(
+    '/api/heldDeletions',
+    {
+      schema: {
+        tags,
+        summary: 'Shows resources that the source has lost and that are still routed',
+        response: { 200: answer('Losses that are not confirmed.', HeldDeletionList), ...errorAnswers(401, 403) },
+      },
+    },
+    async (_request, reply) => reply.send(list()),
+  );
+
+  app.post(
+    '/api/heldDeletions/confirm',
+    {
+      schema: {
+        tags,
+        summary: 'Confirms that these resources are meant to be gone, for all replicas',
+        response: { 200: answer('What was confirmed.', HeldDeletionList), ...errorAnswers(401, 403, 409, 415, 503) },
+      },
+    },
+    async (request, reply) => {
+      const before = list();
+      if (before.losses.length === 0) {
+        throw new GatewayError('EG_CONFLICT', 'no deletions are held: there is nothing to confirm');
+      }
+      await controller.confirmDeletions();
+      recordChange(request, { object: 'held deletions', regarding: 'gateway', before, after: list() });
+      return reply.send(before);
+    },
+  );
+}

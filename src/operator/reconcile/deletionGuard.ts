@@ -1,0 +1,214 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import { type Kind, keyOf, keyText, type Resource } from '../../model/resource.ts';
+
+/** Deletions within this time count as one loss, in milliseconds. */
+const AT_ONCE_MS = 60_000;
+/** A deletion that may be the first of many is served after this time, in milliseconds. */
+const SETTLE_MS = 500;
+/** Names in the log and in answers. */
+const LISTED_NAMES = 20;
+
+/** `resources.massDeletion`; times in milliseconds. */
+export interface DeletionGuardSettings {
+  readonly enabled: boolean;
+  /** Losses of fewer resources of a kind are believed. */
+  readonly minimum: number;
+  /** Time after which a loss is believed; null: never without a confirmation. */
+  readonly confirmAfter: number | null;
+}
+
+/** Settings where nothing is configured. */
+export const defaultDeletionGuard: DeletionGuardSettings = { enabled: true, minimum: 4, confirmAfter: 3_600_000 };
+
+/** A loss that is not believed yet. */
+export interface HeldDeletions {
+  readonly kind: Kind;
+  /** Resources that are gone from the source and still routed. */
+  readonly held: number;
+  /** Resources of the kind that the source still has. */
+  readonly left: number;
+  /** Milliseconds since 1970. */
+  readonly since: number;
+  /** Milliseconds since 1970 at which the loss is believed; null: when it is confirmed. */
+  readonly until: number | null;
+  /** `namespace/name` of the first of them. */
+  readonly names: readonly string[];
+}
+
+/** Options of a deletion guard. */
+export interface DeletionGuardOptions {
+  readonly kind: Kind;
+  readonly settings: () => DeletionGuardSettings;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Called when resources are to be served again, as a time is over. Must not throw. */
+  readonly onDue: () => void;
+}
+
+interface Gone {
+  readonly resource: Resource;
+  /** Monotonic milliseconds. */
+  readonly at: number;
+}
+
+/**
+ * Keeps resources of a kind routed where the source loses more than half of them at once, until that is confirmed
+ * (docs/reliability.md#a-source-that-loses-most-of-its-resources).
+ */
+export class DeletionGuard {
+  readonly #options: DeletionGuardOptions;
+  #known: ReadonlyMap<string, Resource> = new Map();
+  readonly #gone = new Map<string, Gone>();
+  /** Keys that somebody deletes through the gateway. */
+  readonly #deliberate = new Set<string>();
+  /** Monotonic and wall-clock milliseconds at which the loss was noticed; null: nothing is held. */
+  #held: { readonly at: number; readonly since: number } | null = null;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: DeletionGuardOptions) {
+    this.#options = options;
+  }
+
+  /** Takes what was served before the source was read: what it lacks of that is a loss as well. */
+  restore(resources: readonly Resource[]): void {
+    this.#known = byKey(resources);
+  }
+
+  /** Resources to be routed where the source has these. */
+  serve(listed: readonly Resource[]): readonly Resource[] {
+    const present = this.#compare(listed.filter(({ metadata }) => metadata.deletionTimestamp === undefined));
+    this.#decide(present.size);
+    clearTimeout(this.#timer);
+    if (this.#gone.size === 0) return listed;
+    const kept = byKey(this.#kept(present.size));
+    return kept.size === 0 ? listed : [...listed.filter((each) => !kept.has(keyText(keyOf(each)))), ...kept.values()];
+  }
+
+  /** Notes that a resource is deleted through the gateway: it is no loss. */
+  expect(key: string): void {
+    if (!this.#gone.delete(key)) this.#deliberate.add(key);
+  }
+
+  /** Takes back `expect`: the resource was not deleted. */
+  unexpect(key: string): void {
+    this.#deliberate.delete(key);
+  }
+
+  /** Takes resources with these uids for deleted through the gateway, by another replica. */
+  forgive(uids: ReadonlySet<string>): void {
+    for (const [key, { resource }] of this.#gone) if (uids.has(resource.metadata.uid)) this.#gone.delete(key);
+    // What is left may be no more than anybody deletes.
+    if (this.#held !== null && !this.#isMass(this.#known.size)) this.#believe();
+  }
+
+  /** Believes what is held; false when nothing is. */
+  confirm(): boolean {
+    if (this.#held === null) return false;
+    const { kind, logger } = this.#options;
+    logger.warn({ kind, deletions: this.#gone.size }, 'the deletion of most resources was confirmed; they are removed');
+    this.#believe();
+    return true;
+  }
+
+  /** The loss that is not believed yet; null when there is none. */
+  get held(): HeldDeletions | null {
+    if (this.#held === null) return null;
+    const { confirmAfter } = this.#options.settings();
+    const { since } = this.#held;
+    return {
+      kind: this.#options.kind,
+      held: this.#gone.size,
+      left: this.#known.size,
+      since,
+      until: confirmAfter === null ? null : since + confirmAfter,
+      names: this.#names(),
+    };
+  }
+
+  /** Whether a resource is routed although the source has lost it. */
+  holds(key: string): boolean {
+    return this.#held !== null && this.#gone.has(key);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #compare(listed: readonly Resource[]): ReadonlyMap<string, Resource> {
+    const now = this.#options.clock.monotonic();
+    const present = byKey(listed);
+    for (const [key, resource] of this.#known) {
+      if (present.has(key) || this.#deliberate.delete(key)) continue;
+      this.#gone.set(key, { resource, at: now });
+    }
+    for (const [key, { at }] of this.#gone) {
+      const isOver = this.#held === null && now - at > AT_ONCE_MS;
+      if (isOver || present.has(key)) this.#gone.delete(key);
+    }
+    this.#known = present;
+    return present;
+  }
+
+  #decide(left: number): void {
+    const { kind, settings, clock, logger } = this.#options;
+    const { enabled, confirmAfter } = settings();
+    if (this.#held === null) {
+      if (!enabled || !this.#isMass(left)) return;
+      this.#held = { at: clock.monotonic(), since: clock.now() };
+      logger.error(
+        { kind, deletions: this.#gone.size, left, names: this.#names(), confirmAfterMs: confirmAfter },
+        'the resource source lost more than half of its resources at once; they stay routed until POST /api/heldDeletions/confirm',
+      );
+    } else if (!enabled || this.#gone.size === 0) this.#believe();
+    else if (confirmAfter !== null && clock.monotonic() - this.#held.at >= confirmAfter) {
+      logger.warn({ kind, deletions: this.#gone.size }, 'most resources stayed deleted; they are removed');
+      this.#believe();
+    }
+  }
+
+  #isMass(left: number): boolean {
+    return this.#gone.size >= this.#options.settings().minimum && this.#gone.size > left;
+  }
+
+  #believe(): void {
+    this.#held = null;
+    this.#gone.clear();
+  }
+
+  /** Resources that are served beside the listed ones; has them looked at again in time. */
+  #kept(left: number): readonly Resource[] {
+    const { settings, clock } = this.#options;
+    const { enabled, minimum, confirmAfter } = settings();
+    const now = clock.monotonic();
+    if (this.#held !== null) {
+      if (confirmAfter !== null) this.#planned(this.#held.at + confirmAfter - now);
+      return this.#gone
+        .values()
+        .map(({ resource }) => resource)
+        .toArray();
+    }
+    // Fewer than could be a loss are gone at once.
+    if (!enabled || left + this.#gone.size < minimum) return [];
+    const recent = [...this.#gone.values()].filter(({ at }) => now - at < SETTLE_MS);
+    if (recent.length > 0) this.#planned(Math.min(...recent.map(({ at }) => at)) + SETTLE_MS - now);
+    return recent.map(({ resource }) => resource);
+  }
+
+  #planned(waitMs: number): void {
+    // Timers of more than 24 days begin at once.
+    this.#timer = setTimeout(this.#options.onDue, Math.min(Math.max(waitMs, 1), 86_400_000));
+  }
+
+  #names(): readonly string[] {
+    return this.#gone
+      .values()
+      .map(({ resource }) => `${resource.metadata.namespace}/${resource.metadata.name}`)
+      .take(LISTED_NAMES)
+      .toArray();
+  }
+}
+
+function byKey(resources: readonly Resource[]): ReadonlyMap<string, Resource> {
+  return new Map(resources.map((resource) => [keyText(keyOf(resource)), resource]));
+}
