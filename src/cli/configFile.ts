@@ -2,6 +2,7 @@ import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { loadConfig } from '../config/loadConfig.ts';
 import { type ConfigNote, problemLine } from '../config/problem.ts';
 import type { CliIo } from './io.ts';
+import { inferProductName } from './productName.ts';
 
 /** A configuration that was read, with its notes as lines for people. */
 export interface LoadedConfig {
@@ -10,15 +11,23 @@ export interface LoadedConfig {
 }
 
 /**
- * Reads the configuration of a command; tells every mistake on standard error.
+ * Reads the configuration of a command; every mistake goes to standard error. A product name that the file does not give is
+ * inferred, and a note says so.
  * @param path the file; undefined for the defaults
  * @returns null when it cannot be used
  */
 export async function readConfigFile(path: string | undefined, io: CliIo): Promise<LoadedConfig | null> {
-  const result = await loadConfig(path, io.environment);
   const file = path ?? 'configuration';
+  let result = await loadConfig(path, io.environment);
+  const inferred: ConfigNote[] = [];
+  if ('config' in result && !result.isProductNamed && path !== undefined) {
+    const { productName, message } = await inferProductName(result.config);
+    if (message !== null) inferred.push({ field: 'protocol.productName', line: null, message });
+    if (productName !== null) result = await loadConfig(path, io.environment, productName);
+  }
   if ('config' in result) {
-    return { config: result.config, notes: result.notes.map((note) => ({ ...note, text: problemLine(file, note) })) };
+    const notes = [...inferred, ...result.notes];
+    return { config: result.config, notes: notes.map((note) => ({ ...note, text: problemLine(file, note) })) };
   }
   const { problems } = result;
   for (const problem of problems) io.stderr.write(`${problemLine(file, problem)}\n`);

@@ -5,7 +5,7 @@ import type { ExportedRule } from '../kinds/exported.ts';
 import { GatewayError } from '../model/errors.ts';
 import { exportManifests } from '../operator/exportManifests.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
-import { openStore } from '../store/openStore.ts';
+import { readBackends } from '../store/openStore.ts';
 import { readConfigFile } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 
@@ -27,7 +27,7 @@ export const exportCommand: CommandFactory = (io, finish) =>
     .action(async (options: ExportOptions) => finish(await printManifests(options, io)));
 
 /**
- * Reads the database; where the gateway's own tables are missing, they are made as at a start (`runMigrationsEnabled`).
+ * Reads the database as it is, without making anything in it.
  * @returns exit code
  */
 async function printManifests(options: ExportOptions, io: CliIo): Promise<number> {
@@ -39,19 +39,14 @@ async function printManifests(options: ExportOptions, io: CliIo): Promise<number
   // Results go to standard output: the log must not.
   const { logger } = createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } });
   try {
-    const store = await openStore({
+    const rows = await readBackends({
       jdbcUrl: dataStore.jdbcUrl,
       user: dataStore.user ?? undefined,
       password: dataStore.password ?? undefined,
-      runMigrations: dataStore.runMigrationsEnabled,
       logger,
     });
-    try {
-      const clusters = (await store.backends.all()).filter((row) => options.all === true || !row.managed);
-      io.stdout.write(exportManifests({ clusters, rules, namespace: options.namespace ?? null }));
-    } finally {
-      await store.close();
-    }
+    const clusters = rows.filter((row) => options.all === true || !row.managed);
+    io.stdout.write(exportManifests({ clusters, rules, namespace: options.namespace ?? null }));
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     io.stderr.write(`error: ${error.message}\n`);

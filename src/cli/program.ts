@@ -5,6 +5,7 @@ import { configCommand } from './config.ts';
 import { evaluateCommand } from './evaluate.ts';
 import { exportCommand } from './export.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { migrateCommand } from './migrate.ts';
 import { serveCommand } from './serve.ts';
 import { validateCommand } from './validate.ts';
 
@@ -15,6 +16,7 @@ const commands: readonly CommandFactory[] = [
   analyzeCommand,
   evaluateCommand,
   exportCommand,
+  migrateCommand,
   validateCommand,
 ];
 

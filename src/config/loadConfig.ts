@@ -9,24 +9,34 @@ import { NOT_YAML, readSource } from './source.ts';
 
 /** A valid configuration with notes about its keys; or every mistake in the file. */
 export type LoadResult =
-  | { readonly config: GatewayConfig; readonly notes: readonly ConfigNote[] }
+  | {
+      readonly config: GatewayConfig;
+      readonly notes: readonly ConfigNote[];
+      /** Whether the file gives `protocol.productName`. */
+      readonly isProductNamed: boolean;
+    }
   | { readonly problems: readonly ConfigProblem[] };
 
 /**
  * Reads a configuration file (docs/configuration.md).
  * @param path the YAML file; undefined for the defaults alone
  * @param environment variables for `${ENV:NAME}`
+ * @param productName as for `parseConfig`
  */
-export async function loadConfig(path: string | undefined, environment: Environment): Promise<LoadResult> {
-  if (path === undefined) return parseConfig('', environment);
+export async function loadConfig(
+  path: string | undefined,
+  environment: Environment,
+  productName?: string,
+): Promise<LoadResult> {
+  if (path === undefined) return parseConfig('', environment, productName);
   const text = await readText(path);
-  return 'problem' in text ? { problems: [text.problem] } : parseConfig(text.text, environment);
+  return 'problem' in text ? { problems: [text.problem] } : parseConfig(text.text, environment, productName);
 }
 
 /**
  * Reads the text of a configuration file. All mistakes are reported at once, in the order of the file.
  * @param productName product name of names derived from it, where it is not the file's own: a running gateway keeps
- * its name until it is restarted
+ * its name until it is restarted. It is the product name where the file gives none
  */
 export function parseConfig(text: string, environment: Environment, productName?: string): LoadResult {
   const source = readSource(text, environment);
@@ -35,14 +45,17 @@ export function parseConfig(text: string, environment: Environment, productName?
   if (malformed.length > 0) return { problems: inOrder(malformed) };
   const reading = readBySchema(configFields, source.root);
   const lineOf = (field: string): number | null => reading.given.get(field.replace(/\[\d+\]$/, '')) ?? null;
-  const derived = derive(reading.value as GatewayConfig, lineOf, productName);
+  const isProductNamed = lineOf('protocol.productName') !== null;
+  const value = reading.value as GatewayConfig;
+  const named = isProductNamed || productName === undefined ? value : { ...value, protocol: { productName } };
+  const derived = derive(named, lineOf, productName);
   const found = [...source.problems, ...reading.problems];
   const between = crossChecks(derived.config).filter(
     ({ field, cause }) => !isTold(field, found) && (cause === undefined || !isTold(cause, found)),
   );
   const problems = [...found, ...between.map((problem) => placed(problem, lineOf))];
   if (problems.length > 0) return { problems: inOrder(problems) };
-  return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]) };
+  return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]), isProductNamed };
 }
 
 /** True when a problem with the key, or with something in it, has been reported. */

@@ -56,4 +56,10 @@ export class KnexBackendRepository implements BackendRepository {
       return rows.map((row) => ({ ...backendRow(row), managed: names.has(row.name) }));
     });
   }
+
+  /** The rows of a database that has no table of resources. */
+  async unmanaged(): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
+    const rows: Row[] = await this.database.run((knex) => knex('gateway_backend').orderBy('name'));
+    return rows.map((row) => ({ ...backendRow(row), managed: false }));
+  }
 }

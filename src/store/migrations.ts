@@ -18,43 +18,66 @@ export async function migrate(database: Database, logger: Logger): Promise<void>
   if (done.length > 0) logger.info({ steps: done }, 'database migrated');
 }
 
+/** A statement that adds something the database lacks. */
+export interface MigrationStep {
+  /** What it adds, for people. */
+  readonly adds: string;
+  readonly sql: string;
+}
+
+/** The statements that `migrate` would run, in order; empty for a database that is migrated. Only reads. */
+export function migrationSteps(database: Database): Promise<readonly MigrationStep[]> {
+  return database.run((knex) => plannedSteps(knex, database.dialect));
+}
+
 async function addMissing(connection: Knex, dialect: SqlDialect, logger: Logger): Promise<readonly string[]> {
-  const done: string[] = [];
+  const steps = await plannedSteps(connection, dialect);
+  for (const { adds, sql } of steps) {
+    if (adds.startsWith('index'))
+      logger.info({ index: adds }, 'making an index: on millions of rows this takes minutes');
+    await connection.raw(sql);
+  }
+  return steps.map(({ adds }) => adds);
+}
+
+/** Rows that the program expects to find. */
+const firstRows = [
+  ['eg_marks', 'resources', "insert into eg_marks (name, value) values ('resources', 0)"],
+  ['eg_leader', 'leader', "insert into eg_leader (name, holder, epoch, expires) values ('leader', null, 0, 0)"],
+] as const;
+
+async function plannedSteps(connection: Knex, dialect: SqlDialect): Promise<readonly MigrationStep[]> {
+  const steps: MigrationStep[] = [];
+  const made = new Set<string>();
   for (const definition of allTables) {
     if ((await dialect.columns(connection, definition.name)) !== null) continue;
-    await connection.raw(definition.create(dialect));
-    done.push(`table ${definition.name}`);
+    made.add(definition.name);
+    steps.push({ adds: `table ${definition.name}`, sql: definition.create(dialect) });
   }
   // A database of an early release of the reference: its later migrations, V2 to V4.
   const history = await dialect.columns(connection, 'query_history');
   for (const column of ['routing_group', 'external_url']) {
     if (history?.has(column) !== false) continue;
-    await connection.raw(`alter table query_history add ${column} varchar(255)`);
-    done.push(`column query_history.${column}`);
+    const sql = `alter table query_history add ${column} varchar(255)`;
+    steps.push({ adds: `column query_history.${column}`, sql });
   }
   // A database of a version that did not keep which resource registered the owner of a suffix.
   if ((await dialect.columns(connection, 'eg_coordinators'))?.has('cluster_uid') === false) {
-    await connection.raw('alter table eg_coordinators add cluster_uid varchar(128)');
-    done.push('column eg_coordinators.cluster_uid');
+    const sql = 'alter table eg_coordinators add cluster_uid varchar(128)';
+    steps.push({ adds: 'column eg_coordinators.cluster_uid', sql });
   }
   if (dialect.widenQueryText !== null && /char/.test(history?.get('query_text') ?? '')) {
-    await connection.raw(dialect.widenQueryText);
-    done.push('column query_history.query_text widened');
+    steps.push({ adds: 'column query_history.query_text widened', sql: dialect.widenQueryText });
   }
-  for (const index of indexes) {
-    if (await dialect.hasIndex(connection, index.table, index.name)) continue;
-    logger.info({ index: index.name }, 'making an index: on millions of rows this takes minutes');
-    await connection.raw(`create index ${index.name} on ${index.table} (${index.columns})`);
-    done.push(`index ${index.name}`);
+  for (const { table, name, columns } of indexes) {
+    if (!made.has(table) && (await dialect.hasIndex(connection, table, name))) continue;
+    steps.push({ adds: `index ${name}`, sql: `create index ${name} on ${table} (${columns})` });
   }
-  for (const [table, row] of [
-    ['eg_marks', { name: 'resources', value: 0 }],
-    ['eg_leader', { name: 'leader', holder: null, epoch: 0, expires: 0 }],
-  ] as const) {
-    const present = await connection(table).where('name', row.name).first('name');
-    if (present === undefined) await connection(table).insert(row);
+  for (const [table, name, sql] of firstRows) {
+    const present = made.has(table) ? undefined : await connection(table).where('name', name).first('name');
+    if (present === undefined) steps.push({ adds: `row of ${table}`, sql });
   }
-  return done;
+  return steps;
 }
 
 /** What the database lacks: tables, columns and indexes by name. */
@@ -87,7 +110,7 @@ export async function checkSchema(database: Database): Promise<void> {
   if (lacking.length === 0) return;
   throw new GatewayError(
     'EG_IMPOSSIBLE',
-    `the database lacks ${lacking.join(', ')}; set dataStore.runMigrationsEnabled to true, or migrate it with another instance`,
+    `the database lacks ${lacking.join(', ')}; run "engine-gateway migrate --config FILE" (with --print-sql it prints the statements), or set dataStore.runMigrationsEnabled to true`,
     { field: 'dataStore.runMigrationsEnabled' },
   );
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { GatewayError } from '../model/errors.ts';
 import { KnexBackendRepository } from './backendRepository.ts';
@@ -9,7 +10,7 @@ import { storeError } from './failures.ts';
 import { KnexQueryHistoryRepository } from './historyRepository.ts';
 import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { KnexLeaderRepository } from './leaderRepository.ts';
-import { checkSchema, migrate } from './migrations.ts';
+import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
 import { type QueryCounts, queryCounts } from './queryCounts.ts';
 import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
 import { resourceGroupStore } from './resourceGroupStore.ts';
@@ -106,15 +107,9 @@ export class KnexStore implements Store {
  *   when tables are missing and migrations are off
  */
 export async function openStore(options: StoreOptions): Promise<KnexStore> {
-  const parsed = parseJdbcUrl(options);
-  if ('problems' in parsed) {
-    const message = parsed.problems.map((problem) => `${problem.field} ${problem.message}`).join('; ');
-    throw new GatewayError('EG_MALFORMED', message, { field: parsed.problems[0]?.field ?? '' });
-  }
-  if (parsed.ignored.length > 0) {
-    options.logger.info({ parameters: parsed.ignored }, 'parameters of dataStore.jdbcUrl without meaning here');
-  }
-  const { target } = parsed;
+  const { target, ignored } = targetOf(options);
+  if (ignored.length > 0)
+    options.logger.info({ parameters: ignored }, 'parameters of dataStore.jdbcUrl without meaning here');
   const limits = { ...defaultLimits, ...options.limits };
   const database = openDatabase(target, limits, options.logger);
   const others = { ...limits, maxConnections: CONNECTIONS_TO_ANOTHER_DATABASE };
@@ -130,6 +125,51 @@ export async function openStore(options: StoreOptions): Promise<KnexStore> {
     await database.close();
     throw storeError(error);
   }
+}
+
+/**
+ * The statements that migrating the database would run; reads only, and makes no SQLite file that is not there.
+ * @throws GatewayError as `openStore`
+ */
+export function plannedMigration(options: ReadOptions): Promise<readonly MigrationStep[]> {
+  return readAsItIs(options, migrationSteps);
+}
+
+/**
+ * The clusters of a database as it is: reads only, whatever tables are there.
+ * @throws GatewayError as `openStore`
+ */
+export function readBackends(options: ReadOptions): ReturnType<KnexBackendRepository['all']> {
+  return readAsItIs(options, async (database) => {
+    const lacks = (table: string) =>
+      database.run((knex) => database.dialect.columns(knex, table)).then((columns) => columns === null);
+    if (await lacks('gateway_backend')) return [];
+    const backends = new KnexBackendRepository(database);
+    return (await lacks('eg_resources')) ? await backends.unmanaged() : await backends.all();
+  });
+}
+
+/** The database, and where its driver's messages go. */
+export type ReadOptions = JdbcSettings & { readonly logger: Logger };
+
+async function readAsItIs<T>(options: ReadOptions, work: (database: Database) => Promise<T>): Promise<T> {
+  const { target } = targetOf(options);
+  const isNewFile = target.dialect === 'sqlite' && !existsSync(target.file);
+  const database = openDatabase(isNewFile ? { ...target, file: ':memory:' } : target, defaultLimits, options.logger);
+  try {
+    return await work(database);
+  } catch (error) {
+    throw storeError(error);
+  } finally {
+    await database.close();
+  }
+}
+
+function targetOf(settings: JdbcSettings): { readonly target: DatabaseTarget; readonly ignored: readonly string[] } {
+  const parsed = parseJdbcUrl(settings);
+  if (!('problems' in parsed)) return parsed;
+  const message = parsed.problems.map((problem) => `${problem.field} ${problem.message}`).join('; ');
+  throw new GatewayError('EG_MALFORMED', message, { field: parsed.problems[0]?.field ?? '' });
 }
 
 /** Making an index of a long history takes longer than any other statement may. */

@@ -144,7 +144,7 @@ async function kubernetesAccess(
  * Keys that all replicas share: the configured pair, the configured secret, or what the provider's client secret gives.
  * Where Kubernetes alone recognises callers and no secret is configured, a session ends with the process that began it.
  */
-function keySource(authentication: AuthenticationSettings['authentication']): KeySource {
+export function keySource(authentication: AuthenticationSettings['authentication']): KeySource {
   if (authentication?.form) {
     const { privateKeyRsa, publicKeyRsa } = authentication.form.selfSignKeyPair;
     return { privateKeyPath: privateKeyRsa, publicKeyPath: publicKeyRsa };
@@ -158,7 +158,7 @@ function withoutPasswords(users: AuthenticationSettings['presetUsers']): Authent
 }
 
 /** Makes LDAP servers from their files; the same file gives the same server. */
-function ldapServers(environment: Environment) {
+export function ldapServers(environment: Environment) {
   const made = new Map<string, LdapServer>();
   return async (path: string | null, field: string): Promise<LdapServer | null> => {
     if (path === null) return null;

@@ -5,6 +5,7 @@ import { ClusterTls, type ClusterTlsOptions, clusterAtOrigin } from '../../gatew
 import { type TlsMetrics, type TlsUse, type TlsWatch, watchTls } from '../../gateway/tls/tlsWatch.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { clusterPolicy } from '../settings.ts';
+import { incomingTlsFiles, outgoingTlsFiles } from '../tlsSettings.ts';
 import type { Frame } from './frame.ts';
 
 /** TLS of the gateway's clients: each with the certificate files of its own prefix in `serverConfig`. */
@@ -19,19 +20,12 @@ export interface OutgoingTls {
  * @throws GatewayError for files that cannot be used
  */
 export async function openIncomingTls(frame: Frame, metrics: TlsMetrics): Promise<TlsWatch | null> {
-  const { serverConfig } = frame.config;
-  const path = serverConfig['http-server.https.keystore.path'];
-  if (!serverConfig['http-server.https.enabled'] || path === null) return null;
-  const password =
-    serverConfig['http-server.https.keymanager.password'] ?? serverConfig['http-server.https.keystore.key'];
-  const trusted = serverConfig['http-server.https.truststore.path'];
+  const files = incomingTlsFiles(frame.config);
+  if (files === null) return null;
   const watch = await watchTls({
     use: 'clients',
-    files: {
-      keyStore: { path, password, key: 'serverConfig.http-server.https.keystore.path' },
-      trustStore: trusted === null ? null : { path: trusted, key: 'serverConfig.http-server.https.truststore.path' },
-    },
-    refreshTime: serverConfig['http-server.https.ssl-context.refresh-time'],
+    files,
+    refreshTime: frame.config.serverConfig['http-server.https.ssl-context.refresh-time'],
     logger: frame.logger,
     metrics,
   });
@@ -55,24 +49,20 @@ export async function openOutgoingTls(
     guard: AddressGuard | null,
   ) => {
     const { config, logger, undo } = frame;
-    const { verifyHostname, keyStorePath, keyStorePassword, trustStorePath } = httpClientSettings(config, client);
-    const prefix = `serverConfig.${client}.http-client`;
     const watch = await watchTls({
       use,
-      files: {
-        keyStore:
-          keyStorePath === null
-            ? null
-            : { path: keyStorePath, password: keyStorePassword, key: `${prefix}.key-store-path` },
-        trustStore: trustStorePath === null ? null : { path: trustStorePath, key: `${prefix}.trust-store-path` },
-      },
+      files: outgoingTlsFiles(config, client),
       refreshTime: config.serverConfig['http-server.https.ssl-context.refresh-time'],
       logger,
       metrics,
     });
     undo(() => watch.stop());
+    const { verifyHostname } = httpClientSettings(config, client);
     if (!verifyHostname) {
-      logger.warn({ use, key: `${prefix}.https.hostname-verification` }, 'certificates need not name their host');
+      logger.warn(
+        { use, key: `serverConfig.${client}.http-client.https.hostname-verification` },
+        'certificates need not name their host',
+      );
     }
     return new ClusterTls({
       material: () => watch.current,

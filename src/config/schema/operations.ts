@@ -20,7 +20,7 @@ export const protocol = section(
   {
     productName: text({
       description:
-        'Product name in headers, paths, cookies and rule objects: `Engine` gives X-Engine-User, `Trino` X-Trino-User.',
+        'Product name in headers, paths, cookies and rule objects: `Engine` gives X-Engine-User, `Trino` X-Trino-User. Where it is left out, rules and database of Trino Gateway make it `Trino`.',
       default: 'Engine',
       format: 'productName',
     }),

@@ -1,62 +1,17 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import mysql from 'mysql2/promise';
-import pg from 'pg';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../../src/store/openStore.ts';
-import { hasMariadb, startMariadb } from '../../support/mariadb.ts';
-import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
+import { families, fixture } from '../../support/referenceDatabases.ts';
 import type { TestServer } from '../../support/serverProcess.ts';
 
 const logger = pino({ level: 'silent' });
-type Settings = { jdbcUrl: string; user: string; password: string };
-/** Runs statements and answers the rows of each. */
-type Run = (statements: readonly string[]) => Promise<Record<string, unknown>[][]>;
-
-const onPostgresql =
-  ({ jdbcUrl, user }: Settings): Run =>
-  async (statements) => {
-    const client = new pg.Client({ connectionString: jdbcUrl.replace('jdbc:postgresql://', `postgresql://${user}@`) });
-    await client.connect();
-    const rows = [];
-    for (const statement of statements) rows.push((await client.query(statement)).rows);
-    await client.end();
-    return rows;
-  };
-const onMariadb =
-  ({ jdbcUrl, user, password }: Settings): Run =>
-  async (statements) => {
-    const url = new URL(jdbcUrl.replace('jdbc:', ''));
-    const connection = await mysql.createConnection({
-      ...{ host: url.hostname, port: Number(url.port), database: url.pathname.slice(1), user, password },
-    });
-    const rows = [];
-    for (const statement of statements) rows.push((await connection.query(statement))[0] as Record<string, unknown>[]);
-    await connection.end();
-    return rows;
-  };
-
-const fixture = (name: string) =>
-  readFileSync(path.join(import.meta.dirname, '../../fixtures/reference', `${name}.sql`), 'utf8')
-    .replace(/--.*$/gm, '')
-    .split(';')
-    .map((statement) => statement.trim())
-    .filter((statement) => statement !== '');
-
 const columnsOf = (table: string, schema: string) =>
   `select lower(column_name) as name, lower(data_type) as type, character_maximum_length as width from information_schema.columns
    where table_name = '${table}' and table_schema = ${schema} order by 1`;
-
-const families = [
-  { ...{ name: 'mysql', available: hasMariadb, start: startMariadb, runner: onMariadb }, schema: 'database()' },
-  {
-    ...{ name: 'postgresql', available: hasPostgresql, start: startPostgresql, runner: onPostgresql },
-    schema: 'current_schema()',
-  },
-];
 
 for (const family of families) {
   describe.skipIf(!family.available())(`a ${family.name} database of the reference gateway`, () => {

@@ -1,0 +1,42 @@
+import { Command } from 'commander';
+import { createLogging } from '../config/logger.ts';
+import { GatewayError } from '../model/errors.ts';
+import { openStore, plannedMigration } from '../store/openStore.ts';
+import { readConfigFile } from './configFile.ts';
+import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+
+interface MigrateOptions {
+  readonly config?: string;
+  readonly printSql?: boolean;
+}
+
+/** `migrate`: makes what the database lacks, or prints the statements for those who run them themselves. */
+export const migrateCommand: CommandFactory = (io, finish) =>
+  new Command('migrate')
+    .description('make the tables, columns and indexes that the database lacks, without starting the gateway')
+    .option('-c, --config <file>', 'configuration file that names the database')
+    .option('--print-sql', 'print the statements and change nothing')
+    .action(async (options: MigrateOptions) => finish(await migrateDatabase(options, io)));
+
+async function migrateDatabase({ config, printSql }: MigrateOptions, io: CliIo): Promise<number> {
+  const loaded = await readConfigFile(config, io);
+  if (loaded === null) return exitCodes.failure;
+  const { jdbcUrl, user, password } = loaded.config.dataStore;
+  const { logger } = createLogging({ level: 'info', destination: { write: (line) => io.stderr.write(line) } });
+  const database = { jdbcUrl, user: user ?? undefined, password: password ?? undefined, logger };
+  try {
+    const steps = await plannedMigration(database);
+    if (printSql === true) {
+      for (const { adds, sql } of steps) io.stdout.write(`-- ${adds}\n${sql.replace(/\s*\n\s*/g, '\n  ')};\n`);
+      return exitCodes.success;
+    }
+    await (await openStore({ ...database, runMigrations: true })).close();
+    for (const { adds } of steps) io.stdout.write(`made: ${adds}\n`);
+    io.stdout.write(steps.length === 0 ? 'nothing to do: the database is migrated\n' : 'the database is migrated\n');
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    io.stderr.write(`error: ${error.message}\n`);
+    return exitCodes.failure;
+  }
+  return exitCodes.success;
+}

@@ -1,0 +1,44 @@
+import { keySource, ldapServers } from '../api/auth/openAuthentication.ts';
+import { sessionKeys } from '../api/auth/sessionKeys.ts';
+import type { Environment } from '../config/environment.ts';
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { readTlsFiles, TlsFileError, tlsMaterial } from '../gateway/tls/tlsFiles.ts';
+import { GatewayError } from '../model/errors.ts';
+import { incomingTlsFiles, outgoingTlsFiles } from './tlsSettings.ts';
+
+/**
+ * What is wrong with the files of keys, certificates and LDAP servers that the configuration names: each a line for people
+ * that names the key. The start reads the same files. Changes nothing.
+ */
+export async function namedFileProblems(config: GatewayConfig, environment: Environment): Promise<readonly string[]> {
+  const problems: string[] = [];
+  const tlsFiles = [
+    incomingTlsFiles(config),
+    ...(['proxy', 'monitor', 'router'] as const).map((client) => outgoingTlsFiles(config, client)),
+  ];
+  for (const files of tlsFiles) {
+    if (files === null) continue;
+    try {
+      tlsMaterial(files, await readTlsFiles(files));
+    } catch (error) {
+      if (!(error instanceof TlsFileError)) throw error;
+      problems.push(`${error.file.key}: ${error.message}`);
+    }
+  }
+  const ldap = ldapServers(environment);
+  const { authentication, authorization } = config;
+  const reads = [
+    () => sessionKeys(keySource(authentication)),
+    () => ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath'),
+    () => ldap(authorization?.ldapConfigPath ?? null, 'authorization.ldapConfigPath'),
+  ];
+  for (const read of reads) {
+    try {
+      await read();
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      problems.push(error.message);
+    }
+  }
+  return problems;
+}

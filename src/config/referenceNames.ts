@@ -1,0 +1,15 @@
+/** Product name of installations of the reference gateway, which knows no other (docs/migration.md#product-name). */
+export const REFERENCE_PRODUCT = 'Trino';
+
+const TRINO_NAMES = /\btrino(?:QueryProperties|RequestUser|Status)\b|\bX-Trino-/i;
+const ENGINE_NAMES = /\bengine(?:QueryProperties|RequestUser)\b|\bX-Engine-/i;
+
+/**
+ * Which product the names in a text of rules are of: `Trino` or `Engine` by objects and headers. Null where it holds
+ * neither, or both.
+ */
+export function productNamedIn(text: string): 'Trino' | 'Engine' | null {
+  const isTrino = TRINO_NAMES.test(text);
+  if (isTrino === ENGINE_NAMES.test(text)) return null;
+  return isTrino ? REFERENCE_PRODUCT : 'Engine';
+}

@@ -1,0 +1,157 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { runProgram } from '../../support/commandLine.ts';
+import { startGateway } from '../../support/gatewayProcess.ts';
+import { families, fixture } from '../../support/referenceDatabases.ts';
+import type { TestServer } from '../../support/serverProcess.ts';
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'cli-migration-'));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function file(name: string, content: string | object): string {
+  const path = join(folder, name);
+  writeFileSync(path, typeof content === 'string' ? content : stringify(content));
+  return path;
+}
+
+const rule = (condition: string) => ({ name: 'r', condition, actions: [`result.put("routingGroup", "etl")`] });
+
+describe('the product name of a configuration that does not give it', () => {
+  test.each([
+    ['rules that name an object of Trino', 'trinoQueryProperties.getTables().isEmpty()', 'Trino'],
+    ['rules that name a header of Trino', 'request.getHeader("X-Trino-Source") == "a"', 'Trino'],
+    ['rules that name a header of Trino in lower case', 'request.getHeader("x-trino-source") == "a"', 'Trino'],
+    ['rules that name an object of the default product', 'engineRequestUser.userExistsAndEquals("a")', 'Engine'],
+    ['rules that name both', 'request.getHeader("X-Engine-A") == request.getHeader("X-Trino-A")', 'Engine'],
+    ['rules that name neither', 'request.getMethod() == "POST"', 'Engine'],
+  ])('%s', async (name, condition, product) => {
+    const rulesConfigPath = file('rules.yaml', rule(condition));
+    const path = file('gateway.yaml', { routingRules: { rulesConfigPath } });
+    const { code, stdout, stderr } = await runProgram(['config', '--config', path]);
+    expect({ code, product: parse(stdout).protocol.productName }, name).toEqual({ code: 0, product });
+    if (product === 'Trino')
+      expect(stderr).toMatch(/protocol\.productName: is taken as Trino, as \S+rules\.yaml names/);
+    else expect(stderr).not.toContain('productName');
+  });
+
+  test('a name in the file is kept, whatever rules name', async () => {
+    const rulesConfigPath = file('rules.yaml', rule('request.getHeader("X-Trino-Source") == "a"'));
+    const path = file('gateway.yaml', { protocol: { productName: 'Engine' }, routingRules: { rulesConfigPath } });
+    const { stdout, stderr } = await runProgram(['config', '--config', path]);
+    expect(parse(stdout).protocol.productName).toBe('Engine');
+    expect(stderr).not.toContain('productName');
+  });
+
+  test('is inferred at the start, and the log says so', async () => {
+    const rulesConfigPath = file('rules.yaml', rule('request.getHeader("X-Trino-Source") == "a"'));
+    const gateway = await startGateway({
+      routingRules: { rulesConfigPath },
+      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'inferred.db')}` },
+      queryHistory: { spillDirectory: join(folder, 'spill') },
+    });
+    try {
+      const line = await gateway.logged((entry) => entry.key === 'protocol.productName');
+      expect(line).toMatchObject({ level: 'warn', msg: expect.stringContaining('is taken as Trino') });
+      expect((await fetch(`${gateway.url}/trino-gateway/livez`)).status).toBe(200);
+    } finally {
+      await gateway.stop();
+    }
+  });
+});
+
+describe('config', () => {
+  test('reads the key files that the configuration names, as serve does', async () => {
+    const selfSignKeyPair = { privateKeyRsa: join(folder, 'no.pem'), publicKeyRsa: join(folder, 'no.pub') };
+    const path = file('gateway.yaml', {
+      authentication: { form: { selfSignKeyPair } },
+      presetUsers: { a: { password: 'b', privileges: 'ADMIN' } },
+      authorization: { admin: 'ADMIN', ldapConfigPath: join(folder, 'no.ldap.yaml') },
+      serverConfig: {
+        'http-server.https.enabled': true,
+        'http-server.https.port': 0,
+        'http-server.https.keystore.path': file('broken.pem', 'no certificate'),
+        'proxy.http-client.trust-store-path': join(folder, 'no-trust.pem'),
+      },
+    });
+    const { code, stdout, stderr } = await runProgram(['config', '--config', path]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    for (const key of [
+      'serverConfig.http-server.https.keystore.path: ',
+      'serverConfig.proxy.http-client.trust-store-path: ',
+      'authentication.form.selfSignKeyPair.privateKeyRsa: ',
+      'authorization.ldapConfigPath: ',
+    ]) {
+      expect(stderr).toContain(`${path}: ${key}`);
+    }
+  });
+});
+
+test('on SQLite nothing is made by export and migrate --print-sql', async () => {
+  const database = join(folder, 'absent.db');
+  const path = file('gateway.yaml', { dataStore: { jdbcUrl: `jdbc:sqlite:${database}` } });
+  expect(await runProgram(['export', '--config', path])).toMatchObject({ code: 0 });
+  const printed = await runProgram(['migrate', '--config', path, '--print-sql']);
+  expect(printed.stdout).toMatch(/^-- table gateway_backend\ncreate table if not exists gateway_backend \(/);
+  expect(existsSync(database)).toBe(false);
+  expect((await runProgram(['migrate', '--config', path])).stdout).toMatch(
+    /made: table eg_leader\n[\s\S]*is migrated\n$/,
+  );
+  expect((await runProgram(['migrate', '--config', path])).stdout).toBe('nothing to do: the database is migrated\n');
+});
+
+for (const family of families) {
+  describe.skipIf(!family.available())(`a ${family.name} database of the reference gateway`, () => {
+    let server: TestServer;
+    beforeAll(async () => {
+      server = await family.start();
+    });
+    afterAll(() => server?.dispose());
+
+    test('names the product, is only read by export, and runs migrated by hand', async () => {
+      const settings = await server.createDatabase();
+      const run = family.runner(settings);
+      await run(fixture(family.name));
+      const tables = () =>
+        run([
+          `select table_name as name from information_schema.tables where table_schema = ${family.schema} order by 1`,
+        ]);
+      const before = await tables();
+      const config = {
+        dataStore: { ...settings, runMigrationsEnabled: false },
+        queryHistory: { spillDirectory: join(folder, 'spill') },
+        server: { address: '127.0.0.1' },
+        serverConfig: { 'http-server.http.port': 0 },
+      };
+      const path = file('gateway.yaml', config);
+
+      const exported = await runProgram(['export', '--config', path]);
+      expect(exported).toMatchObject({ code: 0, stdout: expect.stringContaining('kind: EngineCluster') });
+      const refused = await runProgram(['serve', '--config', path]);
+      expect(refused).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('engine-gateway migrate --config FILE'),
+      });
+      const printed = await runProgram(['migrate', '--config', path, '--print-sql']);
+      expect(await tables()).toEqual(before);
+
+      const statements = printed.stdout.replace(/^--.*$/gm, '').split(';\n');
+      await run(statements.map((statement) => statement.trim()).filter((statement) => statement !== ''));
+      const again = await runProgram(['migrate', '--config', path, '--print-sql']);
+      expect(again.stdout).toBe('');
+      const gateway = await startGateway(config);
+      try {
+        const line = await gateway.logged((entry) => entry.key === 'protocol.productName');
+        expect(line.msg).toContain('the database holds the migrations of Trino Gateway');
+        expect((await fetch(`${gateway.url}/trino-gateway/livez`)).status).toBe(200);
+      } finally {
+        await gateway.stop();
+      }
+    });
+  });
+}
