@@ -74,6 +74,8 @@ function bounded(
 function readChoice(schema: FieldSchema, text: string): ScalarResult {
   const values = schema.enum ?? [];
   if (values.includes(text)) return { value: text };
+  // YAML 1.1, which Helm reads and writes, takes an unquoted off for false.
+  if (text === 'false' && values.includes('off')) return { value: 'off' };
   const near = nearest(text, values);
   const hint = near !== null && isSlip(text, near) ? `; did you mean ${near}?` : '';
   return { wrong: `must be one of ${values.join(', ')}, not "${text}"${hint}` };

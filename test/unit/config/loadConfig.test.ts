@@ -242,6 +242,7 @@ describe("what becomes of engines' pages", () => {
     ['Kubernetes with hosts for the API', `${kubernetes}server: {adminHosts: [admin.example]}`, 'proxy'],
     ['Kubernetes, where it is asked for', `${kubernetes}server: {enginePages: proxy}`, 'proxy'],
     ['a directory, where it is asked for', `${directory}server: {enginePages: off}`, 'off'],
+    ['a directory, as a writer of YAML 1.1 has it', `${directory}server: {enginePages: false}`, 'off'],
   ])('with %s', (_, text, expected) => {
     expect(read(text).server.enginePages).toBe(expected);
   });

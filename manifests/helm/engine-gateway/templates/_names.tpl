@@ -1,5 +1,10 @@
+{{- define "engine-gateway.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
 {{- define "engine-gateway.fullname" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 63 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" }}{{ end }}
+{{- $name := include "engine-gateway.name" . -}}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}{{ else if contains $name .Release.Name }}{{ .Release.Name | trunc 63 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
 {{/* Secret that signs sessions: the user's, or the chart's own. */}}
@@ -13,7 +18,7 @@
 {{- end }}
 
 {{- define "engine-gateway.selectorLabels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: {{ include "engine-gateway.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
@@ -24,24 +29,163 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
-{{/* Not empty where callers have to log in: config.authentication is a group of keys, not the word none. */}}
-{{- define "engine-gateway.authenticates" -}}
-{{- if and (kindIs "map" .Values.config.authentication) .Values.config.authentication }}true{{ end -}}
+{{/* Secret with the certificate of HTTPS: the user's, or the one that cert-manager writes. */}}
+{{- define "engine-gateway.tlsSecret" -}}
+{{- .Values.tls.existingSecret | default (printf "%s-tls" (include "engine-gateway.fullname" . | trunc 59 | trimSuffix "-")) }}
 {{- end }}
 
-{{/* The gateway's configuration: what the chart decides, then the user's own keys over it. */}}
+{{/* ConfigMap with the rules file: the user's, or the one that the chart makes of rulesFile.content. */}}
+{{- define "engine-gateway.rulesConfigMap" -}}
+{{- .Values.rulesFile.existingConfigMap | default (printf "%s-rules" (include "engine-gateway.fullname" . | trunc 57 | trimSuffix "-")) }}
+{{- end }}
+
+{{/* Not empty where callers have to log in: authentication is a group of keys, not the word none. */}}
+{{- define "engine-gateway.authenticates" -}}
+{{- $authentication := (include "engine-gateway.config" . | fromYaml).authentication -}}
+{{- if and (kindIs "map" $authentication) (omit $authentication "session") }}true{{ end -}}
+{{- end }}
+
+{{/* Address of the database; with database.ca the server's certificate is verified by it. */}}
+{{- define "engine-gateway.jdbcUrl" -}}
+{{- $url := .Values.database.jdbcUrl -}}
+{{- if .Values.database.ca.existingSecret -}}
+{{- $file := "/etc/engine-gateway-database-ca/ca.crt" -}}
+{{- $parameters := ternary (dict "sslmode" "verify-full" "sslrootcert" $file) (dict "sslMode" "VERIFY_IDENTITY" "serverSslCert" $file) (hasPrefix "jdbc:postgresql:" $url) -}}
+{{- range $key, $value := $parameters -}}
+{{- if not (regexMatch (printf "[?&]%s=" $key) $url) }}{{ $url = printf "%s%s%s=%s" $url (ternary "&" "?" (contains "?" $url)) $key $value }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $url -}}
+{{- end }}
+
+{{/* authentication and presetUsers of the configuration, from the typed values. */}}
+{{- define "engine-gateway.authConfig" -}}
+{{- $authentication := dict -}}
+{{- with .Values.auth.kubernetes }}{{ if .enabled }}{{ $_ := set $authentication "kubernetes" (omit . "enabled") }}{{ end }}{{ end -}}
+{{- $users := dict -}}
+{{- with .Values.auth.form -}}
+{{- if .enabled -}}
+{{- $keys := "/etc/engine-gateway-auth/form" -}}
+{{- $form := dict "selfSignKeyPair" (dict "privateKeyRsa" (printf "%s/%s" $keys .privateKeyKey) "publicKeyRsa" (printf "%s/%s" $keys .publicKeyKey)) -}}
+{{- if .ldap.existingSecret }}{{ $_ := set $form "ldapConfigPath" (printf "/etc/engine-gateway-auth/ldap/%s" .ldap.key) }}{{ end -}}
+{{- $_ := set $authentication "form" $form -}}
+{{- range $index, $user := .users -}}
+{{- $_ := set $users $user.name (dict "password" (printf "${FILE:/etc/engine-gateway-auth/users/%d/%s}" $index ($user.key | default "password")) "privileges" $user.privileges) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.auth.oidc }}{{ if .enabled -}}
+{{- $oidc := dict "issuer" .issuer "clientId" .clientId "redirectUrl" .redirectUrl "clientSecret" "${ENV:OIDC_CLIENT_SECRET}" -}}
+{{- $_ := set $authentication "oauth" (mergeOverwrite $oidc (deepCopy .settings)) -}}
+{{- end }}{{ end -}}
+{{- $all := dict "authentication" $authentication -}}
+{{- if $users }}{{ $_ := set $all "presetUsers" $users }}{{ end -}}
+{{- toYaml $all -}}
+{{- end }}
+
+{{/* The gateway's configuration: what the chart's values say, then the user's own keys over it. */}}
 {{- define "engine-gateway.config" -}}
 {{- $resources := dict "source" "kubernetes" -}}
 {{- if .Values.allNamespaces }}{{ $_ := set $resources "namespace" "*" }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
-{{- $dataStore := dict "jdbcUrl" .Values.database.jdbcUrl "user" "${ENV:DATABASE_USER}" "password" "${ENV:DATABASE_PASSWORD}" -}}
+{{- $dataStore := dict "jdbcUrl" (include "engine-gateway.jdbcUrl" .) "user" "${ENV:DATABASE_USER}" "password" "${ENV:DATABASE_PASSWORD}" -}}
 {{- $chart := dict "resources" $resources "dataStore" $dataStore -}}
 {{- if .Values.adminHosts }}
 {{- $service := include "engine-gateway.adminService" . -}}
 {{- $within := list $service (printf "%s.%s" $service .Release.Namespace) (printf "%s.%s.svc" $service .Release.Namespace) (printf "%s.%s.svc.cluster.local" $service .Release.Namespace) -}}
 {{- $_ := set $chart "server" (dict "adminHosts" (concat .Values.adminHosts $within)) }}
 {{- else }}{{ $_ := set $chart "server" (dict "enginePages" "redirect") }}{{ end -}}
-{{- if include "engine-gateway.authenticates" . }}{{ $_ := set $chart "authentication" (dict "session" (dict "secret" "${ENV:SESSION_SECRET}")) }}{{ end -}}
-{{- mergeOverwrite $chart (deepCopy .Values.config) | toYaml -}}
+{{- with .Values.adminPort }}{{ $_ := set $chart.server "adminPort" . }}{{ end -}}
+{{- $serverConfig := dict "http-server.http.port" .Values.http.port -}}
+{{- if .Values.tls.enabled -}}
+{{- $_ := set $serverConfig "http-server.http.enabled" .Values.http.enabled -}}
+{{- $_ := set $serverConfig "http-server.https.enabled" true -}}
+{{- $_ := set $serverConfig "http-server.https.port" .Values.tls.port -}}
+{{- $_ := set $serverConfig "http-server.https.keystore.path" "/etc/engine-gateway-tls" -}}
+{{- if .Values.tls.clientCa.existingSecret }}{{ $_ := set $serverConfig "http-server.https.truststore.path" (printf "/etc/engine-gateway-client-ca/%s" .Values.tls.clientCa.key) }}{{ end -}}
+{{- end -}}
+{{- $_ := set $chart "serverConfig" $serverConfig -}}
+{{- if or .Values.rulesFile.existingConfigMap .Values.rulesFile.content }}{{ $_ := set $chart "routingRules" (dict "rulesConfigPath" (printf "/etc/engine-gateway-rules/%s" .Values.rulesFile.key)) }}{{ end -}}
+{{- $auth := include "engine-gateway.authConfig" . | fromYaml -}}
+{{- $own := deepCopy .Values.config -}}
+{{- if and (hasKey $own "authentication") (not (kindIs "map" $own.authentication)) }}{{ $_ := unset $auth "authentication" }}{{ else if or $auth.authentication $own.authentication }}{{ $_ := set $auth.authentication "session" (dict "secret" "${ENV:SESSION_SECRET}") }}{{ end -}}
+{{- $merged := mergeOverwrite $chart $auth $own -}}
+{{- if not $merged.authentication }}{{ fail "callers must be authenticated: set auth.kubernetes.enabled, auth.form.enabled or auth.oidc.enabled, or config.authentication=none to let every caller do everything" }}{{ end -}}
+{{- toYaml $merged -}}
+{{- end }}
+
+{{/* Listeners that the configuration has: whether clear text, TLS and a port of REST API and pages are served, and where. */}}
+{{- define "engine-gateway.listeners" -}}
+{{- $config := include "engine-gateway.config" . | fromYaml -}}
+{{- $serverConfig := $config.serverConfig -}}
+{{- $text := toString (dig "http-server.http.enabled" true $serverConfig) | eq "true" -}}
+{{- $tls := toString (dig "http-server.https.enabled" false $serverConfig) | eq "true" -}}
+{{- if not (or $text $tls) }}{{ fail "http.enabled is false, so HTTPS has to be on: set tls.enabled=true" }}{{ end -}}
+http: {{ $text }}
+httpPort: {{ dig "http-server.http.port" 8080 $serverConfig }}
+https: {{ $tls }}
+httpsPort: {{ dig "http-server.https.port" 8443 $serverConfig }}
+{{- with dig "server" "adminPort" "" $config }}
+adminPort: {{ . }}
+{{- end }}
+{{- end }}
+
+{{/* Ports of a Service: clear text at service.port, TLS at service.httpsPort. */}}
+{{- define "engine-gateway.servicePorts" -}}
+{{- $listeners := include "engine-gateway.listeners" . | fromYaml -}}
+{{- if $listeners.http }}
+- name: http
+  port: {{ .Values.service.port }}
+  targetPort: http
+{{- end }}
+{{- if $listeners.https }}
+- name: https
+  port: {{ .Values.service.httpsPort }}
+  targetPort: https
+{{- end }}
+{{- end }}
+
+{{/* Name of the Service port that Ingress, HTTPRoute and Prometheus use: clear text where it is served. */}}
+{{- define "engine-gateway.backendPort" -}}
+{{- ternary "http" "https" (include "engine-gateway.listeners" . | fromYaml).http }}
+{{- end }}
+
+{{/* An HTTPRoute of the Gateway API that leads all paths of its host names to a Service. */}}
+{{- define "engine-gateway.httpRoute" -}}
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "engine-gateway.labels" .root | nindent 4 }}
+  {{- with .root.Values.httpRoute.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  parentRefs: {{- toYaml .root.Values.httpRoute.parentRefs | nindent 4 }}
+  {{- with .hostnames }}
+  hostnames: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  rules:
+    - matches:
+        - path:
+            type: PathPrefix
+            value: /
+      {{- with .root.Values.httpRoute.filters }}
+      filters: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.httpRoute.timeouts }}
+      timeouts: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      backendRefs:
+        - name: {{ .service }}
+          port: {{ .port }}
+{{- end }}
+
+{{/* A probe: path and port of the listener, and the user's own keys. */}}
+{{- define "engine-gateway.probe" -}}
+{{- $listeners := include "engine-gateway.listeners" .root | fromYaml -}}
+{{- $get := dict "path" .path "port" (ternary "http" "https" $listeners.http) "scheme" (ternary "HTTP" "HTTPS" $listeners.http) -}}
+{{- mergeOverwrite (dict "httpGet" $get) (deepCopy .probe) | toYaml -}}
 {{- end }}
 
 {{/* What the gateway may do with the resources it watches. */}}

@@ -1,0 +1,497 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse, stringify } from 'yaml';
+import type { FieldSchema } from '../../src/config/fields.ts';
+import { configFields } from '../../src/config/gatewayConfig.ts';
+import { parseConfig } from '../../src/config/loadConfig.ts';
+import { requireComponent } from '../support/components.ts';
+import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
+import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
+
+const run = promisify(execFile);
+const httpRouteCrd = '.cache/gateway-api/gateway.networking.k8s.io_httproutes.yaml';
+const gatewayApiAvailable = requireComponent(
+  'CRDs of the Gateway API',
+  existsSync(httpRouteCrd),
+  'copy config/crd/standard of the Go module sigs.k8s.io/gateway-api to .cache/gateway-api, as .ci/run does',
+);
+
+/** A CRD that takes any spec: of operators that are not part of this suite. */
+const anySpec = (group: string, kind: string, plural: string) => ({
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: `${plural}.${group}` },
+  spec: {
+    group,
+    scope: 'Namespaced',
+    names: { kind, plural, singular: kind.toLowerCase() },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+      },
+    ],
+  },
+});
+
+const environment = {
+  POD_NAMESPACE: 'eg',
+  DATABASE_USER: 'gateway',
+  DATABASE_PASSWORD: 'database secret',
+  SESSION_SECRET: 'a secret that all replicas have in common',
+  OIDC_CLIENT_SECRET: 'client secret',
+};
+
+interface PodSpec {
+  readonly containers: readonly {
+    readonly image: string;
+    readonly env: readonly { readonly name: string }[];
+    readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+    readonly startupProbe?: Probe;
+    readonly livenessProbe: Probe;
+    readonly readinessProbe: Probe;
+    readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+  }[];
+  readonly volumes: readonly {
+    readonly name: string;
+    readonly secret?: { readonly secretName: string };
+    readonly configMap?: { readonly name: string };
+  }[];
+}
+interface Probe {
+  readonly httpGet: { readonly path: string; readonly port: string; readonly scheme: string };
+  readonly periodSeconds: number;
+}
+
+describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable)('the Helm chart', () => {
+  let plane: ControlPlane;
+  let folder: string;
+  const kubectl = async (args: readonly string[], input?: string): Promise<string> => {
+    const child = run(kubectlPath, ['--kubeconfig', plane.config.kubeconfigPath, ...args]);
+    if (input !== undefined) child.child.stdin?.end(input);
+    return (await child).stdout;
+  };
+  /** Renders the chart with values, as a file of values does. */
+  const render = async (values: object): Promise<string> => {
+    const file = join(folder, 'values.yaml');
+    // Helm reads YAML 1.1.
+    await writeFile(file, stringify(values, { version: '1.1' }));
+    const chart = ['gw', 'manifests/helm/engine-gateway', '-n', 'eg'];
+    return helm('template', ...chart, '-f', file, '--kube-version', '1.34.0');
+  };
+  const accept = async (rendered: string): Promise<void> => {
+    const applied = await kubectl(
+      ['apply', '--server-side', '--dry-run=server', '--validate=strict', '-f', '-'],
+      rendered,
+    );
+    expect(applied.trim().split('\n')).toHaveLength(renderedObjects(rendered).length);
+  };
+  const objectOf = (rendered: string, kind: string, name = 'gw-engine-gateway'): Rendered => {
+    const object = renderedObjects(rendered).find((each) => each.kind === kind && each.metadata.name === name);
+    if (object === undefined) throw new Error(`no ${kind} ${name} is rendered`);
+    return object;
+  };
+  const podOf = (rendered: string): PodSpec => {
+    const { template } = objectOf(rendered, 'Deployment').spec as { readonly template: { readonly spec: PodSpec } };
+    return template.spec;
+  };
+  const portsOf = (rendered: string, service: string) =>
+    (objectOf(rendered, 'Service', service).spec?.ports ?? []) as readonly object[];
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'eg-chart-'));
+    plane = await startControlPlane();
+    const crds = [
+      anySpec('monitoring.coreos.com', 'ServiceMonitor', 'servicemonitors'),
+      anySpec('cert-manager.io', 'Certificate', 'certificates'),
+    ];
+    for (const crd of crds) await kubectl(['apply', '--server-side', '-f', '-'], JSON.stringify(crd));
+    await kubectl(['apply', '--server-side', '-f', httpRouteCrd]);
+    await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
+    await kubectl(['create', 'namespace', 'eg']);
+  });
+  afterAll(async () => {
+    await plane?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** Values, and what the configuration file then has. Each is a valid configuration and accepted by the API server. */
+  const configurations: readonly (readonly [name: string, values: object, config: object])[] = [
+    [
+      'HTTPS by a Secret, beside clear text',
+      { tls: { enabled: true, existingSecret: 'gw-tls' } },
+      {
+        serverConfig: {
+          'http-server.http.enabled': true,
+          'http-server.https.enabled': true,
+          'http-server.https.port': 8443,
+          'http-server.https.keystore.path': '/etc/engine-gateway-tls',
+        },
+      },
+    ],
+    [
+      'HTTPS alone, by cert-manager, with certificates of clients',
+      {
+        http: { enabled: false },
+        tls: {
+          enabled: true,
+          port: 9443,
+          certManager: { enabled: true, issuerRef: { name: 'ca' }, dnsNames: ['gw.example'] },
+          clientCa: { existingSecret: 'client-ca' },
+        },
+      },
+      {
+        serverConfig: {
+          'http-server.http.enabled': false,
+          'http-server.https.port': 9443,
+          'http-server.https.truststore.path': '/etc/engine-gateway-client-ca/ca.crt',
+        },
+      },
+    ],
+    [
+      'OpenID Connect in place of tokens of the cluster',
+      {
+        auth: {
+          kubernetes: { enabled: false },
+          oidc: {
+            enabled: true,
+            issuer: 'https://login.example',
+            clientId: 'gateway',
+            existingSecret: 'oidc',
+            redirectUrl: 'https://gw.example/oidc/callback',
+            settings: { scopes: ['openid', 'groups'], privilegesField: 'groups' },
+          },
+        },
+        config: { authorization: { admin: 'admins' } },
+      },
+      {
+        authentication: {
+          oauth: {
+            issuer: 'https://login.example',
+            clientId: 'gateway',
+            clientSecret: '${ENV:OIDC_CLIENT_SECRET}',
+            redirectUrl: 'https://gw.example/oidc/callback',
+            scopes: ['openid', 'groups'],
+            privilegesField: 'groups',
+          },
+          session: { secret: '${ENV:SESSION_SECRET}' },
+        },
+        authorization: { admin: 'admins' },
+      },
+    ],
+    [
+      'name and password by LDAP',
+      {
+        auth: {
+          kubernetes: { enabled: false },
+          form: { enabled: true, existingSecret: 'keys', ldap: { existingSecret: 'ldap' } },
+        },
+      },
+      {
+        authentication: {
+          form: {
+            ldapConfigPath: '/etc/engine-gateway-auth/ldap/ldap.yaml',
+            selfSignKeyPair: {
+              privateKeyRsa: '/etc/engine-gateway-auth/form/private.pem',
+              publicKeyRsa: '/etc/engine-gateway-auth/form/public.pem',
+            },
+          },
+        },
+      },
+    ],
+    [
+      'a rules file, a port of the API and the authority of the database',
+      {
+        rulesFile: { content: 'name: adhoc\ncondition: "true"\nactions: []\n' },
+        adminPort: 8090,
+        http: { port: 9080 },
+        database: { jdbcUrl: 'jdbc:mysql://db.example/gateway?connectTimeout=3000', ca: { existingSecret: 'ca' } },
+      },
+      {
+        routingRules: { rulesConfigPath: '/etc/engine-gateway-rules/rules.yaml' },
+        server: { adminPort: 8090 },
+        serverConfig: { 'http-server.http.port': 9080 },
+        dataStore: {
+          jdbcUrl:
+            'jdbc:mysql://db.example/gateway?connectTimeout=3000&serverSslCert=/etc/engine-gateway-database-ca/ca.crt&sslMode=VERIFY_IDENTITY',
+        },
+      },
+    ],
+    [
+      'a database whose certificate is verified, in PostgreSQL',
+      { database: { jdbcUrl: 'jdbc:postgresql://db.example/gateway', ca: { existingSecret: 'ca' } } },
+      {
+        dataStore: {
+          jdbcUrl:
+            'jdbc:postgresql://db.example/gateway?sslmode=verify-full&sslrootcert=/etc/engine-gateway-database-ca/ca.crt',
+        },
+      },
+    ],
+    ['no authentication', { config: { authentication: 'none' } }, { authentication: 'none' }],
+  ];
+
+  test.each(configurations)('%s', async (_name, values, config) => {
+    const rendered = await render(values);
+    expect(parse(renderedConfig(rendered))).toMatchObject(config);
+    const result = parseConfig(renderedConfig(rendered), environment);
+    expect('problems' in result ? result.problems : []).toEqual([]);
+    await accept(rendered);
+    // Each file that the configuration names is mounted, from a volume that the pod has.
+    const { containers, volumes } = podOf(rendered);
+    const mounts = containers[0]?.volumeMounts ?? [];
+    expect(mounts.map(({ name }) => name).sort()).toEqual(volumes.map(({ name }) => name).sort());
+    for (const [path] of renderedConfig(rendered).matchAll(/\/etc\/engine-gateway[-a-z]*/g)) {
+      expect(
+        mounts.some(({ mountPath }) => mountPath === path || mountPath.startsWith(`${path}/`)),
+        path,
+      ).toBe(true);
+    }
+  });
+
+  test('users of the configuration have their passwords in Secrets', async () => {
+    const users = [{ name: 'admin', privileges: 'ADMIN_USER_API', existingSecret: 'gateway-admin' }];
+    const rendered = await render({ auth: { form: { enabled: true, existingSecret: 'keys', users } } });
+    expect(parse(renderedConfig(rendered))).toMatchObject({
+      presetUsers: {
+        admin: { password: '${FILE:/etc/engine-gateway-auth/users/0/password}', privileges: 'ADMIN_USER_API' },
+      },
+    });
+    expect(podOf(rendered).volumes).toContainEqual({
+      name: 'auth-user-0',
+      secret: { secretName: 'gateway-admin' },
+    });
+    await accept(rendered);
+  });
+
+  test('every key of the configuration can be set, and the file is a Secret', async () => {
+    const config = sampleOf(configFields, 'config') as Readonly<Record<string, object>>;
+    const rendered = await render({ config });
+    const text = renderedConfig(rendered);
+    expect(parse(text)).toMatchObject(config);
+    const keys = keysOf(config);
+    expect(keys.length).toBeGreaterThan(150);
+    expect(keysOf(parse(text) as object)).toEqual(expect.arrayContaining([...keys]));
+    for (const { kind, data, stringData } of renderedObjects(rendered)) {
+      if ((data ?? stringData)?.['gateway.yaml'] !== undefined) expect(kind).toBe('Secret');
+    }
+  });
+
+  test('a word that YAML 1.1 takes for a truth value keeps its meaning', async () => {
+    const file = join(folder, 'off.yaml');
+    await writeFile(file, 'config: {server: {enginePages: off}, resources: {apiWrites: off}}');
+    const chart = ['gw', 'manifests/helm/engine-gateway', '-f', file, '--kube-version', '1.34.0'];
+    const result = parseConfig(renderedConfig(await helm('template', ...chart)), environment);
+    expect(result).toMatchObject({ config: { server: { enginePages: 'off' }, resources: { apiWrites: 'off' } } });
+  });
+
+  test('ports, Services and probes follow the configuration', async () => {
+    const plain = await render({});
+    expect(podOf(plain).containers[0]?.ports).toEqual([{ name: 'http', containerPort: 8080 }]);
+    expect(podOf(plain).containers[0]?.readinessProbe.httpGet).toEqual({
+      path: '/readyz',
+      port: 'http',
+      scheme: 'HTTP',
+    });
+    const secure = await render({
+      tls: { enabled: true, existingSecret: 'x' },
+      config: { serverConfig: { 'http-server.http.enabled': 'false', 'http-server.https.port': 9443 } },
+      adminPort: 8090,
+      probes: { liveness: { periodSeconds: 30 } },
+    });
+    const [container] = podOf(secure).containers;
+    expect(container?.ports).toEqual([
+      { name: 'https', containerPort: 9443 },
+      { name: 'admin', containerPort: 8090 },
+    ]);
+    for (const probe of [container?.startupProbe, container?.livenessProbe, container?.readinessProbe]) {
+      expect(probe?.httpGet).toMatchObject({ port: 'https', scheme: 'HTTPS' });
+    }
+    expect(container?.livenessProbe.periodSeconds).toBe(30);
+    expect(portsOf(secure, 'gw-engine-gateway')).toEqual([{ name: 'https', port: 8443, targetPort: 'https' }]);
+    expect(portsOf(secure, 'gw-engine-gateway-admin')).toEqual([{ name: 'https', port: 8080, targetPort: 'admin' }]);
+    await accept(secure);
+  });
+
+  test('an HTTPRoute each leads to queries and to the API', async () => {
+    const rendered = await render({
+      adminHosts: ['admin.example'],
+      httpRoute: {
+        enabled: true,
+        parentRefs: [{ name: 'public', namespace: 'gateways', sectionName: 'https' }],
+        hostnames: ['gw.example'],
+        filters: [{ type: 'ResponseHeaderModifier', responseHeaderModifier: { remove: ['X-Internal'] } }],
+        timeouts: { request: '0s' },
+      },
+    });
+    await accept(rendered);
+    const spec = (name: string) => objectOf(rendered, 'HTTPRoute', name).spec;
+    const backend = (name: string) => ({ backendRefs: [{ name, port: 8080 }], timeouts: { request: '0s' } });
+    expect(spec('gw-engine-gateway')).toMatchObject({
+      parentRefs: [{ name: 'public', namespace: 'gateways', sectionName: 'https' }],
+      hostnames: ['gw.example'],
+      rules: [{ ...backend('gw-engine-gateway'), filters: [{ type: 'ResponseHeaderModifier' }] }],
+    });
+    expect(spec('gw-engine-gateway-admin')).toMatchObject({
+      hostnames: ['admin.example'],
+      rules: [backend('gw-engine-gateway-admin')],
+    });
+  });
+
+  test('what a pod needs besides is passed on', async () => {
+    const rendered = await render({
+      image: { digest: `sha256:${'a'.repeat(64)}` },
+      fullnameOverride: 'gateway',
+      nameOverride: 'gw',
+      podLabels: { team: 'data' },
+      priorityClassName: 'system-cluster-critical',
+      extraEnv: [{ name: 'HTTPS_PROXY', value: 'http://proxy.example' }],
+      envFrom: [{ secretRef: { name: 'more' } }],
+      extraVolumes: [{ name: 'extra', emptyDir: {} }],
+      extraVolumeMounts: [{ name: 'extra', mountPath: '/extra' }],
+      extraContainers: [{ name: 'sidecar', image: 'sidecar:1' }],
+      initContainers: [{ name: 'wait', image: 'wait:1' }],
+      lifecycle: { preStop: { sleep: { seconds: 5 } } },
+      podDisruptionBudget: { maxUnavailable: 1 },
+      topologySpread: {
+        constraints: [{ maxSkew: 1, topologyKey: 'rack', whenUnsatisfiable: 'ScheduleAnyway' }],
+      },
+      autoscaling: {
+        enabled: true,
+        metrics: [
+          {
+            type: 'Pods',
+            pods: {
+              metric: { name: 'engine_gateway_requests_in_flight' },
+              target: { type: 'AverageValue', averageValue: '200' },
+            },
+          },
+        ],
+      },
+      networkPolicy: { from: [{ namespaceSelector: { matchLabels: { team: 'data' } } }] },
+    });
+    await accept(rendered);
+    const deployment = objectOf(rendered, 'Deployment', 'gateway').spec;
+    expect(deployment).toMatchObject({
+      selector: { matchLabels: { 'app.kubernetes.io/name': 'gw', 'app.kubernetes.io/instance': 'gw' } },
+      template: {
+        metadata: { labels: { team: 'data', 'app.kubernetes.io/name': 'gw' } },
+        spec: {
+          priorityClassName: 'system-cluster-critical',
+          initContainers: [{ name: 'wait' }],
+          containers: [
+            {
+              image: `engine-gateway@sha256:${'a'.repeat(64)}`,
+              env: expect.arrayContaining([{ name: 'HTTPS_PROXY', value: 'http://proxy.example' }]),
+              envFrom: [{ secretRef: { name: 'more' } }],
+              volumeMounts: expect.arrayContaining([{ name: 'extra', mountPath: '/extra' }]),
+              lifecycle: { preStop: { sleep: { seconds: 5 } } },
+            },
+            { name: 'sidecar' },
+          ],
+          volumes: expect.arrayContaining([{ name: 'extra', emptyDir: {} }]),
+          topologySpreadConstraints: [{ topologyKey: 'rack' }],
+        },
+      },
+    });
+    const budget = objectOf(rendered, 'PodDisruptionBudget', 'gateway').spec;
+    expect(budget).toMatchObject({ maxUnavailable: 1 });
+    expect(budget).not.toHaveProperty('minAvailable');
+    expect(objectOf(rendered, 'HorizontalPodAutoscaler', 'gateway').spec?.metrics).toHaveLength(2);
+    expect(objectOf(rendered, 'NetworkPolicy', 'gateway').spec).toMatchObject({
+      ingress: [{ from: [{ namespaceSelector: { matchLabels: { team: 'data' } } }] }],
+    });
+    expect(
+      renderedObjects(await render({ podDisruptionBudget: { enabled: false } })).map(({ kind }) => kind),
+    ).not.toContain('PodDisruptionBudget');
+  });
+
+  test.each([
+    ['HTTPS without a certificate', { tls: { enabled: true } }, '/tls/existingSecret'],
+    [
+      'two certificates',
+      { tls: { enabled: true, existingSecret: 'x', certManager: { enabled: true } } },
+      'exclude each other',
+    ],
+    ['no listener', { config: { serverConfig: { 'http-server.http.enabled': false } } }, 'set tls.enabled=true'],
+    ['a provider without an issuer', { auth: { oidc: { enabled: true, clientId: 'c' } } }, '/auth/oidc'],
+    ['forms without keys', { auth: { form: { enabled: true } } }, '/auth/form/existingSecret'],
+    ['nobody who may call', { auth: { kubernetes: { enabled: false } } }, 'set auth.kubernetes.enabled'],
+    ['a route to no Gateway', { httpRoute: { enabled: true } }, 'httpRoute.parentRefs must name'],
+    ['a digest that is none', { image: { digest: 'latest' } }, '/image/digest'],
+  ])('refuses %s', async (_name, values, named) => {
+    const refused = render(values).catch((error: { readonly stderr: string }) => error.stderr);
+    expect(await refused).toContain(named);
+  });
+
+  test('of the CRDs keeps them when it is uninstalled, and removes them where its values say so', async () => {
+    const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath, '-n', 'eg'];
+    const release = (...args: readonly string[]) => helm(...args, ...kubeconfig);
+    const names = () => kubectl(['get', 'crd', '-o', 'name']);
+    await kubectl(['delete', 'crd', 'engineclusters.enginegateway.dev', 'routingrules.enginegateway.dev']);
+    await release('install', 'crds', 'manifests/helm/engine-gateway-crds');
+    await kubectl(['wait', '--for=condition=Established', 'crd/engineclusters.enginegateway.dev', '--timeout=60s']);
+    const cluster = {
+      apiVersion: 'enginegateway.dev/v1',
+      kind: 'EngineCluster',
+      metadata: { name: 'a', namespace: 'eg' },
+      spec: { proxyTo: 'http://engine.example:8080', routingGroup: 'adhoc' },
+    };
+    await kubectl(['apply', '-f', '-'], JSON.stringify(cluster));
+    await release('uninstall', 'crds', '--wait');
+    expect(await names()).toContain('engineclusters.enginegateway.dev');
+    expect(await kubectl(['-n', 'eg', 'get', 'engineclusters', '-o', 'name'])).toContain('/a');
+    await release('install', 'crds', 'manifests/helm/engine-gateway-crds', '--set', 'crds.keep=false');
+    await release('uninstall', 'crds', '--wait');
+    expect(await names()).not.toContain('enginegateway.dev');
+  });
+
+  test('every value has its form in the schema', async () => {
+    const values = parse(await readFile('manifests/helm/engine-gateway/values.yaml', 'utf8')) as object;
+    const schema = JSON.parse(await readFile('manifests/helm/engine-gateway/values.schema.json', 'utf8')) as {
+      readonly properties: object;
+    };
+    const optional = ['adminPort', 'global'];
+    expect(Object.keys(schema.properties).sort()).toEqual([...Object.keys(values), ...optional].sort());
+    expect(await readdir('manifests/helm/engine-gateway/templates')).not.toContain('configmap.yaml');
+  });
+});
+
+/** Paths of the keys in a value. */
+function keysOf(value: unknown, path = ''): readonly string[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [path];
+  return Object.entries(value).flatMap(([key, inner]) => keysOf(inner, `${path}/${key}`));
+}
+
+/** A value of each key, in the form of the file; one that no other key and no default has, where its kind allows it. */
+function sampleOf(schema: FieldSchema, path: string): unknown {
+  switch (schema.kind) {
+    case 'section':
+      return Object.fromEntries(
+        Object.entries(schema.properties ?? {}).map(([name, inner]) => [name, sampleOf(inner, `${path}.${name}`)]),
+      );
+    case 'map':
+      return schema.items === undefined ? {} : { sample: sampleOf(schema.items, `${path}.sample`) };
+    case 'list':
+      return schema.items === undefined ? [] : [sampleOf(schema.items, `${path}[0]`)];
+    case 'choice':
+      return schema.enum?.at(-1);
+    case 'flag':
+      return schema.default !== true;
+    case 'integer':
+    case 'number':
+      return schema.maximum ?? schema.minimum ?? 1_234_567;
+    case 'duration':
+      return '61s';
+    case 'size':
+      return '77MB';
+    default:
+      return `text of ${path}`;
+  }
+}
