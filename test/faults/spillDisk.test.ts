@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { requireComponent } from '../support/components.ts';
 import { hasMariadb, startMariadb } from '../support/mariadb.ts';
-import { runProgram, type TestServer } from '../support/serverProcess.ts';
+import type { TestServer } from '../support/serverProcess.ts';
 import { type Load, reasonsOf, startLoad } from './load.ts';
 import { startWorld, type World } from './world.ts';
 
@@ -19,7 +19,8 @@ function smallDisk(): string | null {
 }
 
 function removeDisk(folder: string): void {
-  runProgram('umount', [folder]);
+  const { status, stderr } = spawnSync('umount', [folder], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`umount ${folder} failed: ${stderr}`);
   rmSync(folder, { recursive: true, force: true });
 }
 

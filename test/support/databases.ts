@@ -4,6 +4,8 @@ import path from 'node:path';
 import type { Dialect } from '../../src/store/store.ts';
 import { hasMariadb, startMariadb } from './mariadb.ts';
 import { hasPostgresql, startPostgresql } from './postgresql.ts';
+import type { TestServer } from './serverProcess.ts';
+import { hasSharedServers, type SharedServer, shareOf } from './sharedServer.ts';
 
 /** A database family that repository tests run on. */
 export interface TestDatabase {
@@ -12,10 +14,15 @@ export interface TestDatabase {
   dispose(): Promise<void>;
 }
 
-interface DatabaseFamily {
+/** A database server, which has users. */
+export interface ServerDatabase extends TestDatabase {
+  create: TestServer['createDatabase'];
+}
+
+interface DatabaseFamily<D extends TestDatabase = TestDatabase> {
   readonly name: Dialect;
   readonly available: () => boolean;
-  readonly start: () => Promise<TestDatabase>;
+  readonly start: () => Promise<D>;
 }
 
 /** Databases in files of a folder of their own. */
@@ -32,23 +39,24 @@ export const sqlite: DatabaseFamily = {
   },
 };
 
+/** A server that the files of a suite share where its setup says so; else one of the file's own. */
+const family = (
+  name: Dialect,
+  available: () => boolean,
+  server: SharedServer,
+  startOwn: () => Promise<TestServer>,
+): DatabaseFamily<ServerDatabase> => ({
+  name,
+  available,
+  start: async () => {
+    if (hasSharedServers()) return { create: () => shareOf(server), dispose: () => Promise.resolve() };
+    const own = await startOwn();
+    return { create: () => own.createDatabase(), dispose: () => own.dispose() };
+  },
+});
+
+export const mariadb = family('mysql', hasMariadb, 'mariadb', startMariadb);
+export const postgresql = family('postgresql', hasPostgresql, 'postgresql', startPostgresql);
+
 /** SQLite always; the servers where they are installed (all of them with CI=true). */
-export const databases: readonly DatabaseFamily[] = [
-  sqlite,
-  {
-    name: 'mysql',
-    available: hasMariadb,
-    start: async () => {
-      const server = await startMariadb();
-      return { create: () => server.createDatabase(), dispose: () => server.dispose() };
-    },
-  },
-  {
-    name: 'postgresql',
-    available: hasPostgresql,
-    start: async () => {
-      const server = await startPostgresql();
-      return { create: () => server.createDatabase(), dispose: () => server.dispose() };
-    },
-  },
-];
+export const databases: readonly DatabaseFamily[] = [sqlite, mariadb, postgresql];

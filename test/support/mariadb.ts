@@ -3,7 +3,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import mysql from 'mysql2/promise';
 import { requireComponent } from './components.ts';
-import { folderOf, freePort, runProgram, ServerProcess, systemUser, type TestServer } from './serverProcess.ts';
+import {
+  folderOf,
+  freePort,
+  runProgram,
+  ServerProcess,
+  systemUser,
+  type TestServer,
+  type TestServerOptions,
+} from './serverProcess.ts';
 
 const folders = ['/usr/sbin', '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin'];
 const server = folderOf(['mariadbd'], folders);
@@ -14,7 +22,7 @@ export const hasMariadb = (): boolean =>
   requireComponent('MariaDB', server !== null && installer !== null, 'install the package mariadb-server');
 
 /** Starts a MariaDB of its own on a temporary directory and a free port. */
-export async function startMariadb(): Promise<TestServer> {
+export async function startMariadb({ isDurable = true }: TestServerOptions = {}): Promise<TestServer> {
   const directory = mkdtempSync(path.join(tmpdir(), 'eg-mariadb-'));
   const user = systemUser('mysql');
   if (user !== null) chownSync(directory, user.uid, user.gid);
@@ -22,7 +30,7 @@ export async function startMariadb(): Promise<TestServer> {
   const socket = path.join(directory, 's');
   // In a folder that is shared, each server removes the temporary tables of all others when it starts.
   const common = ['--no-defaults', `--datadir=${data}`, `--tmpdir=${directory}`];
-  runProgram(
+  await runProgram(
     path.join(installer ?? '', 'mariadb-install-db'),
     [...common, '--auth-root-authentication-method=normal', '--skip-test-db'],
     user ?? undefined,
@@ -33,7 +41,8 @@ export async function startMariadb(): Promise<TestServer> {
     [
       ...common,
       ...['--bind-address=127.0.0.1', `--port=${port}`, `--socket=${socket}`, '--skip-networking=0'],
-      ...['--innodb-buffer-pool-size=64M', '--innodb-log-file-size=48M', '--max-connections=200'],
+      ...['--innodb-buffer-pool-size=64M', '--innodb-log-file-size=48M', '--max-connections=400'],
+      ...(isDurable ? [] : ['--innodb-flush-log-at-trx-commit=0', '--innodb-flush-method=nosync']),
     ],
     user,
   );

@@ -3,7 +3,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
 import { requireComponent } from './components.ts';
-import { folderOf, freePort, runProgram, ServerProcess, systemUser, type TestServer } from './serverProcess.ts';
+import {
+  folderOf,
+  freePort,
+  runProgram,
+  ServerProcess,
+  systemUser,
+  type TestServer,
+  type TestServerOptions,
+} from './serverProcess.ts';
 
 function installations(): string[] {
   try {
@@ -20,13 +28,13 @@ export const hasPostgresql = (): boolean =>
   requireComponent('PostgreSQL', folder !== null, 'install the package postgresql');
 
 /** Starts a PostgreSQL of its own on a temporary directory and a free port; as user postgres, because it refuses root. */
-export async function startPostgresql(): Promise<TestServer> {
+export async function startPostgresql({ isDurable = true }: TestServerOptions = {}): Promise<TestServer> {
   const directory = mkdtempSync(path.join(tmpdir(), 'eg-postgresql-'));
   const user = systemUser('postgres');
   if (user !== null) chownSync(directory, user.uid, user.gid);
   const data = path.join(directory, 'data');
   const bin = folder ?? '';
-  runProgram(
+  await runProgram(
     path.join(bin, 'initdb'),
     ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'],
     user ?? undefined,
@@ -45,7 +53,8 @@ export async function startPostgresql(): Promise<TestServer> {
         '-c',
         `unix_socket_directories=${directory}`,
       ],
-      ...['-c', 'shared_buffers=64MB', '-c', 'max_connections=200'],
+      ...['-c', 'shared_buffers=64MB', '-c', 'max_connections=400'],
+      ...(isDurable ? [] : ['-c', 'fsync=off', '-c', 'full_page_writes=off']),
     ],
     user,
   );

@@ -2,11 +2,10 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import mysql from 'mysql2/promise';
 import pg from 'pg';
-import { hasMariadb, startMariadb } from './mariadb.ts';
-import { hasPostgresql, startPostgresql } from './postgresql.ts';
+import { mariadb, postgresql, type ServerDatabase } from './databases.ts';
 
 /** How `openStore` and the configuration reach a database. */
-export type Settings = { jdbcUrl: string; user: string; password: string };
+export type Settings = Awaited<ReturnType<ServerDatabase['create']>>;
 /** Runs statements and answers the rows of each. */
 export type Run = (statements: readonly string[]) => Promise<Record<string, unknown>[][]>;
 
@@ -43,9 +42,6 @@ export const fixture = (name: string) =>
 
 /** The database servers that the reference gateway runs on. */
 export const families = [
-  { ...{ name: 'mysql', available: hasMariadb, start: startMariadb, runner: onMariadb }, schema: 'database()' },
-  {
-    ...{ name: 'postgresql', available: hasPostgresql, start: startPostgresql, runner: onPostgresql },
-    schema: 'current_schema()',
-  },
+  { ...mariadb, runner: onMariadb, schema: 'database()' },
+  { ...postgresql, runner: onPostgresql, schema: 'current_schema()' },
 ];

@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, type ExecFileException, execFile, spawn, spawnSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 
 /** A database server of a test, on a directory and port of its own. */
 export interface TestServer {
@@ -18,6 +19,12 @@ export interface TestServer {
   createDatabase(): Promise<{ jdbcUrl: string; user: string; password: string }>;
   /** Stops it and deletes its data. */
   dispose(): Promise<void>;
+}
+
+/** What is chosen of a database server. */
+export interface TestServerOptions {
+  /** Waits at each commit until the disk has it (true); a server whose data end with the run need not. */
+  readonly isDurable?: boolean;
 }
 
 /** The first of the folders that holds all the programs; null when none does. */
@@ -49,9 +56,14 @@ export function freePort(): Promise<number> {
 }
 
 /** Runs a program to its end. @throws with its output when it fails */
-export function runProgram(command: string, args: readonly string[], user?: { uid: number; gid: number }): void {
-  const result = spawnSync(command, args, { encoding: 'utf8', ...user });
-  if (result.status !== 0) throw new Error(`${command} failed: ${result.stderr || result.stdout || result.error}`);
+export async function runProgram(
+  command: string,
+  args: readonly string[],
+  user?: { uid: number; gid: number },
+): Promise<void> {
+  await promisify(execFile)(command, args, { ...user, maxBuffer: 1 << 24 }).catch((error: ExecFileException) => {
+    throw new Error(`${command} failed: ${error.stderr || error.stdout || error.message}`);
+  });
 }
 
 /** User and group ids of a system user; null when this process is not root or there is no such user. */

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { runProgram } from '../../support/commandLine.ts';
+import type { ServerDatabase } from '../../support/databases.ts';
 import { startGateway } from '../../support/gatewayProcess.ts';
 import { families, fixture } from '../../support/referenceDatabases.ts';
-import type { TestServer } from '../../support/serverProcess.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -107,14 +107,14 @@ test('on SQLite nothing is made by export and migrate --print-sql', async () => 
 
 for (const family of families) {
   describe.skipIf(!family.available())(`a ${family.name} database of the reference gateway`, () => {
-    let server: TestServer;
+    let server: ServerDatabase;
     beforeAll(async () => {
       server = await family.start();
     });
     afterAll(() => server?.dispose());
 
     test('names the product, is only read by export, and runs migrated by hand', async () => {
-      const settings = await server.createDatabase();
+      const settings = await server.create();
       const run = family.runner(settings);
       await run(fixture(family.name));
       const tables = () =>

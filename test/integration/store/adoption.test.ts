@@ -5,8 +5,8 @@ import path from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore } from '../../../src/store/openStore.ts';
+import type { ServerDatabase } from '../../support/databases.ts';
 import { families, fixture } from '../../support/referenceDatabases.ts';
-import type { TestServer } from '../../support/serverProcess.ts';
 
 const logger = pino({ level: 'silent' });
 const columnsOf = (table: string, schema: string) =>
@@ -15,14 +15,14 @@ const columnsOf = (table: string, schema: string) =>
 
 for (const family of families) {
   describe.skipIf(!family.available())(`a ${family.name} database of the reference gateway`, () => {
-    let server: TestServer;
+    let server: ServerDatabase;
     beforeAll(async () => {
       server = await family.start();
     });
     afterAll(() => server?.dispose());
 
     it('is taken over with its rows, columns and migration history unchanged', async () => {
-      const settings = await server.createDatabase();
+      const settings = await server.create();
       const run = family.runner(settings);
       await run(fixture(family.name));
       const questions = [
@@ -46,7 +46,7 @@ for (const family of families) {
     });
 
     it('of a version before keeps its coordinators, which get the column they lack', async () => {
-      const settings = await server.createDatabase();
+      const settings = await server.create();
       const run = family.runner(settings);
       await run([
         `create table eg_coordinators (suffix varchar(32) primary key, cluster varchar(256) not null,
@@ -64,7 +64,7 @@ for (const family of families) {
     });
 
     it('of an early release gets the columns it lacks', async () => {
-      const settings = await server.createDatabase();
+      const settings = await server.create();
       const run = family.runner(settings);
       await run(
         fixture(family.name).filter((statement) => /^create/i.test(statement) && !statement.includes('flyway')),
