@@ -48,7 +48,7 @@ export default defineConfig({
       suite('unit', 120, { workers: waiting }),
       suite('integration', 120, { workers: waiting, sharesServers: true }),
       suite('contract', 300, { workers: 1 }),
-      suite('operator', 120, { workers: 1 }),
+      suite('operator', 120, { workers: waiting, sharesServers: true }),
       suite('engine', 600, { workers: 1 }),
       suite('clients', 600, { workers: 1 }),
       suite('packaging', 180, { workers: 1 }),

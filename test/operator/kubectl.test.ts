@@ -1,14 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { neverChecked } from '../../src/routing/routingTable.ts';
-import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
-import {
-  clusterManifest,
-  type KubeOperator,
-  type KubeRig,
-  kubeRig,
-  ruleManifest,
-  startPlane,
-} from '../support/kubeRig.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
+import { clusterManifest, type KubeOperator, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
 
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 40_000, interval: 100 });
@@ -18,7 +11,7 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
   let rig: KubeRig;
   let operator: KubeOperator;
   beforeAll(async () => {
-    plane = await startPlane();
+    plane = await sharedControlPlane();
     rig = await kubeRig(plane);
     operator = await rig.startOperator();
     const bare = { proxyTo: undefined };

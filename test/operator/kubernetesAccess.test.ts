@@ -10,7 +10,7 @@ import { createRuleCompiler } from '../../src/rules/compiler.ts';
 import { requestAnalysis } from '../../src/sql/analyzeRequest.ts';
 import { accessSettings } from '../support/access.ts';
 import { type ApiServer, type ServerOptions, startApi } from '../support/apiServer.ts';
-import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 
 /** A clock whose durations tests move; the ends of tokens are those of the real one. */
 class TestClock implements Clock {
@@ -88,7 +88,7 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
   const apiGroups = ['enginegateway.dev'];
 
   beforeAll(async () => {
-    plane = await startControlPlane();
+    plane = await sharedControlPlane();
     admin = new KubeConfig();
     admin.loadFromFile(plane.config.kubeconfigPath);
     await addAccount('viewer', [{ apiGroups, resources: ['engineclusters', 'routingrules'], verbs: ['get', 'list'] }]);

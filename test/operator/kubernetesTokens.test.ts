@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Clock } from '../../src/model/clock.ts';
 import { accessSettings } from '../support/access.ts';
 import { type ApiServer, startApi } from '../support/apiServer.ts';
-import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { type KubeProxy, startKubeProxy } from '../support/kubeProxy.ts';
 
 /** A clock of which tests move the wall and the durations on their own. */
@@ -16,7 +16,7 @@ class TestClock implements Clock {
   monotonic = () => performance.now() + this.ahead;
 }
 
-const namespace = 'default';
+const namespace = 'kubernetes-tokens';
 const CACHE_MS = 10_000;
 const MINUTES_5 = 300_000;
 const reviewPath = '/apis/authentication.k8s.io/v1/tokenreviews';
@@ -55,9 +55,10 @@ describe.skipIf(!controlPlaneAvailable)('tokens of a Kubernetes cluster', () => 
       .sign(privateKey);
 
   beforeAll(async () => {
-    plane = await startControlPlane();
+    plane = await sharedControlPlane();
     admin = new KubeConfig();
     admin.loadFromFile(plane.config.kubeconfigPath);
+    await admin.makeApiClient(CoreV1Api).createNamespace({ body: { metadata: { name: namespace } } });
     await admin.makeApiClient(RbacAuthorizationV1Api).createNamespacedRole({
       namespace,
       body: {
@@ -72,7 +73,7 @@ describe.skipIf(!controlPlaneAvailable)('tokens of a Kubernetes cluster', () => 
     });
     await admin.makeApiClient(RbacAuthorizationV1Api).createClusterRoleBinding({
       body: {
-        metadata: { name: 'gateway' },
+        metadata: { name: namespace },
         roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'system:auth-delegator' },
         subjects: [{ kind: 'ServiceAccount', name: 'gateway', namespace }],
       },

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import { startSimulatedEngine } from '../../demo/simulatedEngine.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import type { Store } from '../../src/store/store.ts';
-import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
 import { type OperatorProcess, startOperatorProcess } from '../support/operatorProcesses.ts';
@@ -55,11 +55,11 @@ async function listed(gateway: GatewayProcess): Promise<readonly string[]> {
 }
 
 // Outages of half a minute and more, beside each other: those of the API server and of the database on a control plane
-// of their own, those of leaders on another one, in namespaces of their own.
+// of their own, those of leaders on the one that files share, in namespaces of their own.
 describe.skipIf(!controlPlaneAvailable || !hasPostgresql()).concurrent('outages', { timeout: 300_000 }, () => {
   let leaders: ControlPlane;
   beforeAll(async () => {
-    leaders = await startPlane();
+    leaders = await sharedControlPlane();
   });
   afterAll(() => leaders?.stop());
 

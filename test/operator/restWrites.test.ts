@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
-import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
-import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
 import { sessionKeyPair } from '../support/sessionKeyPair.ts';
 import { runQuery } from '../support/statementClient.ts';
 
@@ -21,7 +21,7 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
   let folder: string;
   let gateway: GatewayProcess;
   beforeAll(async () => {
-    plane = await startPlane();
+    plane = await sharedControlPlane();
     engines = await Promise.all(['a', 'b'].map((name) => startSimulatedEngine({ name, port: 0 })));
   });
   afterAll(async () => {

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { withRoleRules } from '../../scripts/roleRules.ts';
 import { customResourceDefinition } from '../../src/kinds/crd.ts';
-import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
-import { type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
+import { type KubeRig, kubeRig } from '../support/kubeRig.ts';
 import { banner, kindsWithBanner as kinds } from '../support/madeUpKind.ts';
 
 const until = (check: () => void | Promise<void>): Promise<void> =>
@@ -15,7 +15,7 @@ describe.skipIf(!controlPlaneAvailable)(
     let plane: ControlPlane;
     let rig: KubeRig;
     beforeAll(async () => {
-      plane = await startPlane();
+      plane = await sharedControlPlane();
       rig = await kubeRig(plane);
     });
     afterAll(async () => {

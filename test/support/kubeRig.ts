@@ -35,7 +35,7 @@ export interface KubeRig {
   /** Server-side apply as somebody. */
   apply(manager: string, ...documents: object[]): Promise<string>;
   startOperator(options?: Partial<OperatorOptions>): Promise<KubeOperator>;
-  /** Stops and starts the API server alone; etcd and everything in it stays. */
+  /** Stops and starts the API server alone; etcd and everything in it stays. @throws where other files share it */
   stopApiServer(): Promise<void>;
   startApiServer(): Promise<void>;
   stop(): Promise<void>;
@@ -80,8 +80,10 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
     }),
   );
   const jdbcUrl = `jdbc:sqlite:${join(directory, 'gateway.db')}`;
-  const apiServer = () =>
-    (plane.environment as unknown as { apiServer: { stop(): Promise<void>; start(): Promise<void> } }).apiServer;
+  const apiServer = () => {
+    if (plane.environment === null) throw new Error('a test that stops the API server starts one of its own');
+    return (plane.environment as unknown as { apiServer: { stop(): Promise<void>; start(): Promise<void> } }).apiServer;
+  };
   return {
     plane,
     namespace,
