@@ -34,6 +34,8 @@ const suite = (name: string, timeoutSeconds: number, { workers, sharesServers = 
     // Messages show whole values: all that a report of a run elsewhere says of a failure.
     chaiConfig: { truncateThreshold: 0 },
     maxWorkers: workers,
+    // Suites of one run that have as many workers share them; the others follow one after the other.
+    sequence: { groupOrder: workers },
     globalSetup: [
       ...(shipped.includes(name) ? ['test/support/buildShipped.ts'] : []),
       ...(sharesServers ? ['test/support/sharedServers.ts'] : []),
@@ -52,7 +54,7 @@ export default defineConfig({
       suite('engine', 600, { workers: 1 }),
       suite('clients', 600, { workers: 1 }),
       suite('packaging', 180, { workers: 1 }),
-      suite('ui', 180, { workers: 1 }),
+      suite('ui', 180, { workers: 2 }),
       suite('origins', 300, { workers: 1 }),
       suite('faults', 420, { workers: 4 }),
       // One after the other: its gateways are measured, and each has its clients beside it.
