@@ -4,14 +4,14 @@ import { headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.
 import type { SqlVerdict } from './analyzeSql.ts';
 import { bodyText } from './bodyText.ts';
 import type { QueryProperties } from './queryProperties.ts';
-import { SeenTexts } from './seenTexts.ts';
+import { RecentTexts } from './recentTexts.ts';
 import { analyzeShort, analyzeTask, type StatementTask, taskCharacters } from './statementTask.ts';
 import { v2Body } from './v2Body.ts';
 
 /** How requests are analysed (`requestAnalyzerConfig`, docs/sql-analysis.md). */
 export interface AnalysisSettings {
   readonly names: ProductNames;
-  /** Bodies of this many UTF-16 units and more are not analysed; asked for each request. */
+  /** Bodies of this many UTF-16 units and more are not analysed; read for each request. */
   readonly maxBodySize: () => number;
   /** Bodies may be JSON with `query` and `preparedStatements`. */
   readonly clientsUseV2Format: boolean;
@@ -72,7 +72,7 @@ export function requestAnalysis(
   const schemaKey = settings.names.headerKey('Schema');
   const preparedKey = settings.names.headerKey('Prepared-Statement');
   const cache = verdictCache(settings.cacheBytes);
-  const texts = new SeenTexts();
+  const texts = new RecentTexts();
 
   // Characters are at most four bytes of UTF-8.
   const maxPreparedBytes = (): number => Math.min(Math.max(settings.maxBodySize() * 4, 1), 2 ** 30);

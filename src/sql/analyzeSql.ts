@@ -28,7 +28,7 @@ export interface SqlVerdict extends ReferencedNames {
 
 /** What an analysis needs beside the text. */
 export interface SqlContext extends NameDefaults {
-  /** Prepared statements; only the one that is executed is asked for, once. */
+  /** Prepared statements; only the one that is executed is looked up, once. */
   readonly prepared: PreparedTexts;
 }
 

@@ -1,6 +1,6 @@
 import type { QualifiedName } from './queryProperties.ts';
 
-/** So many are searched one by one, which costs less than a set; most statements name fewer. */
+/** Up to this number the names are searched one by one, which costs less than a set; most statements name fewer. */
 const SEARCHED = 8;
 
 /** Texts, each once. */
@@ -20,7 +20,7 @@ export class DistinctTexts {
     }
   }
 
-  /** By UTF-16 units. To be asked for at the end. */
+  /** By UTF-16 units. To be called after the last text was added. */
   sorted(): readonly string[] {
     return sorted(this.#texts, compare);
   }
@@ -35,8 +35,8 @@ export class DistinctTables {
   add(table: QualifiedName): boolean {
     const tables = this.#tables;
     if (this.#keys === null) {
-      for (const known of tables) {
-        if (known[2] === table[2] && known[1] === table[1] && known[0] === table[0]) return false;
+      for (const other of tables) {
+        if (other[2] === table[2] && other[1] === table[1] && other[0] === table[0]) return false;
       }
       tables.push(table);
       if (tables.length > SEARCHED) this.#keys = new Set(tables.map(keyOf));

@@ -112,7 +112,8 @@ class EncodedStatements implements PreparedTexts {
     while (end > 0 && pair[end - 1] === '=') end -= 1;
     const at = pair.indexOf('=');
     const isPair = at >= 0 && at < end && pair.lastIndexOf('=', end - 1) === at;
-    if (!isPair) throw new HeaderFailure(`preparedStatement must be formatted as name=value, but is ${shown(pair)}`);
+    if (!isPair)
+      throw new HeaderFailure(`preparedStatement must be formatted as name=value, but is ${shortened(pair)}`);
     const value = pair.slice(at + 1, end);
     const wrong = wrongEscape.exec(pair);
     if (wrong !== null && (wrong.index < at || !value.startsWith(ZSTD_PREFIX))) {
@@ -124,7 +125,7 @@ class EncodedStatements implements PreparedTexts {
     this.#spend(at);
     const name = urlDecoded(pair.slice(0, at));
     if (this.#encoded.has(name)) {
-      throw new HeaderFailure(`preparedStatement has several statements named ${shown(name)}`);
+      throw new HeaderFailure(`preparedStatement has several statements named ${shortened(name)}`);
     }
     this.#encoded.set(name, value);
   }
@@ -152,6 +153,6 @@ class EncodedStatements implements PreparedTexts {
   }
 }
 
-function shown(text: string): string {
+function shortened(text: string): string {
   return text.length > SHOWN_PAIR ? `${text.slice(0, SHOWN_PAIR)}…` : text;
 }

@@ -63,7 +63,7 @@ export function functionCall(p: Parser, start: number, nameToken: number, namePa
   p.next();
   let count = 0;
   let distinct = false;
-  let named = false;
+  let hasNamedArgument = false;
   if (p.kind === ASTERISK) p.next();
   else if (p.kind === RPAREN || p.kind === ORDER) {
     // No arguments.
@@ -113,14 +113,14 @@ export function functionCall(p: Parser, start: number, nameToken: number, namePa
     }
     if (count === 0 || p.accept(COMMA)) {
       do {
-        if (argument(p)) named = true;
+        if (argument(p)) hasNamedArgument = true;
         count += 1;
       } while (p.accept(COMMA));
     }
   }
   if (p.kind === ORDER) orderBy(p);
   p.expect(RPAREN);
-  callRest(p, start, nameParts === 1 ? checkedName(p, nameToken) : '', count, distinct, named);
+  callRest(p, start, nameParts === 1 ? checkedName(p, nameToken) : '', count, distinct, hasNamedArgument);
 }
 
 /** FILTER, IGNORE NULLS and OVER after a call, and the engine's checks of the functions built into its tree. */
@@ -192,7 +192,7 @@ function positionBody(p: Parser): boolean {
   p.next();
   if (p.kind !== LPAREN) valueExpression(p);
   else {
-    // A list or a query of a predicate, or a value in parentheses: what follows tells.
+    // A list or a query of a predicate, or a value in parentheses: the next token decides.
     p.next();
     if (expressionOrQuery(p) !== Shape.query) while (p.accept(COMMA)) expression(p);
     p.expect(RPAREN);

@@ -20,7 +20,7 @@ const {
 export const Shape = { condition: 0, value: 1, primary: 2, identifier: 3, query: 4 } as const;
 
 /**
- * `expression` of the grammar; gives its shape. Operators are not told apart by precedence: which names are in an
+ * `expression` of the grammar; returns its shape. Operators are read without precedence: which names are in an
  * expression does not depend on it, nor does whether the engine takes it.
  */
 export function expression(p: Parser): number {

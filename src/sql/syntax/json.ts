@@ -281,15 +281,15 @@ function path(p: Parser): void {
 
 function specificPlan(p: Parser): void {
   p.enter();
-  const named = p.kind !== LPAREN;
+  const isNamed = p.kind !== LPAREN;
   planPrimary(p);
-  if (named && (p.kind === INNER || p.kind === OUTER)) {
+  if (isNamed && (p.kind === INNER || p.kind === OUTER)) {
     p.next();
     planPrimary(p);
   } else if (p.kind === UNION || p.kind === CROSS) {
     const operator = p.kind;
     while (p.accept(operator)) planPrimary(p);
-  } else if (!named) throw p.mismatch();
+  } else if (!isNamed) throw p.mismatch();
   p.leave();
 }
 

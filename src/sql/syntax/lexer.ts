@@ -223,7 +223,7 @@ function lexFraction(text: string, start: number): number {
   return DECIMAL_VALUE;
 }
 
-const kept: TokenBuffer = {
+const sharedBuffer: TokenBuffer = {
   kinds: new Uint16Array(1024),
   starts: new Int32Array(1024),
   ends: new Int32Array(1024),
@@ -246,10 +246,10 @@ function grow(buffer: TokenBuffer): void {
 
 /** Gives large arrays back to the memory manager; to be called when the tokens are no longer used. */
 export function releaseTokens(): void {
-  if (kept.kinds.length <= KEPT_TOKENS) return;
-  kept.kinds = new Uint16Array(1024);
-  kept.starts = new Int32Array(1024);
-  kept.ends = new Int32Array(1024);
+  if (sharedBuffer.kinds.length <= KEPT_TOKENS) return;
+  sharedBuffer.kinds = new Uint16Array(1024);
+  sharedBuffer.starts = new Int32Array(1024);
+  sharedBuffer.ends = new Int32Array(1024);
 }
 
 /**
@@ -258,7 +258,7 @@ export function releaseTokens(): void {
  */
 export function tokenize(text: string): TokenBuffer {
   const length = text.length;
-  let { kinds, starts, ends } = kept;
+  let { kinds, starts, ends } = sharedBuffer;
   let room = kinds.length - LOOKAHEAD - 1;
   let count = 0;
   let at = 0;
@@ -425,8 +425,8 @@ export function tokenize(text: string): TokenBuffer {
     ends[count] = at;
     count += 1;
     if (count === room) {
-      grow(kept);
-      ({ kinds, starts, ends } = kept);
+      grow(sharedBuffer);
+      ({ kinds, starts, ends } = sharedBuffer);
       room = kinds.length - LOOKAHEAD - 1;
     }
   }
@@ -435,7 +435,7 @@ export function tokenize(text: string): TokenBuffer {
     starts[count + i] = length;
     ends[count + i] = length;
   }
-  kept.count = count;
-  kept.isCut = at < length;
-  return kept;
+  sharedBuffer.count = count;
+  sharedBuffer.isCut = at < length;
+  return sharedBuffer;
 }

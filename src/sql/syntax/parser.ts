@@ -15,7 +15,7 @@ const SELF = -2;
 
 /** Nesting of constructs that the parser goes down by calls; deeper text is refused (the engine's own parser overflows). */
 const MAX_DEPTH = 1_500;
-/** What the engine says of a text that its parser cannot go down into. */
+/** The engine's message for a text that is nested too deep for its parser. */
 export const TOO_DEEP = 'statement is too large (stack overflow while parsing)';
 
 /** What a name in a statement stands for. */

@@ -184,7 +184,7 @@ function nameOrCall(p: Parser): number {
           p.next();
           p.next();
           if (p.kind !== RBRACKET) {
-            // An array, or a subscript of a column of that name: the first comma tells.
+            // An array, or a subscript of a column of that name: the first comma decides.
             const outer = p.blameSelf();
             expression(p);
             p.unblame(outer);

@@ -304,9 +304,9 @@ function call(p: Parser): string {
   if (p.kind !== RPAREN) {
     do {
       const token = p.pos;
-      const named = argument(p);
-      const literal = stringArgument(p, named ? token + 2 : token);
-      if (named) {
+      const isNamed = argument(p);
+      const literal = stringArgument(p, isNamed ? token + 2 : token);
+      if (isNamed) {
         if (p.identifierValue(token) === 'query_id') byName = literal;
       } else if (first) byPosition = literal;
       first = false;

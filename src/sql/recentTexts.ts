@@ -1,13 +1,13 @@
-/** Texts that are told apart at once: two a set. A power of two. */
+/** Number of texts that are remembered: two per set. A power of two. */
 const SLOTS = 16_384;
-/** Longer texts are told apart by this many of their characters. */
+/** Longer texts are hashed by this many of their characters. */
 const HASHED = 4_096;
 
 /**
- * Which texts were seen lately, by their hashes: tells texts that come again from those that come once, which would fill
- * a memory and never be asked for. May take one text for another, rarely; forgets the oldest of a set.
+ * Which texts were added lately, by their hashes: distinguishes texts that repeat from those that occur once, which would
+ * fill a cache without a hit. Rarely takes one text for another; forgets the oldest of a set.
  */
-export class SeenTexts {
+export class RecentTexts {
   readonly #hashes = new Int32Array(SLOTS);
 
   /** Whether the text was seen lately; it is from now on. */
