@@ -8,7 +8,7 @@ import type { Mutable, Value } from './values/value.ts';
 
 /**
  * A rule failed at evaluation. Not an `Error`: rules may fail for every request, and a stack trace of the gateway's
- * own frames costs more than the whole decision and tells the rule's author nothing.
+ * own frames costs more than the whole decision and is of no use to the rule's author.
  */
 export class EvaluationError {
   readonly message: string;
@@ -71,7 +71,7 @@ export const systemSources: Sources = {
 };
 
 /**
- * One request's evaluation of all rules: its objects, budgets and what has to be undone when the current rule fails.
+ * One request's evaluation of all rules: its objects, budgets and what is rolled back when the current rule fails.
  * Compiled code gets it as its only argument. Whatever does work in proportion to a value reports it here: `step` and
  * `text` for what is read, `reserveText` and `reserveElements` for what is made (docs/rules.md#budgets).
  */
@@ -95,7 +95,7 @@ export class Evaluation {
   /** Processor time at which the decision's time is used up; null until the clock is read first. */
   #deadline: number | null = null;
   #memory: number;
-  /** Grows with each rule: tells whether a collection was already saved for the current one. */
+  /** Grows with each rule: shows whether a collection was already saved for the current one. */
   #epoch = 1;
   /** What undoes the current rule's changes, in their order. */
   readonly #undo: (() => void)[] = [];

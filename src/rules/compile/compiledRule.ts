@@ -16,7 +16,7 @@ export interface CompiledRule {
   readonly definition: RuleDefinition;
   readonly condition: Program;
   readonly actions: readonly { readonly field: string; readonly program: Program }[];
-  /** What its condition needs to be true, for the index; null when that cannot be told. The parsed text is not kept. */
+  /** What its condition needs to be true, for the index; null when it cannot be determined. The parsed text is not kept. */
   readonly neededKeys: readonly IndexKey[] | null;
   /** Whether it reads the user or the query. */
   readonly needsAnalysis: boolean;

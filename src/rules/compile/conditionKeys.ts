@@ -13,7 +13,7 @@ export interface IndexKey {
 }
 
 /**
- * What a condition needs to be true: one of these; null when that cannot be told.
+ * What a condition needs to be true: one of these; null when it cannot be determined.
  * @param isDeny whether its rule denies: one that reads what was not analysed must fail, not be left out
  */
 export function neededKeys({ statements }: Block, isDeny: boolean, names: ProductNames): readonly IndexKey[] | null {

@@ -44,7 +44,7 @@ export function draftProblems(draft: RuleDraft, context: CompileContext): readon
   return 'rule' in compiled ? [] : placedProblems(compiled.problems);
 }
 
-/** Mistakes of a rule as callers are told of them. */
+/** Mistakes of a rule in the form that callers receive. */
 export function placedProblems(problems: readonly RuleProblem[]): readonly PlacedProblem[] {
   return problems.map(({ field, message, line, column }) => ({ field, message, line, column }));
 }

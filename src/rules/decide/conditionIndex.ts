@@ -53,7 +53,7 @@ type ReadNames = (request: RuleRequest) => readonly string[] | undefined;
 
 /**
  * Which rules can match a request at all, by what it carries. A rule is left out only where its condition is certain to
- * be false without an error or a side effect; what it cannot tell is always asked.
+ * be false without an error or a side effect; a rule for which this is unknown is always evaluated.
  */
 export class ConditionIndex {
   /** Bits of the rules that are always asked, 32 a word. */

@@ -39,7 +39,7 @@ class Place {
 
 /** Where the decisions of requests begin that the same rules are asked about. */
 class RulesPlace extends Place {
-  /** What these rules read; null where that cannot be told. */
+  /** What these rules read; null where it cannot be determined. */
   readonly reads: readonly Read[] | null;
   readonly #marked: Uint32Array;
   #asked = 0;

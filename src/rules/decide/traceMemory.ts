@@ -49,7 +49,7 @@ export class TraceNode implements DecisionTrace {
     return this.with(number, STOPPED);
   }
 
-  /** Made each time, as it is seldom asked for and as long as the rules. */
+  /** Made each time, as it is rarely requested and as long as the rules. */
   get rules(): readonly RuleTrace[] {
     const rules = this.#memory.notMatched.slice();
     for (let node: TraceNode = this; node.#before !== null; node = node.#before) {

@@ -345,7 +345,7 @@ export function literalPattern(value: Value, offset: number, scope: Scope): Java
     scope.budget.countPattern(pattern.cost, offset);
     return pattern;
   } catch (error) {
-    // Java's own engine takes more: whether it would refuse this one too cannot be told.
+    // Java's own engine accepts more: whether it would refuse this one too is unknown.
     if (error instanceof CompileError) throw new UnavailableError(error.message, offset);
     throw error;
   }

@@ -99,7 +99,7 @@ export class JavaMap extends Mutable {
     return this.#entries?.get(shortKey(key) ?? keyOf(key, e))?.value;
   }
 
-  /** Sets a key, whoever asks: callers check `immutable`. */
+  /** Sets a key without a check: callers check `immutable`. */
   put(key: Value, value: Value, e: Evaluation): Value | undefined {
     const id = shortKey(key) ?? keyOf(key, e);
     const before = this.entries.get(id);

@@ -19,7 +19,7 @@ import {
 export type Key = string | number | bigint | boolean | null | JavaObject;
 
 /**
- * Longer texts have a digest as their key. V8's maps tell texts of more than 16,383 characters apart by their lengths
+ * Longer texts have a digest as their key. V8's maps distinguish texts of more than 16,383 characters by their lengths
  * alone, so that each of many long ones would be compared with all others.
  */
 const LONGEST_KEY = 8192;
