@@ -16,13 +16,13 @@ export type PickCluster = (candidates: readonly ClusterEntry[], group: string) =
 export type ClusterChoice =
   | {
       readonly cluster: ClusterEntry;
-      /** True when the default group serves in place of the one asked for. */
+      /** True when the default group serves in place of the chosen one. */
       readonly fallback: boolean;
     }
   | {
       readonly cluster: null;
       readonly notTaken: readonly NotTaken[];
-      /** True when an active cluster of the groups asked has no verdict yet: a retry soon makes sense. */
+      /** True when an active cluster of these groups has not been checked yet: a retry soon makes sense. */
       readonly pending: boolean;
     };
 
@@ -77,22 +77,23 @@ function explain(
   fallbackGroup: string | null,
   excluded: ReadonlyMap<string, string> | null,
 ): ClusterChoice {
-  const asked: ClusterEntry[] = [];
+  const candidates: ClusterEntry[] = [];
   const notTaken: NotTaken[] = [];
-  if (decision.cluster === null) asked.push(...(table.groups.get(decision.group) ?? []));
+  if (decision.cluster === null) candidates.push(...(table.groups.get(decision.group) ?? []));
   else {
     const pinned = table.clusters.get(decision.cluster);
     if (pinned === undefined)
       notTaken.push({ cluster: decision.cluster, group: decision.group, reason: 'is not registered' });
-    else asked.push(pinned);
+    else candidates.push(pinned);
   }
   if (fallbackGroup !== null) {
-    for (const member of table.groups.get(fallbackGroup) ?? []) if (!asked.includes(member)) asked.push(member);
+    for (const member of table.groups.get(fallbackGroup) ?? [])
+      if (!candidates.includes(member)) candidates.push(member);
   }
-  for (const cluster of asked) {
+  for (const cluster of candidates) {
     notTaken.push({ cluster: cluster.name, group: cluster.routingGroup, reason: reasonOf(cluster, excluded) });
   }
-  const pending = asked.some((cluster) => cluster.active && cluster.health.status === 'PENDING');
+  const pending = candidates.some((cluster) => cluster.active && cluster.health.status === 'PENDING');
   return { cluster: null, notTaken, pending };
 }
 
@@ -106,7 +107,7 @@ export function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, st
 
 /** The sentence of a refusal: the group, and why each cluster was not taken. */
 export function explainNoCluster(decision: GroupDecision, notTaken: readonly NotTaken[], defaultGroup: string): string {
-  const wanted =
+  const refusal =
     decision.cluster === null
       ? `No healthy cluster in routing group ${quote(decision.group)}`
       : `Cluster ${quote(decision.cluster)} cannot take the query`;
@@ -115,8 +116,8 @@ export function explainNoCluster(decision: GroupDecision, notTaken: readonly Not
       ? ` nor in the default routing group ${quote(defaultGroup)}`
       : '';
   const by = decision.rule === null ? '' : ` (chosen by rule ${quote(decision.rule)})`;
-  if (notTaken.length === 0) return `${wanted}${by}${tail}: no cluster is registered there`;
-  return `${wanted}${by}${tail}: ${notTaken.map(({ cluster, reason }) => `${cluster} ${reason}`).join('; ')}`;
+  if (notTaken.length === 0) return `${refusal}${by}${tail}: no cluster is registered there`;
+  return `${refusal}${by}${tail}: ${notTaken.map(({ cluster, reason }) => `${cluster} ${reason}`).join('; ')}`;
 }
 
 function quote(text: string): string {

@@ -5,7 +5,7 @@ import type { CountedSubmission } from './localLoad.ts';
 import { pickByHash } from './rendezvous.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 import { makeStrategies } from './strategies/strategies.ts';
-import type { Strategy, StrategyParts } from './strategies/strategy.ts';
+import type { Strategy, StrategyDependencies } from './strategies/strategy.ts';
 
 /** Settings of the choice, as they are now. */
 export interface ChoiceSettings {
@@ -22,14 +22,14 @@ export class ClusterChooser {
   readonly #settings: () => ChoiceSettings;
   readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
 
-  constructor(settings: () => ChoiceSettings, parts: StrategyParts) {
+  constructor(settings: () => ChoiceSettings, dependencies: StrategyDependencies) {
     this.#settings = settings;
-    this.#strategies = makeStrategies(parts);
+    this.#strategies = makeStrategies(dependencies);
   }
 
   /**
    * Chooses a cluster for a request.
-   * @param user who asks; null where that is not known
+   * @param user the user of the request; null where it is not known
    * @param excluded clusters that failed this request already, with what went wrong; null for none
    * @param login hash of the login that it is a step of, which decides in place of the strategy; null for none
    */
@@ -50,7 +50,7 @@ export class ClusterChooser {
     return this.#strategyOf(cluster.routingGroup).submitted?.(cluster, { user }) ?? null;
   }
 
-  /** Forgets clusters that are gone. */
+  /** Forgets clusters that are not registered any more. */
   sweep(table: RoutingTable): void {
     for (const strategy of Object.values(this.#strategies)) strategy.retain?.(table.clusters);
   }

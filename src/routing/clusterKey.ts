@@ -10,8 +10,8 @@ const keyForm = new RegExp(`^${CLUSTER_KEY_FORM}$`);
 
 /**
  * Opaque key of a cluster: in the URLs of `routing.prefixSticky` and in cookies of the OAuth2 handshake. It follows from
- * the registry name alone, so that every replica makes the same one and none has to be told. It names nothing to those
- * who do not know the name, but it is no secret.
+ * the registry name alone, so that every replica computes the same one. It does not reveal the name to those
+ * who do not know it, but it is not a secret.
  */
 export function clusterKey(name: string): string {
   return `k${createHash('sha256').update(`cluster ${name}`).digest('hex').slice(0, DIGITS)}`;
@@ -20,7 +20,7 @@ export function clusterKey(name: string): string {
 /** A request target whose path begins with a cluster's key. */
 export interface PrefixedTarget {
   readonly key: string;
-  /** The target without the key: what the cluster is asked. */
+  /** The target without the key: what the cluster receives. */
   readonly target: RequestTarget;
 }
 

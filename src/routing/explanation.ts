@@ -11,7 +11,7 @@ export interface ConsideredCluster {
   readonly routingGroup: string;
   /** True: it is one of those that the request may be sent to. */
   readonly taken: boolean;
-  /** Why not, or what speaks for it. */
+  /** Why it was taken, or why not. */
   readonly reason: string;
 }
 
@@ -27,7 +27,7 @@ export interface RoutingExplanation {
   /** Cluster that a rule pinned the request to. */
   readonly pinnedCluster: string | null;
   readonly onUnavailable: 'fallback' | 'reject';
-  /** True when the default group serves in place of the group asked for. */
+  /** True when the default group serves in place of the chosen group. */
   readonly fallback: boolean;
   readonly clusters: readonly ConsideredCluster[];
   readonly rules: readonly RuleTrace[];
@@ -63,7 +63,7 @@ export interface TransactionOwner {
 }
 
 /**
- * Explains a decision against the routing table: the same steps as for a request, but every cluster is told of, and
+ * Explains a decision against the routing table: the same steps as for a request, but every cluster is listed, and
  * nothing is chosen by chance or sent.
  * @param began the cluster of the statement's transaction; null outside of transactions that are known
  */
@@ -87,13 +87,14 @@ export function explainRouting(
     };
   }
   if (began !== null) return { ...base, ...boundBy(table, group, began) };
-  const wanted = (name: string, groupOf: string): boolean => (cluster === null ? groupOf === group : name === cluster);
-  const asked = [...table.clusters.values()];
-  const canTake = (entry: (typeof asked)[number]): boolean => entry.active && entry.health.status === 'HEALTHY';
-  const isServed = asked.some((entry) => wanted(entry.name, entry.routingGroup) && canTake(entry));
+  const isChosen = (name: string, groupOf: string): boolean =>
+    cluster === null ? groupOf === group : name === cluster;
+  const entries = [...table.clusters.values()];
+  const canTake = (entry: (typeof entries)[number]): boolean => entry.active && entry.health.status === 'HEALTHY';
+  const isServed = entries.some((entry) => isChosen(entry.name, entry.routingGroup) && canTake(entry));
   const fallsBack = !isServed && onUnavailable === 'fallback';
-  const clusters = asked.map((entry): ConsideredCluster => {
-    const isWanted = fallsBack ? entry.routingGroup === defaultGroup : wanted(entry.name, entry.routingGroup);
+  const clusters = entries.map((entry): ConsideredCluster => {
+    const isWanted = fallsBack ? entry.routingGroup === defaultGroup : isChosen(entry.name, entry.routingGroup);
     const taken = isWanted && canTake(entry);
     const other =
       cluster === null ? `belongs to the group ${entry.routingGroup}` : 'is not the cluster that the rule chose';

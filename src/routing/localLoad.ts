@@ -2,12 +2,12 @@
 const SLICE_MS = 100;
 /** Most slices of a cluster; older ones are counted together then. */
 const MAX_SLICES = 1_200;
-/** Most users told apart on one cluster between two statistics: their names are the clients' to choose. */
+/** Most users counted by name on one cluster between two statistics: clients choose these names. */
 const MAX_USERS = 10_000;
 
 /** A submission that was sent to a cluster and counts as its load until statistics show it. */
 export interface CountedSubmission {
-  /** The cluster has the query now: the next statistics asked for show it. */
+  /** The cluster has the query now: the next statistics that are requested show it. */
   accepted(): void;
   /** The cluster did not take it. Without effect once it was accepted. */
   withdraw(): void;
@@ -30,7 +30,7 @@ interface ClusterLoad {
 }
 
 /**
- * Queries that this process sent to each cluster since the cluster's own statistics were asked for: they are added to
+ * Queries that this process sent to each cluster since the cluster's own statistics were requested: they are added to
  * those, and dropped when newer statistics arrive, so that nothing is counted twice
  * (docs/compatibility.md#the-query-count-router). A submission that is still unanswered stays whatever statistics come.
  */
@@ -46,19 +46,20 @@ export class LocalLoad {
   /** Counts a submission from now on. */
   submitted(cluster: string, user: string | null): CountedSubmission {
     const load = this.#loadOf(cluster);
-    const known = user !== null && (load.total.byUser.has(user) || load.total.byUser.size < MAX_USERS) ? user : null;
-    add(load.total, known, 1);
+    const countedUser =
+      user !== null && (load.total.byUser.has(user) || load.total.byUser.size < MAX_USERS) ? user : null;
+    add(load.total, countedUser, 1);
     let open = true;
     return {
       accepted: () => {
         if (!open) return;
         open = false;
-        add(this.#slice(load), known, 1);
+        add(this.#slice(load), countedUser, 1);
       },
       withdraw: () => {
         if (!open) return;
         open = false;
-        add(load.total, known, -1);
+        add(load.total, countedUser, -1);
       },
     };
   }
@@ -85,7 +86,7 @@ export class LocalLoad {
     return load;
   }
 
-  /** The slice of the present moment. */
+  /** The current slice. */
   #slice({ slices }: ClusterLoad): Slice {
     const now = this.#monotonic();
     const last = slices.at(-1);
@@ -97,11 +98,11 @@ export class LocalLoad {
   }
 }
 
-/** Drops what was accepted before the statistics were asked for. */
+/** Drops what was accepted before the statistics were requested. */
 function drop(load: ClusterLoad, asOf: number): void {
   const { slices, total } = load;
-  const kept = slices.findIndex((slice) => slice.end > asOf);
-  for (const slice of slices.splice(0, kept < 0 ? slices.length : kept)) {
+  const firstKept = slices.findIndex((slice) => slice.end > asOf);
+  for (const slice of slices.splice(0, firstKept < 0 ? slices.length : firstKept)) {
     total.all -= slice.all;
     for (const [user, count] of slice.byUser) add({ all: 0, byUser: total.byUser }, user, -count);
   }

@@ -1,4 +1,4 @@
-/** What a proxied path is for; decides about stickiness and about how refusals are told. */
+/** What a proxied path is for; decides about stickiness and about the form of refusals. */
 export type PathKind = 'statement' | 'query' | 'ui' | 'other';
 
 /** The statement path that every gateway has. */

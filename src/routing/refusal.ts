@@ -31,7 +31,7 @@ export interface Refusal {
   readonly queryId: string | null;
   /** Methods that the path takes, for reason `method`; all that are proxied by default. */
   readonly allow?: string;
-  /** Messages that go out as they are, where the refusal is told by HTTP: a JSON array of them. */
+  /** Messages that are sent unchanged where the refusal is sent by HTTP: a JSON array of them. */
   readonly list?: readonly string[];
 }
 
@@ -89,7 +89,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
 /** Methods that proxied paths take, for `Allow` (docs/compatibility.md#proxied-paths). */
 export const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS';
 
-/** How refusals are told. */
+/** How refusals are reported. */
 export interface RefusalStyle {
   /** True for paths below a statement path. */
   readonly statementPath: boolean;

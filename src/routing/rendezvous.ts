@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import type { ClusterEntry } from './routingTable.ts';
 
 /**
- * The same one for the same text, whoever asks and in whatever order they come; only what went to a cluster that is gone
- * goes elsewhere (rendezvous hashing).
+ * The same one for the same text, on every replica and in any order of the candidates; only texts of a removed cluster
+ * move to another one (rendezvous hashing).
  */
 export function pickByHash(candidates: readonly ClusterEntry[], text: string): ClusterEntry {
   const scored = candidates.map((cluster) => ({

@@ -15,7 +15,7 @@ export interface HealthVerdict {
   readonly workers: number | null;
   /** Queued queries by user, where the monitor knows them. */
   readonly queuedByUser: ReadonlyMap<string, number> | null;
-  /** Monotonic time in milliseconds at which the counts were asked for; null where there are none. */
+  /** Monotonic time in milliseconds at which the counts were requested; null where there are none. */
   readonly countsAsOf: number | null;
 }
 

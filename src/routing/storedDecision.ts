@@ -25,7 +25,7 @@ export interface QueryDecision {
   readonly pinned?: string;
   /** Cluster that took it. */
   readonly cluster: string;
-  /** The default group served in place of the one asked for. */
+  /** The default group served in place of the chosen one. */
   readonly fallback?: boolean;
   readonly attempts?: readonly FailedAttempt[];
   /** Absent where there were no rules. */

@@ -36,8 +36,8 @@ export class RoutingTableHolder {
   }
 
   /**
-   * Notes the verdict of a check. Ignored when the cluster is gone or has another address by now, so that a late
-   * answer never speaks for a changed cluster.
+   * Sets the result of a check. Ignored when the cluster was removed or has another address by now, so that a late
+   * answer is never used for a changed cluster.
    */
   setHealth(name: string, proxyTo: string, verdict: HealthVerdict): void {
     const cluster = this.#table.clusters.get(name);

@@ -1,6 +1,6 @@
 import type { GroupAnswer, Router } from './router.ts';
 
-/** Takes the default group, for requests of which no other router says anything. */
+/** Takes the default group, for requests about which no other router decides. */
 export class DefaultGroupRouter implements Router {
   readonly name = 'default';
   readonly step = null;

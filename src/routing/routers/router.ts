@@ -7,7 +7,7 @@ import type { RouterName, RouterStep } from './routerNames.ts';
 /** What a router chooses. */
 export type RouterChoice = Pick<GroupDecision, 'group' | 'cluster' | 'rule' | 'onUnavailable'>;
 
-/** What a router leaves in the decision's trace, whoever decides in the end. */
+/** What a router adds to the decision's trace, whichever router decides. */
 export type RouterFindings = Partial<Pick<GroupDecision, 'trace' | 'external'>>;
 
 /** It chooses a group: no other router is asked. */
@@ -17,7 +17,7 @@ export interface GroupAnswer {
   readonly found: RouterFindings | null;
 }
 
-/** It has nothing to say of the request. */
+/** It does not decide about the request. */
 export interface NothingAnswer {
   readonly says: 'nothing';
   /** Which router is asked in its place: the next one, or only the last. */

@@ -21,7 +21,7 @@ export type Routed =
       readonly otherwise: () => Routed | Promise<Routed>;
     };
 
-/** Told the steps of a request as they begin. */
+/** Receives the steps of a request as they begin. */
 export interface StepNotes {
   step(name: RouterStep): void;
 }

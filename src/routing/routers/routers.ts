@@ -5,17 +5,17 @@ import type { Router } from './router.ts';
 import { RouterChain } from './routerChain.ts';
 import { RulesRouter } from './rulesRouter.ts';
 
-/** What the chain is made of. */
-export interface RoutersParts {
+/** Options of the chain. */
+export interface RouterOptions {
   readonly names: ProductNames;
   /** `routing.defaultRoutingGroup`, as it is now. */
   readonly defaultGroup: () => string;
-  /** Router that asks the external rules service; null where there is none, or nobody is to be asked. */
+  /** Router that calls the external rules service; null where none is configured, or it is not to be called. */
   readonly external: Router | null;
 }
 
 /** Puts the routers in their order (docs/routing.md#which-cluster-takes-a-query). */
-export function routers({ names, defaultGroup, external }: RoutersParts): RouterChain {
+export function routers({ names, defaultGroup, external }: RouterOptions): RouterChain {
   return new RouterChain(
     [
       new RulesRouter({ defaultGroup, refusesOnly: external !== null }),

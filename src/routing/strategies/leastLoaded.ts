@@ -1,7 +1,7 @@
 import type { Random } from '../../model/clock.ts';
 import { type CountedSubmission, LocalLoad } from '../localLoad.ts';
 import type { ClusterEntry } from '../routingTable.ts';
-import type { PickRequest, Strategy, StrategyParts } from './strategy.ts';
+import type { PickRequest, Strategy, StrategyDependencies } from './strategy.ts';
 import { pickByWeight } from './weightedRandom.ts';
 
 /**
@@ -12,7 +12,7 @@ export class LeastLoaded implements Strategy {
   readonly #random: Random;
   readonly #local: LocalLoad;
 
-  constructor({ random, monotonic }: StrategyParts) {
+  constructor({ random, monotonic }: StrategyDependencies) {
     this.#random = random;
     this.#local = new LocalLoad(monotonic);
   }

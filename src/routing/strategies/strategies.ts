@@ -1,9 +1,9 @@
 import type { StrategyName } from '../../model/strategies.ts';
 import { LeastLoaded } from './leastLoaded.ts';
-import type { Strategy, StrategyParts } from './strategy.ts';
+import type { Strategy, StrategyDependencies } from './strategy.ts';
 import { weightedRandom } from './weightedRandom.ts';
 
 /** Makes every strategy; a name of `src/model/strategies.ts` without one does not compile. */
-export function makeStrategies(parts: StrategyParts): Readonly<Record<StrategyName, Strategy>> {
-  return { weightedRandom: weightedRandom(parts), leastLoaded: new LeastLoaded(parts) };
+export function makeStrategies(dependencies: StrategyDependencies): Readonly<Record<StrategyName, Strategy>> {
+  return { weightedRandom: weightedRandom(dependencies), leastLoaded: new LeastLoaded(dependencies) };
 }

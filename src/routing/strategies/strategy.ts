@@ -4,7 +4,7 @@ import type { ClusterEntry } from '../routingTable.ts';
 
 /** What a strategy knows of the request that a cluster is picked for. */
 export interface PickRequest {
-  /** Who asks; null where that is not known. */
+  /** The user of the request; null where it is not known. */
   readonly user: string | null;
 }
 
@@ -21,8 +21,8 @@ export interface Strategy {
   retain?(registered: { has(cluster: string): boolean }): void;
 }
 
-/** What strategies are made with. */
-export interface StrategyParts {
+/** What strategies depend on. */
+export interface StrategyDependencies {
   readonly random: Random;
   /** Milliseconds that never go back. */
   readonly monotonic: () => number;

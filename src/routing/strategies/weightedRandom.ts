@@ -1,9 +1,9 @@
 import type { Random } from '../../model/clock.ts';
 import type { ClusterEntry } from '../routingTable.ts';
-import type { Strategy, StrategyParts } from './strategy.ts';
+import type { Strategy, StrategyDependencies } from './strategy.ts';
 
 /** At random by weight. */
-export function weightedRandom({ random }: StrategyParts): Strategy {
+export function weightedRandom({ random }: StrategyDependencies): Strategy {
   return { pick: (candidates) => pickByWeight(candidates, random) };
 }
 
