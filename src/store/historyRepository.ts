@@ -32,7 +32,7 @@ interface ListedRow {
 }
 
 /**
- * Up to here `total` is exact, and pages can be asked for by number; beyond, it stays at this number. Counting and
+ * Up to here `total` is exact, and pages can be requested by number; beyond, it stays at this number. Counting and
  * passing over so many rows of an index takes hundredths of a second, over ten million seconds.
  */
 const TOTAL_BOUND = 100_000;
@@ -104,7 +104,7 @@ const newestFirst = [
 /** `query_history` and `eg_query_decisions`. */
 export class KnexQueryHistoryRepository implements QueryHistoryRepository {
   private readonly database: Database;
-  /** Filters that more rows fit than are counted: counting them again and again would tell nothing new. */
+  /** Filters that more rows fit than are counted: counting them again would give the same bound. */
   private readonly beyond = new LRUCache<string, true>({ max: 1000, ttl: BEYOND_MS });
 
   constructor(database: Database) {

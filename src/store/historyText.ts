@@ -57,7 +57,7 @@ export function fitRecord(record: QueryRecord): QueryRecord {
 const plain = (text: string): string => text.replace(/[^\t\n\r -~]/gu, '?');
 const optionalPlain = (text: string | null): string | null => (text === null ? null : plain(text));
 
-/** The record in ASCII: the last resort for a table whose character set lacks a character. */
+/** The record in ASCII: the last resort for a table whose character set does not have a character. */
 export function plainRecord(record: QueryRecord): QueryRecord {
   return {
     ...record,

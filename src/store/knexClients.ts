@@ -138,7 +138,7 @@ let turnBegan: number | null = null;
 
 /**
  * Whether statements have taken all of the time lately, so that everything else has to have a turn. They are answered at
- * once: whoever awaits one after the other never leaves the event loop, and thousands of them would hold up every query.
+ * once: a caller that awaits one after the other never leaves the event loop, and thousands of them would delay every query.
  */
 function turnIsOver(): boolean {
   const now = performance.now();
@@ -197,23 +197,23 @@ export class SqliteClient extends SqliteBase {
     } catch (error) {
       throw databaseFailure(error);
     }
-    // Never within a transaction: whoever waits for its lock meanwhile blocks the event loop, and it with that.
+    // Never within a transaction: a statement that waits for its lock blocks the event loop, and so the transaction.
     if (!database.isTransaction && turnIsOver()) await nextTurn();
     return query;
   }
 
   private prepared(database: DatabaseSync, sql: string): Statement {
-    let known = preparedStatements.get(database);
-    if (known === undefined) {
-      known = new Map();
-      preparedStatements.set(database, known);
+    let statements = preparedStatements.get(database);
+    if (statements === undefined) {
+      statements = new Map();
+      preparedStatements.set(database, statements);
     }
-    let statement = known.get(sql);
+    let statement = statements.get(sql);
     if (statement === undefined) {
-      if (known.size >= STATEMENT_CACHE) known.clear();
+      if (statements.size >= STATEMENT_CACHE) statements.clear();
       statement = database.prepare(sql);
       // A statement that changes the schema is run once.
-      if (/^\s*(select|insert|update|delete|with|begin|commit|rollback)/i.test(sql)) known.set(sql, statement);
+      if (/^\s*(select|insert|update|delete|with|begin|commit|rollback)/i.test(sql)) statements.set(sql, statement);
     }
     return statement;
   }

@@ -80,37 +80,37 @@ async function plannedSteps(connection: Knex, dialect: SqlDialect): Promise<read
   return steps;
 }
 
-/** What the database lacks: tables, columns and indexes by name. */
+/** What is missing in the database: tables, columns and indexes by name. */
 async function missing(database: Database): Promise<readonly string[]> {
   return database.run(async (knex) => {
-    const lacking: string[] = [];
+    const missingItems: string[] = [];
     for (const definition of allTables) {
       const columns = await database.dialect.columns(knex, definition.name);
-      if (columns === null) lacking.push(`table ${definition.name}`);
+      if (columns === null) missingItems.push(`table ${definition.name}`);
       else {
         for (const column of definition.columns) {
-          if (!columns.has(column)) lacking.push(`column ${definition.name}.${column}`);
+          if (!columns.has(column)) missingItems.push(`column ${definition.name}.${column}`);
         }
       }
     }
-    if (lacking.length > 0) return lacking;
+    if (missingItems.length > 0) return missingItems;
     for (const index of indexes) {
-      if (!(await database.dialect.hasIndex(knex, index.table, index.name))) lacking.push(`index ${index.name}`);
+      if (!(await database.dialect.hasIndex(knex, index.table, index.name))) missingItems.push(`index ${index.name}`);
     }
     for (const table of ['eg_marks', 'eg_leader']) {
-      if ((await knex(table).first('name')) === undefined) lacking.push(`row of ${table}`);
+      if ((await knex(table).first('name')) === undefined) missingItems.push(`row of ${table}`);
     }
-    return lacking;
+    return missingItems;
   });
 }
 
 /** Checks without changing anything; a missing index is no error. @throws GatewayError EG_IMPOSSIBLE naming what is missing */
 export async function checkSchema(database: Database): Promise<void> {
-  const lacking = (await missing(database)).filter((item) => !item.startsWith('index'));
-  if (lacking.length === 0) return;
+  const missingItems = (await missing(database)).filter((item) => !item.startsWith('index'));
+  if (missingItems.length === 0) return;
   throw new GatewayError(
     'EG_IMPOSSIBLE',
-    `the database lacks ${lacking.join(', ')}; run "engine-gateway migrate --config FILE" (with --print-sql it prints the statements), or set dataStore.runMigrationsEnabled to true`,
+    `the database lacks ${missingItems.join(', ')}; run "engine-gateway migrate --config FILE" (with --print-sql it prints the statements), or set dataStore.runMigrationsEnabled to true`,
     { field: 'dataStore.runMigrationsEnabled' },
   );
 }

@@ -6,7 +6,7 @@ import type { Dialect } from './store.ts';
 export interface QueryCount {
   /** Start of the interval, milliseconds since 1970; a whole multiple of its length. */
   readonly start: number;
-  /** Registry name of the cluster; null where none was kept, as for queries of a gateway that ran before, or asked for. */
+  /** Registry name of the cluster; null where none is stored, as for queries of a gateway that ran before, or requested. */
   readonly cluster: string | null;
   readonly backendUrl: string;
   readonly count: number;
@@ -41,7 +41,7 @@ const STATEMENTS_AT_ONCE = 3;
 
 /**
  * All URLs of the history without reading its rows: from one URL of the index to the next. MySQL does so by itself
- * (loose index scan), the others when they are told how.
+ * (loose index scan), the others with this recursive query.
  */
 const nextUrl = `with recursive urls(url) as (
   select min(backend_url) from query_history

@@ -6,7 +6,7 @@ import { globalProperties } from './globalProperties.ts';
 import { resourceGroups } from './resourceGroups.ts';
 import { selectors } from './selectors.ts';
 
-/** A row as it is stored now, and what the engine would stumble over in the meantime (sentences for people). */
+/** A row as it is stored now, and what the engine would refuse in the meantime (sentences for people). */
 export interface Written<Row> {
   readonly row: Row;
   readonly warnings: readonly string[];
@@ -34,7 +34,7 @@ export interface ResourceGroupRepository {
 export interface SelectorRepository {
   /** All selectors, those of one group where an id is given, highest priority first. */
   all(resourceGroupId: number | null): Promise<readonly SelectorRow[]>;
-  /** Rejects with EG_CONFLICT where there is no group at all, EG_IMPOSSIBLE for an unknown one or a column the table lacks. */
+  /** Rejects with EG_CONFLICT where there is no group at all, EG_IMPOSSIBLE for an unknown one or a column that the table does not have. */
   create(selector: NewSelector): Promise<Written<SelectorRow>>;
   /** Every row equal to `current` becomes `update`; without one, `update` is created. */
   update(current: SelectorRow, update: SelectorColumns): Promise<Changed<SelectorRow>>;

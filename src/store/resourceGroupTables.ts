@@ -22,7 +22,7 @@ export async function inTransaction<T>(
   try {
     return await database.transaction(body);
   } catch (error) {
-    throw told(error, name);
+    throw asGatewayError(error, name);
   }
 }
 
@@ -45,7 +45,7 @@ const codes = {
   noTable: new Set(['42P01', 'ER_NO_SUCH_TABLE']),
 };
 
-function told(error: unknown, name: string | null): unknown {
+function asGatewayError(error: unknown, name: string | null): unknown {
   const failure = error instanceof DatabaseFailure ? error : error instanceof GatewayError ? error.cause : null;
   if (!(failure instanceof DatabaseFailure)) return error;
   const where = name === null ? 'the database' : `the database ${name}`;

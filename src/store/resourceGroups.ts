@@ -96,12 +96,12 @@ function refuseWhatCannotBe(group: ResourceGroupColumns, id: number | null, othe
       field: 'parent',
     });
   }
-  const seen = new Set<number>();
-  for (let above = parent; above !== null && !seen.has(above); above = byId.get(above)?.parent ?? null) {
+  const visited = new Set<number>();
+  for (let above = parent; above !== null && !visited.has(above); above = byId.get(above)?.parent ?? null) {
     if (above === id) {
       throw new GatewayError('EG_IMPOSSIBLE', `Group ${id} would be among its own parents.`, { field: 'parent' });
     }
-    seen.add(above);
+    visited.add(above);
   }
   const same = others.find(
     (other) => other.name === name && other.parent === parent && other.environment === environment,
@@ -128,7 +128,7 @@ async function requireMemoryLimit(trx: Knex, { softMemoryLimit }: ResourceGroupC
 
 /**
  * Adds what the engine would refuse as long as it is so (its AbstractResourceConfigurationManager): a later call can fix
- * it, so it is told, not refused.
+ * it, so it is reported as a warning, not refused.
  */
 async function written(
   trx: Knex,

@@ -7,7 +7,7 @@ export interface TableDefinition {
   readonly create: (dialect: SqlDialect) => string;
 }
 
-/** An index, created where the table lacks one of that name. */
+/** An index, created where the table has none of that name. */
 export interface IndexDefinition {
   readonly table: string;
   readonly name: string;

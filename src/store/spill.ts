@@ -53,7 +53,7 @@ export class Spill {
     return this.files.reduce((sum, file) => sum + file.bytes, 0);
   }
 
-  /** Takes over the files of processes that are dead; answers how many records they hold. */
+  /** Takes over the files of processes that are dead; returns how many records they hold. */
   adopt(): number {
     let entries: string[];
     try {
@@ -87,7 +87,7 @@ export class Spill {
     return adopted;
   }
 
-  /** Appends records; answers how many found no room. @throws when the disk refuses */
+  /** Appends records; returns how many did not fit. @throws when the disk refuses */
   async append(records: readonly QueryRecord[]): Promise<number> {
     const { text, kept } = this.fitting(records);
     if (kept > 0) {
@@ -150,7 +150,7 @@ export class Spill {
     return { torn };
   }
 
-  /** Lets other processes have what is left. */
+  /** Releases the remaining files to other processes. */
   close(): void {
     this.lock?.close();
     this.lock = null;

@@ -237,16 +237,16 @@ export interface RunningQueryRow {
   /** Registry name. */
   readonly cluster: string;
   readonly started: number;
-  /** When a client asked for it last, within some tens of seconds. */
+  /** Time of the last request of a client for it, within some tens of seconds. */
   readonly lastSeen: number;
 }
 
-/** `eg_running_queries`: queries that clients are following, as all replicas tell. */
+/** `eg_running_queries`: queries that clients are following, as reported by all replicas. */
 export interface RunningQueryRepository {
   /** Adds rows; of those that are there the time of the last request is renewed. */
   put(rows: readonly RunningQueryRow[]): Promise<void>;
   remove(queryIds: readonly string[]): Promise<void>;
-  /** Queries of a cluster that were asked for at or after a time, oldest first. */
+  /** Queries of a cluster with a request at or after a time, oldest first. */
   ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]>;
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
