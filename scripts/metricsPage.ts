@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { openFrame } from '../src/cli/gateway/frame.ts';
-import { startParts } from '../src/cli/gateway.ts';
+import { openContext } from '../src/cli/gateway/context.ts';
+import { startComponents } from '../src/cli/gateway.ts';
 import { parseConfig } from '../src/config/loadConfig.ts';
 
 /** A metric of the gateway as its registry knows it. */
@@ -39,10 +39,10 @@ export async function registeredMetrics(): Promise<readonly RegisteredMetric[]> 
     const loaded = parseConfig(config(folder), {});
     if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems));
     const logger = pino({ level: 'silent' });
-    const open = openFrame({ config: loaded.config, version: '0', logger, environment: {} });
+    const open = openContext({ config: loaded.config, version: '0', logger, environment: {} });
     try {
-      const gateway = await startParts(open);
-      const metrics = await Promise.all(open.frame.metrics.getMetricsAsArray().map(describe));
+      const gateway = await startComponents(open);
+      const metrics = await Promise.all(open.context.metrics.getMetricsAsArray().map(describe));
       await gateway.stop();
       return metrics
         .filter(({ name }) => name.startsWith('engine_gateway_'))

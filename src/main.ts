@@ -1,7 +1,7 @@
 /** Entry of the program; the commands are in `src/cli`. */
 import { runCli } from './cli/program.ts';
 
-// A reader that goes away (`… | head`) is no failure of ours.
+// A reader that closes the pipe (`… | head`) is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0);
   throw error;

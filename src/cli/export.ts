@@ -55,7 +55,7 @@ async function printManifests(options: ExportOptions, io: CliIo): Promise<number
   return exitCodes.success;
 }
 
-/** Rules of a file; null when it has mistakes, which are told. */
+/** Rules of a file; null when it has mistakes, which are printed. */
 async function readRules(path: string | null, io: CliIo): Promise<readonly ExportedRule[] | null> {
   if (path === null) return [];
   let text: string;

@@ -8,8 +8,8 @@ import { OpenRequests } from '../gateway/server/openRequests.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startRetention } from '../store/retention.ts';
+import { type GatewayOptions, type OpenContext, openContext } from './gateway/context.ts';
 import { openControl } from './gateway/control.ts';
-import { type GatewayOptions, type OpenFrame, openFrame } from './gateway/frame.ts';
 import { openApi } from './gateway/management.ts';
 import { openMonitors } from './gateway/monitoring.ts';
 import { openStorage } from './gateway/storage.ts';
@@ -21,7 +21,7 @@ import { sharesOrigin } from './settings.ts';
 
 /** What the log says where a page of an engine can act as a user of the gateway's pages. */
 const SHARED_ORIGIN =
-  'web pages of engines are served at the same address as the API: a script in them acts as whoever is logged in to the gateway. Set server.adminHosts, or server.enginePages to redirect or off (docs/serving.md, Separate origins)';
+  'web pages of engines are served at the same address as the API: a script in them acts with the rights of the user who is logged in to the gateway. Set server.adminHosts, or server.enginePages to redirect or off (docs/serving.md, Separate origins)';
 
 /** A gateway that runs. */
 export interface RunningGateway {
@@ -40,9 +40,9 @@ export interface RunningGateway {
  * @throws GatewayError for what the operator has to fix, such as a port that is taken; nothing is left running then
  */
 export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const open = openFrame(options);
+  const open = openContext(options);
   try {
-    return await startParts(open);
+    return await startComponents(open);
   } catch (error) {
     await open.close();
     throw error;
@@ -50,19 +50,19 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
 }
 
 /**
- * Makes, joins and starts the parts in a frame, which its owner closes when this fails. Later parts know earlier ones, and are
- * undone before them.
+ * Makes, joins and starts the parts of the gateway; the owner of `context` closes it when this fails. Later parts use
+ * earlier ones, and are closed before them.
  */
-export async function startParts({ frame, configure, beginStop, close }: OpenFrame): Promise<RunningGateway> {
-  const { config, current, version, names, logger, clock, undo } = frame;
-  const storage = await openStorage(frame);
-  const control = await openControl(frame, storage.store);
-  const tlsMetrics = new TlsMetrics(frame.metrics);
-  const tls = await openOutgoingTls(frame, control.table, tlsMetrics);
-  const clientTls = await openIncomingTls(frame, tlsMetrics);
-  const monitors = openMonitors(frame, control, tls.healthChecks);
+export async function startComponents({ context, configure, beginStop, close }: OpenContext): Promise<RunningGateway> {
+  const { config, current, version, names, logger, clock, onClose } = context;
+  const storage = await openStorage(context);
+  const control = await openControl(context, storage.store);
+  const tlsMetrics = new TlsMetrics(context.metrics);
+  const tls = await openOutgoingTls(context, control.table, tlsMetrics);
+  const clientTls = await openIncomingTls(context, tlsMetrics);
+  const monitors = openMonitors(context, control, tls.healthChecks);
   const longAnalysis = new AnalysisThread();
-  undo(() => longAnalysis.close());
+  onClose(() => longAnalysis.close());
   const analyze = requestAnalysis(
     {
       names,
@@ -78,10 +78,10 @@ export async function startParts({ frame, configure, beginStop, close }: OpenFra
     largest: limits.largest,
     minRate: () => current().server.minBodyRate,
     clock,
-    registry: frame.metrics,
+    registry: context.metrics,
   });
-  const externalRules = openExternalRules(frame, tls.rulesService);
-  const dataPlane = openDataPlane(frame, {
+  const externalRules = openExternalRules(context, tls.rulesService);
+  const dataPlane = openDataPlane(context, {
     storage,
     control,
     monitors,
@@ -89,9 +89,9 @@ export async function startParts({ frame, configure, beginStop, close }: OpenFra
     bodies,
     externalRules,
     tls: tls.clusters,
-    tracing: await openTracing(frame),
+    tracing: await openTracing(context),
   });
-  const api = await openApi(frame, storage, control, analyze, bodies, externalRules);
+  const api = await openApi(context, storage, control, analyze, bodies, externalRules);
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: () => current().dataStore.queryHistoryHoursRetention,
@@ -99,11 +99,11 @@ export async function startParts({ frame, configure, beginStop, close }: OpenFra
     logger,
     clock,
   });
-  undo(stopRetention);
+  onClose(stopRetention);
   monitors.start();
   await control.start();
   await dataPlane.start();
-  undo(() => dataPlane.close(0));
+  onClose(() => dataPlane.close(0));
   const openRequests = new OpenRequests();
   const listeners = await listen(config, { dataPlane, api: api.handler, openRequests, bodies, tls: clientTls });
   const { url, httpsUrl, adminUrl } = listeners;

@@ -13,7 +13,7 @@ export interface CliIo {
 /** Exit codes of the program. */
 export const exitCodes = {
   success: 0,
-  /** The command could not do what was asked; standard error says why. */
+  /** The command failed; standard error has the reason. */
   failure: 1,
   /** The command line is wrong. */
   usage: 2,

@@ -77,10 +77,10 @@ export async function listen(
   const hosts = isOpenAccess(config) ? hostCheck(knownHosts(server)) : undefined;
   const start = async (origins: Origins | null, port: number, key: string, secure: boolean) => {
     const options = { dataPlane, api, origins, ...serverLimits(config), openRequests, bodies, hostCheck: hosts };
-    const asked = serverConfig['http-server.https.truststore.path'] !== null;
+    const asksForCertificate = serverConfig['http-server.https.truststore.path'] !== null;
     const open = async (address: string, openPort: number): Promise<string> => {
       const listener = await (secure && tls !== null
-        ? startSecure(options, tls, asked, { address, port: openPort, key })
+        ? startSecure(options, tls, asksForCertificate, { address, port: openPort, key })
         : startClear(options, { address, port: openPort, key }));
       started.push(listener);
       return listener.url;

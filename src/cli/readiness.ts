@@ -9,11 +9,11 @@ import type { ResourceSource } from '../operator/sources/source.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 
-/** Longest time that a look at the database may take for `/readyz?verbose`. */
+/** Time limit of the database check of `/readyz?verbose`. */
 const PING_TIMEOUT_MS = 1_000;
 
-/** What readiness is told of. */
-export interface ReadinessParts {
+/** What readiness is computed from. */
+export interface ReadinessOptions {
   readonly table: RoutingTableHolder;
   readonly store: Store;
   readonly source: ResourceSource;
@@ -24,16 +24,16 @@ export interface ReadinessParts {
   readonly externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null;
   readonly config: GatewayConfig;
   readonly clock: Clock;
-  /** Whether the gateway has been told to stop. */
+  /** Whether the gateway is stopping. */
   readonly stopping: () => boolean;
 }
 
 /** Readiness of the whole gateway (docs/rest-api.md#probes). */
-export function gatewayReadiness(parts: ReadinessParts): Readiness {
-  const ready = readinessOf(parts.table, parts.clock);
+export function gatewayReadiness(options: ReadinessOptions): Readiness {
+  const ready = readinessOf(options.table, options.clock);
   return {
     notReadyBecause() {
-      if (parts.stopping()) return 'the gateway is stopping';
+      if (options.stopping()) return 'the gateway is stopping';
       const state = ready();
       if (state.ready) return null;
       return state.unchecked.length === 0
@@ -41,13 +41,13 @@ export function gatewayReadiness(parts: ReadinessParts): Readiness {
         : `not checked yet: ${state.unchecked.join(', ')}`;
     },
     components: async () => [
-      await databaseState(parts.store),
-      sourceState(parts),
-      ...heldState(parts.heldDeletions()),
-      leaderState(parts.leadership),
-      historyState(parts.history),
-      ...externalRulesState(parts.externalRules),
-      ...unmanagedState(parts.table),
+      await databaseState(options.store),
+      sourceState(options),
+      ...heldState(options.heldDeletions()),
+      leaderState(options.leadership),
+      historyState(options.history),
+      ...externalRulesState(options.externalRules),
+      ...unmanagedState(options.table),
     ],
   };
 }
@@ -62,7 +62,7 @@ async function databaseState(store: Store): Promise<ComponentState> {
   }
 }
 
-function sourceState({ source }: ReadinessParts): ComponentState {
+function sourceState({ source }: ReadinessOptions): ComponentState {
   const { available, reason } = source.state();
   const problems = source.problems().map((problem) => {
     const place = problem.line === null ? problem.place : `${problem.place}:${problem.line}`;
@@ -98,11 +98,11 @@ function unmanagedState(table: RoutingTableHolder): readonly ComponentState[] {
   return [{ name: 'unmanaged clusters', ok: true, message }];
 }
 
-function externalRulesState(service: ReadinessParts['externalRules']): readonly ComponentState[] {
+function externalRulesState(service: ReadinessOptions['externalRules']): readonly ComponentState[] {
   if (service === null) return [];
   const reason = service.leftAloneBecause;
   const name = 'external rules service';
-  if (reason === null) return [{ name, ok: true, message: 'it is asked for each new query' }];
+  if (reason === null) return [{ name, ok: true, message: 'it is called for each new query' }];
   return [{ name, ok: false, message: `left alone for a while, header and default group decide: ${reason}` }];
 }
 

@@ -8,7 +8,7 @@ import { type LoadedConfig, readConfigFile } from './configFile.ts';
 import type { RunningGateway } from './gateway.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 
-/** `serve`: runs the gateway until it is told to stop. */
+/** `serve`: runs the gateway until it receives a signal to stop. */
 export const serveCommand: CommandFactory = (io, finish) =>
   new Command('serve')
     .description('run the gateway')
@@ -28,7 +28,7 @@ async function serve(configPath: string | undefined, io: CliIo): Promise<number>
   for (const note of loaded.notes) logger.warn({ file: configPath, line: note.line, key: note.field }, note.message);
   // Only now, so that --help and --version need not load the whole program.
   const { startGateway } = await import('./gateway.ts');
-  // Asked for before the start, which may take its time, so that a signal in the middle of it is not lost.
+  // Registered before the start, which may take long, so that a signal during it is not lost.
   const toldToStop = stopSignal();
   let gateway: RunningGateway;
   try {

@@ -19,7 +19,7 @@ import { LONGEST_ANALYZED } from '../sql/analyzeRequest.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
 
 /**
- * Time of refused connections after which the owner of a query counts as gone
+ * Time of refused connections after which the owner of a query is considered gone
  * (docs/protocol.md#follow-ups-of-a-cluster-that-is-gone).
  */
 const OWNER_GONE_AFTER_MS = 10_000;
@@ -160,8 +160,8 @@ const policies = new WeakMap<GatewayConfig['resources'], ClusterPolicy>();
 
 /** What the configuration lets authors of resources do; the same object for the same configuration. */
 export function clusterPolicy({ resources }: GatewayConfig): ClusterPolicy {
-  const known = policies.get(resources);
-  if (known !== undefined) return known;
+  const existing = policies.get(resources);
+  if (existing !== undefined) return existing;
   const { source, allowedAddresses, groups } = resources;
   const policy = {
     // Elsewhere those who write resources run the gateway; engines beside it on one machine are theirs.

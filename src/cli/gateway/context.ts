@@ -17,7 +17,7 @@ export interface GatewayOptions {
 }
 
 /** What all parts of a gateway share: settings, names, clock, log, metrics, and how they are closed. */
-export interface Frame extends GatewayOptions {
+export interface GatewayContext extends GatewayOptions {
   /** Settings as they are now; `config` has them as they were at the start. */
   readonly current: () => GatewayConfig;
   readonly names: ProductNames;
@@ -27,17 +27,17 @@ export interface Frame extends GatewayOptions {
   readonly random: Random;
   /** Milliseconds since 1970 at which the gateway was started. */
   readonly startedAt: number;
-  /** Whether the gateway has been told to stop. */
+  /** Whether the gateway is stopping. */
   readonly stopping: () => boolean;
-  /** Registers a part that takes changed settings. */
-  onChange(take: (config: GatewayConfig) => void): void;
-  /** Registers a cleanup; those of the end run last first. */
-  undo(step: () => unknown): void;
+  /** Registers a listener for changed settings. */
+  onChange(listener: (config: GatewayConfig) => void): void;
+  /** Registers a cleanup; cleanups run in reverse order when the context closes. */
+  onClose(step: () => unknown): void;
 }
 
-/** The frame, and what its owner does with it. */
-export interface OpenFrame {
-  readonly frame: Frame;
+/** The context with the operations of its owner. */
+export interface OpenContext {
+  readonly context: GatewayContext;
   configure(next: GatewayConfig): void;
   /** From now on `stopping` is true. */
   beginStop(): void;
@@ -45,15 +45,15 @@ export interface OpenFrame {
   close(): Promise<void>;
 }
 
-/** Makes the frame for the parts of one gateway. */
-export function openFrame(options: GatewayOptions): OpenFrame {
+/** Makes the context for the parts of one gateway. */
+export function openContext(options: GatewayOptions): OpenContext {
   const { config } = options;
-  const parts = new AsyncDisposableStack();
-  const takers: ((config: GatewayConfig) => void)[] = [];
+  const cleanups = new AsyncDisposableStack();
+  const listeners: ((config: GatewayConfig) => void)[] = [];
   let current = config;
   let stopping = false;
   return {
-    frame: {
+    context: {
       ...options,
       current: () => current,
       names: productNames(config.protocol.productName),
@@ -63,19 +63,19 @@ export function openFrame(options: GatewayOptions): OpenFrame {
       random: Math.random,
       startedAt: systemClock.now(),
       stopping: () => stopping,
-      onChange: (take) => void takers.push(take),
-      undo: (step) =>
-        parts.defer(async () => {
+      onChange: (listener) => void listeners.push(listener),
+      onClose: (step) =>
+        cleanups.defer(async () => {
           await step();
         }),
     },
     configure(next) {
       current = next;
-      for (const take of takers) take(next);
+      for (const listener of listeners) listener(next);
     },
     beginStop() {
       stopping = true;
     },
-    close: () => parts.disposeAsync(),
+    close: () => cleanups.disposeAsync(),
   };
 }

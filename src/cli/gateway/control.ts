@@ -9,21 +9,21 @@ import { createRuleCompiler } from '../../rules/compiler.ts';
 import type { RuleCompiler } from '../../rules/ruleCompiler.ts';
 import type { Store } from '../../store/store.ts';
 import { clusterPolicy, deletionGuard, ruleCompilerOptions } from '../settings.ts';
-import type { Frame } from './frame.ts';
+import type { GatewayContext } from './context.ts';
 
-/** What decides on the routing table. */
+/** What maintains the routing table. */
 export interface Control {
   readonly table: RoutingTableHolder;
   readonly operator: Operator;
   readonly routingRules: RoutingRules;
   readonly compiler: RuleCompiler;
-  /** Reads the rules file and begins to follow the resources. */
+  /** Reads the rules file and starts to watch the resources. */
   start(): Promise<void>;
 }
 
 /** Makes the operator with its rule compiler and, where one is configured, the rules file; `start` it later. */
-export async function openControl(frame: Frame, store: Store): Promise<Control> {
-  const { config, current, names, metrics, clock, random, logger, undo } = frame;
+export async function openControl(context: GatewayContext, store: Store): Promise<Control> {
+  const { config, current, names, metrics, clock, random, logger, onClose } = context;
   const table = new RoutingTableHolder();
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
@@ -49,7 +49,7 @@ export async function openControl(frame: Frame, store: Store): Promise<Control> 
           clock,
           logger,
         });
-  undo(() => rulesFile?.stop());
+  onClose(() => rulesFile?.stop());
   // Before the operator, so that the first rule set has the file's rules; its listener is there by the first change.
   const operator: Operator = await createOperator({
     resources: config.resources,
@@ -68,8 +68,8 @@ export async function openControl(frame: Frame, store: Store): Promise<Control> 
     logger,
     metrics,
   });
-  undo(() => operator.stop());
-  frame.onChange(() => operator.controller.rulesFileChanged());
+  onClose(() => operator.stop());
+  context.onChange(() => operator.controller.rulesFileChanged());
   const routingRules = new RoutingRules({
     source: operator.source,
     controller: operator.controller,

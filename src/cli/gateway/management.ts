@@ -12,8 +12,8 @@ import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { gatewayReadiness } from '../readiness.ts';
 import { sharesOrigin } from '../settings.ts';
+import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
-import type { Frame } from './frame.ts';
 import type { Storage } from './storage.ts';
 
 /** Where `npm run build:ui` puts the user interface. */
@@ -21,14 +21,15 @@ const BUILT_FILES = join(dirname(findPackageJSON('..', import.meta.url) ?? ''), 
 
 /** Makes the REST API: registry, rules, resource groups, web application, health, metrics, login. */
 export async function openApi(
-  frame: Frame,
+  context: GatewayContext,
   storage: Storage,
   control: Control,
   analyze: AnalyzeLongRequest,
   bodies: RequestBodies,
   externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
 ): Promise<Api> {
-  const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, undo } = frame;
+  const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } =
+    context;
   const { store, history, resourceGroups, runningQueries } = storage;
   const { table, operator } = control;
   const readiness = gatewayReadiness({
@@ -62,14 +63,14 @@ export async function openApi(
     queryCounts: store.queryCounts,
     exactMatchSelectors: store.exactMatchSelectors,
     clock,
-    startedAt: frame.startedAt,
+    startedAt: context.startedAt,
     disablePages: () => current().uiConfiguration.disablePages,
   };
   const userInterface = {
     built: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
     enabled: () => current().uiConfiguration.enabled,
   };
-  const rules = ruleDependencies(frame, storage, control, analyze);
+  const rules = ruleDependencies(context, storage, control, analyze);
   const api = await createApi(
     {
       registry: operator.registry,
@@ -90,12 +91,12 @@ export async function openApi(
     },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
-  undo(() => api.close());
+  onClose(() => api.close());
   return api;
 }
 
 function ruleDependencies(
-  { config, current, names, clock, logger }: Frame,
+  { config, current, names, clock, logger }: GatewayContext,
   { store, history }: Storage,
   { table, routingRules, compiler }: Control,
   analyze: AnalyzeLongRequest,

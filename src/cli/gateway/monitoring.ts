@@ -4,19 +4,19 @@ import { openHealthChecks } from '../../gateway/health/checkKinds.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import { monitorSettings, userCheckSettings } from '../settings.ts';
+import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
-import type { Frame } from './frame.ts';
 
 /** Makes the health checks of all clusters; `start` them later. */
-export function openMonitors(frame: Frame, { table, operator }: Control, tls: ClusterTls): HealthMonitors {
-  const { config, current, names, logger, metrics, clock, random, undo } = frame;
+export function openMonitors(context: GatewayContext, { table, operator }: Control, tls: ClusterTls): HealthMonitors {
+  const { config, current, names, logger, metrics, clock, random, onClose } = context;
   const { kinds, close } = openHealthChecks({
     names,
     settings: () => userCheckSettings(current()),
     connectTimeout: httpClientSettings(config, 'monitor').connectTimeout,
     tls,
   });
-  undo(close);
+  onClose(close);
   const credentials = {
     configured: () => current().backendState,
     // Elsewhere those who write resources run the gateway.
@@ -29,7 +29,7 @@ export function openMonitors(frame: Frame, { table, operator }: Control, tls: Cl
     { table, kinds, credentials, logger, registry: metrics, clock, random },
     monitorSettings(config),
   );
-  undo(() => monitors.stop());
-  frame.onChange((next) => monitors.configure(monitorSettings(next)));
+  onClose(() => monitors.stop());
+  context.onChange((next) => monitors.configure(monitorSettings(next)));
   return monitors;
 }

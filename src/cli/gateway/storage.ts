@@ -4,7 +4,7 @@ import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { HistoryWriter } from '../../store/store.ts';
 import { type GatewayStore, openStoreWaiting } from '../../store/waitingStore.ts';
 import { historySettings } from '../settings.ts';
-import type { Frame } from './frame.ts';
+import type { GatewayContext } from './context.ts';
 
 /** Time for the last batch of history at a clean stop; what is left then lies on disk for the next start. */
 const FLUSH_TIMEOUT_MS = 10_000;
@@ -12,7 +12,7 @@ const FLUSH_TIMEOUT_MS = 10_000;
 /** Databases named by `useSchema` whose connections are kept at once. */
 const OPEN_SCHEMAS = 8;
 
-/** What lies in the database. */
+/** The parts of the gateway that use the database. */
 export interface Storage {
   readonly store: GatewayStore;
   readonly history: HistoryWriter;
@@ -21,9 +21,9 @@ export interface Storage {
   readonly resourceGroups: SchemaStores | null;
 }
 
-/** Opens the database, or begins to wait for it, and the way of history into it. */
-export async function openStorage(frame: Frame): Promise<Storage> {
-  const { config, current, logger, metrics, clock, undo } = frame;
+/** Opens the database, or starts to wait for it, and the writer of the history. */
+export async function openStorage(context: GatewayContext): Promise<Storage> {
+  const { config, current, logger, metrics, clock, onClose } = context;
   const store = await openStoreWaiting({
     jdbcUrl: config.dataStore.jdbcUrl,
     user: config.dataStore.user ?? undefined,
@@ -31,7 +31,7 @@ export async function openStorage(frame: Frame): Promise<Storage> {
     runMigrations: config.dataStore.runMigrationsEnabled,
     logger,
   });
-  undo(() => store.close());
+  onClose(() => store.close());
   const history = createHistoryWriter({
     repository: store.history,
     settings: () => historySettings(current()),
@@ -40,13 +40,13 @@ export async function openStorage(frame: Frame): Promise<Storage> {
     registry: metrics,
     clock,
   });
-  undo(() => history.close(FLUSH_TIMEOUT_MS));
+  onClose(() => history.close(FLUSH_TIMEOUT_MS));
   const runningQueries = new RunningQueries({ repository: store.runningQueries, clock, logger });
-  undo(() => runningQueries.stop());
+  onClose(() => runningQueries.stop());
   runningQueries.start();
   const resourceGroups = config.resourceGroups.enabled
     ? store.resourceGroups({ allowed: config.resourceGroups.allowedSchemas, maxOpen: OPEN_SCHEMAS })
     : null;
-  undo(() => resourceGroups?.close());
+  onClose(() => resourceGroups?.close());
   return { store, history, runningQueries, resourceGroups };
 }

@@ -6,7 +6,7 @@ import { type TlsMetrics, type TlsUse, type TlsWatch, watchTls } from '../../gat
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { clusterPolicy } from '../settings.ts';
 import { incomingTlsFiles, outgoingTlsFiles } from '../tlsSettings.ts';
-import type { Frame } from './frame.ts';
+import type { GatewayContext } from './context.ts';
 
 /** TLS of the gateway's clients: each with the certificate files of its own prefix in `serverConfig`. */
 export interface OutgoingTls {
@@ -19,17 +19,17 @@ export interface OutgoingTls {
  * Loads and follows the certificate that clients are shown; null where HTTPS is off.
  * @throws GatewayError for files that cannot be used
  */
-export async function openIncomingTls(frame: Frame, metrics: TlsMetrics): Promise<TlsWatch | null> {
-  const files = incomingTlsFiles(frame.config);
+export async function openIncomingTls(context: GatewayContext, metrics: TlsMetrics): Promise<TlsWatch | null> {
+  const files = incomingTlsFiles(context.config);
   if (files === null) return null;
   const watch = await watchTls({
     use: 'clients',
     files,
-    refreshTime: frame.config.serverConfig['http-server.https.ssl-context.refresh-time'],
-    logger: frame.logger,
+    refreshTime: context.config.serverConfig['http-server.https.ssl-context.refresh-time'],
+    logger: context.logger,
     metrics,
   });
-  frame.undo(() => watch.stop());
+  context.onClose(() => watch.stop());
   return watch;
 }
 
@@ -38,7 +38,7 @@ export async function openIncomingTls(frame: Frame, metrics: TlsMetrics): Promis
  * @throws GatewayError for files that cannot be used
  */
 export async function openOutgoingTls(
-  frame: Frame,
+  context: GatewayContext,
   table: { readonly current: RoutingTable },
   metrics: TlsMetrics,
 ): Promise<OutgoingTls> {
@@ -48,7 +48,7 @@ export async function openOutgoingTls(
     serverAt: ClusterTlsOptions['serverAt'],
     guard: AddressGuard | null,
   ) => {
-    const { config, logger, undo } = frame;
+    const { config, logger, onClose } = context;
     const watch = await watchTls({
       use,
       files: outgoingTlsFiles(config, client),
@@ -56,7 +56,7 @@ export async function openOutgoingTls(
       logger,
       metrics,
     });
-    undo(() => watch.stop());
+    onClose(() => watch.stop());
     const { verifyHostname } = httpClientSettings(config, client);
     if (!verifyHostname) {
       logger.warn(
@@ -73,7 +73,7 @@ export async function openOutgoingTls(
     });
   };
   const clusters = clusterAtOrigin(table);
-  const guard = new AddressGuard(() => clusterPolicy(frame.current()).addresses);
+  const guard = new AddressGuard(() => clusterPolicy(context.current()).addresses);
   return {
     clusters: await open('clusters', 'proxy', clusters, guard),
     healthChecks: await open('healthChecks', 'monitor', clusters, guard),

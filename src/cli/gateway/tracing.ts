@@ -1,9 +1,16 @@
 import { hostname } from 'node:os';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
-import type { Frame } from './frame.ts';
+import type { GatewayContext } from './context.ts';
 
-/** Begins tracing; null where it is off, and then nothing of it is even loaded. */
-export async function openTracing({ config, version, names, logger, clock, undo }: Frame): Promise<Tracing | null> {
+/** Starts tracing; null where it is off: its modules are not loaded then. */
+export async function openTracing({
+  config,
+  version,
+  names,
+  logger,
+  clock,
+  onClose,
+}: GatewayContext): Promise<Tracing | null> {
   const { serverConfig } = config;
   if (!serverConfig['tracing.enabled']) return null;
   const { openTelemetryTracing } = await import('../../gateway/tracing/openTelemetry.ts');
@@ -16,6 +23,6 @@ export async function openTracing({ config, version, names, logger, clock, undo 
     logger,
     clock,
   });
-  undo(() => tracing.close());
+  onClose(() => tracing.close());
   return tracing;
 }

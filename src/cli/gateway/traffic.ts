@@ -16,25 +16,25 @@ import {
   pageCookieOptions,
   upstreamOptions,
 } from '../settings.ts';
+import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
-import type { Frame } from './frame.ts';
 import type { Storage } from './storage.ts';
 
 /** Makes the client of the external rules service; null where rules and header decide. */
-export function openExternalRules(frame: Frame, tls: ClusterTls): ExternalRulesClient | null {
-  const { config, current, names, clock, logger, metrics, undo } = frame;
+export function openExternalRules(context: GatewayContext, tls: ClusterTls): ExternalRulesClient | null {
+  const { config, current, names, clock, logger, metrics, onClose } = context;
   const options = externalRulesOptions(config, current);
   if (options === null) return null;
   const client = new ExternalRulesClient(
     { names, clock, logger, registry: metrics },
     { ...options, ownCookies: [...ownCookies(names), names.pageCookie], tls },
   );
-  undo(() => client.close());
+  onClose(() => client.close());
   return client;
 }
 
-/** What the data plane is joined with. */
-export interface TrafficParts {
+/** What the data plane depends on. */
+export interface DataPlaneDependencies {
   readonly storage: Storage;
   readonly control: Control;
   readonly monitors: HealthMonitors;
@@ -48,9 +48,9 @@ export interface TrafficParts {
   readonly tracing: Tracing | null;
 }
 
-/** Makes what proxies queries; `start` it before its first request. Its owner closes it. */
+/** Makes the data plane; `start` it before its first request. Its owner closes it. */
 export function openDataPlane(
-  frame: Frame,
+  context: GatewayContext,
   {
     storage: { store, history, runningQueries },
     control: { table, operator },
@@ -60,11 +60,11 @@ export function openDataPlane(
     externalRules,
     tls,
     tracing,
-  }: TrafficParts,
+  }: DataPlaneDependencies,
 ): DataPlane {
-  const { config, names, trustPeer, logger, metrics, clock, random, undo } = frame;
+  const { config, names, trustPeer, logger, metrics, clock, random, onClose } = context;
   const users = new UserExtractor(config.requestAnalyzerConfig, { names, clock, logger, registry: metrics });
-  undo(() => users.close());
+  onClose(() => users.close());
   const dataPlane = createDataPlane(
     {
       names,
@@ -98,6 +98,6 @@ export function openDataPlane(
       settings: dataPlaneSettings(config),
     },
   );
-  frame.onChange((next) => dataPlane.configure(dataPlaneSettings(next)));
+  context.onChange((next) => dataPlane.configure(dataPlaneSettings(next)));
   return dataPlane;
 }
