@@ -5,7 +5,7 @@ import classes from './HeadMenu.module.css';
 interface HeadMenuProps {
   /** What is set at present: the button shows it where there is room. */
   readonly value: string;
-  /** What it is about, for those who hear the button. */
+  /** Its accessible name. */
   readonly about: string;
   readonly icon: ReactNode;
   /** Width of what opens, in pixels. */

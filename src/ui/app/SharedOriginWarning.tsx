@@ -4,7 +4,7 @@ import { useRole } from '../session/session.ts';
 import { sharesOrigin } from './gateway.ts';
 import classes from './SharedOriginWarning.module.css';
 
-/** Tells administrators that a page of an engine can act in their name, and how to stop that. */
+/** Warns administrators that a page of an engine can act in their name, and shows the fix. */
 export function SharedOriginWarning() {
   const isAdmin = useRole('ADMIN');
   if (!isAdmin || !sharesOrigin) return null;

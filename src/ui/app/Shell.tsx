@@ -18,11 +18,11 @@ export function Shell({ pages, children }: ShellProps) {
   const [opened, { toggle, close }] = useDisclosure(false);
   const { pathname } = useLocation();
   const main = useRef<HTMLElement>(null);
-  const shown = useRef(pathname);
+  const shownPath = useRef(pathname);
   useEffect(() => {
-    if (shown.current === pathname) return;
-    shown.current = pathname;
-    // Who hears the page, or uses the keyboard, goes on at the new page's beginning.
+    if (shownPath.current === pathname) return;
+    shownPath.current = pathname;
+    // Users of screen readers and of the keyboard continue at the start of the new page.
     close();
     main.current?.focus();
     window.scrollTo(0, 0);

@@ -1,6 +1,6 @@
 import type { ErrorFacts, FieldOwner, PlacedProblem } from './types.ts';
 
-/** What is told of an error beside its code and message. */
+/** Details of an error beside its code and message. */
 interface Details extends Pick<ErrorFacts, 'field' | 'owners' | 'problems'> {
   readonly retryAfterSeconds?: number;
 }
@@ -48,7 +48,7 @@ export function errorOf(status: number, body: unknown, retryAfter: string | null
   return new ApiError(status, error?.code ?? `HTTP_${status}`, message, { ...error, ...wait });
 }
 
-/** What to tell a person of anything that was thrown, and when to try again where the answer says it. */
+/** The message to show for anything that was thrown, with the time to try again where the answer has it. */
 export function messageOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   if (!(error instanceof ApiError) || error.retryAfterSeconds === undefined || /in \d+ s\.$/.test(message))

@@ -6,7 +6,7 @@ export interface CallOptions {
   /** POST where there is a body or nothing is said, as the calls under /webapp want. */
   readonly method?: 'GET' | 'POST' | 'PUT';
   readonly body?: unknown;
-  /** Ends the call when nobody waits for it any more; TanStack Query gives one. */
+  /** Ends the call when its result is not used any more; TanStack Query gives one. */
   readonly signal?: AbortSignal;
 }
 
@@ -25,7 +25,7 @@ const TIMEOUT_MS = 30_000;
 type Listener = () => void;
 const sessionEnded = new Set<Listener>();
 
-/** Tells when a call was refused because nobody is logged in (any more). Answers how to stop listening. */
+/** Registers a listener for calls that were refused because no user is logged in (any more). Returns its removal. */
 export function onSessionEnded(listener: Listener): Listener {
   sessionEnded.add(listener);
   return () => void sessionEnded.delete(listener);

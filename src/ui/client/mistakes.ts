@@ -7,9 +7,9 @@ import { ApiError } from './apiError.ts';
  */
 export function mistakesOf(error: unknown, isField: (field: string) => boolean): Readonly<Record<string, string>> {
   if (!(error instanceof ApiError) || error.code === 'EG_FIELD_OWNED') return {};
-  const named = error.field === undefined ? [] : [{ field: error.field, message: error.message }];
+  const single = error.field === undefined ? [] : [{ field: error.field, message: error.message }];
   const messages: Record<string, string> = {};
-  for (const problem of error.problems.length > 0 ? error.problems : named) {
+  for (const problem of error.problems.length > 0 ? error.problems : single) {
     const field = problem.field.replace(/^data\./, '');
     if (!isField(field)) continue;
     const place = 'line' in problem ? `line ${problem.line}, column ${problem.column}: ` : '';

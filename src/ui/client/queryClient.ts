@@ -13,7 +13,7 @@ export const SLOW_MS = 10_000;
 /** Key of the caller among the queries. */
 export const USER = ['session', 'user'];
 
-/** What the gateway has said, shared by all pages: kept while it is asked again, asked again in front of the user only. */
+/** Answers of the gateway, shared by all pages: kept during a refetch, refetched only while the page is visible. */
 export function createQueryClient(): QueryClient {
   const client: QueryClient = new QueryClient({
     mutationCache: new MutationCache({

@@ -31,7 +31,7 @@ const features = tableFeatures({
 export type Column<T extends RowData> = ColumnDef<typeof features, T>;
 
 interface DataTableProps<T extends RowData> {
-  /** What the table shows, for those who hear the page. */
+  /** Accessible name of the table. */
   readonly label: string;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
@@ -62,7 +62,7 @@ export function DataTable<T extends RowData>(props: DataTableProps<T>) {
     },
     ({ sorting, globalFilter }) => ({ sorting, globalFilter }),
   );
-  const shown = table.getRowModel().rows;
+  const shownRows = table.getRowModel().rows;
   return (
     <>
       <Table className={classes.table} aria-label={label} verticalSpacing="xs" highlightOnHover>
@@ -91,7 +91,7 @@ export function DataTable<T extends RowData>(props: DataTableProps<T>) {
           ))}
         </Table.Thead>
         <Table.Tbody>
-          {shown.map((row) => (
+          {shownRows.map((row) => (
             <Table.Tr key={row.id}>
               {row.getAllCells().map((cell) => (
                 <Table.Td key={cell.id} data-label={columnName(cell.column.columnDef.header)}>
@@ -102,7 +102,7 @@ export function DataTable<T extends RowData>(props: DataTableProps<T>) {
           ))}
         </Table.Tbody>
       </Table>
-      {shown.length === 0 && empty}
+      {shownRows.length === 0 && empty}
     </>
   );
 }

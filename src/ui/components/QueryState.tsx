@@ -4,7 +4,7 @@ import { ErrorState, Loading, StaleNotice } from './states.tsx';
 
 interface QueryStateProps<T> {
   readonly query: UseQueryResult<T>;
-  /** What is loading, for those who hear the page. */
+  /** What is loading, for screen readers. */
   readonly label: string;
   readonly children: (data: T) => ReactNode;
 }

@@ -2,17 +2,17 @@ import { notifications } from '@mantine/notifications';
 import { messageOf } from '../client/apiError.ts';
 import type { Answer } from '../client/call.ts';
 
-/** Tells that something was done. */
+/** Shows that something was done. */
 function notifyDone(message: string): void {
   notifications.show({ message, color: 'green', role: 'status', autoClose: 4000, closeButtonProps });
 }
 
-/** Tells that something failed; stays until it is closed. */
+/** Shows that something failed; stays until it is closed. */
 export function notifyFailed(title: string, error: unknown): void {
   notifications.show({ title, message: messageOf(error), color: 'red', autoClose: false, closeButtonProps });
 }
 
-/** Tells that a change was made, what of it follows later, and what the gateway warns of. */
+/** Shows that a change was made, what of it is pending, and the gateway's warnings. */
 export function notifyWritten(
   message: string,
   { pending, warnings }: Pick<Answer<unknown>, 'pending' | 'warnings'>,

@@ -46,7 +46,7 @@ export function ErrorState({ error, onRetry, retryLabel = 'Try again', full = fa
   );
 }
 
-/** Told above data that are shown although the newest call failed. */
+/** Shown above data whose newest call failed. */
 export function StaleNotice({ error }: { readonly error: unknown }) {
   return (
     <Alert role="status" color="yellow" icon={<IconAlertTriangle aria-hidden />} title="Shown as last known">

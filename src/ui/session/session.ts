@@ -83,7 +83,7 @@ export function useSessionState(): SessionState {
 /** Mark in the session storage that a session ended without a logout, so that the login page says why it is shown. */
 const EXPIRED = 'session-expired';
 
-/** Tells the pages that somebody logged in or out: everything that was read as another user is forgotten. */
+/** Notifies the pages of a login or logout: everything that was read as another user is dropped. */
 export function useSessionChange(): () => Promise<void> {
   const client = useQueryClient();
   return async () => {
@@ -94,7 +94,7 @@ export function useSessionChange(): () => Promise<void> {
   };
 }
 
-/** The caller; null when nobody is logged in. Recognised without a role that `/userinfo` asks for: a user without any. */
+/** The caller; null when no user is logged in. Recognised without a role that `/userinfo` asks for: a user without any. */
 async function userInfo(signal: AbortSignal): Promise<UserInfo | null> {
   try {
     return await call<UserInfo>('/userinfo', { signal });

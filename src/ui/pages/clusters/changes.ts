@@ -5,7 +5,7 @@ import type { ClusterState, RegistryClusterInput } from '../../client/types.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { notifyFailed, notifyWritten } from '../../components/notify.ts';
 
-/** Has the clusters read again, so that what was changed shows at once. */
+/** Reads the clusters again, so that a change is shown at once. */
 function useRefresh(): () => Promise<void> {
   const client = useQueryClient();
   return () => client.invalidateQueries({ queryKey: CLUSTERS });

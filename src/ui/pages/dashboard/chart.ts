@@ -5,7 +5,7 @@ const MAX_LINES = 8;
 
 const MINUTE_MS = 60_000;
 
-/** Colours of the lines, told apart by people who see few colours too (Okabe and Ito). */
+/** Colours of the lines, distinguishable with colour vision deficiency (Okabe and Ito). */
 const colors = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#b8a800', '#868e96'];
 
 /** The colour of the line at an index. */

@@ -140,7 +140,7 @@ function facts(group: ResourceGroup): readonly string[] {
 function describeSelector(selector: Selector): string {
   const { priority, userRegex, sourceRegex, queryType, clientTags, selectorResourceEstimate } = selector;
   const { userGroupRegex, originalUserRegex, authenticatedUserRegex } = selector;
-  const asked = [
+  const conditions = [
     ...optional('user', userRegex),
     ...optional('user group', userGroupRegex),
     ...optional('original user', originalUserRegex),
@@ -150,7 +150,7 @@ function describeSelector(selector: Selector): string {
     ...optional('tags', clientTags),
     ...optional('estimate', selectorResourceEstimate),
   ];
-  return `priority ${priority}: ${asked.length === 0 ? 'every query' : asked.join(', ')}`;
+  return `priority ${priority}: ${conditions.length === 0 ? 'every query' : conditions.join(', ')}`;
 }
 
 const optional = (name: string, value: string | number | undefined): readonly string[] =>

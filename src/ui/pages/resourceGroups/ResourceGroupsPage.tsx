@@ -39,7 +39,7 @@ const newGroup = { maxQueued: 100, hardConcurrencyLimit: 10, softMemoryLimit: '8
 export default function ResourceGroupsPage() {
   const [parameters, setParameters] = useSearchParams();
   const database = parameters.get('useSchema') ?? '';
-  const known = useResourceGroups(database);
+  const query = useResourceGroups(database);
   const mayWrite = useRole('ADMIN');
   const [opened, setOpened] = useState<Opened>(null);
   const change = useChange(database);
@@ -85,7 +85,7 @@ export default function ResourceGroupsPage() {
       Add a resource group
     </Button>
   );
-  const isOff = known.error instanceof ApiError && known.error.status === 404 && database === '';
+  const isOff = query.error instanceof ApiError && query.error.status === 404 && database === '';
   return (
     <PageFrame title="Resource Groups" actions={mayWrite && !isOff ? addRoot : undefined}>
       {!isOff && (
@@ -100,7 +100,7 @@ export default function ResourceGroupsPage() {
           resourceGroups.enabled is false: this gateway keeps no resource groups.
         </Alert>
       ) : (
-        <QueryState query={known} label="Loading resource groups">
+        <QueryState query={query} label="Loading resource groups">
           {(data) => (
             <>
               {data.groups.length === 0 ? (

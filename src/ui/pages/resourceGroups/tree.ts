@@ -9,9 +9,9 @@ export interface GroupNode {
 /** Groups as trees by name; a group whose parent is not there stands at the top, and so does one of a circle. */
 export function groupTree(groups: readonly ResourceGroup[]): readonly GroupNode[] {
   const byParent = new Map<number | null, ResourceGroup[]>();
-  const known = new Set(groups.map(({ resourceGroupId }) => resourceGroupId));
+  const ids = new Set(groups.map(({ resourceGroupId }) => resourceGroupId));
   for (const group of [...groups].sort((a, b) => a.name.localeCompare(b.name))) {
-    const parent = group.parent !== undefined && known.has(group.parent) ? group.parent : null;
+    const parent = group.parent !== undefined && ids.has(group.parent) ? group.parent : null;
     byParent.set(parent, [...(byParent.get(parent) ?? []), group]);
   }
   const placed = new Set<number>();

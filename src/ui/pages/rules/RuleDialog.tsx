@@ -40,7 +40,7 @@ const ways = [
 export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readonly onClose: () => void }) {
   const [fields, setFields] = useState(() => fieldsOf(rule));
   /** The rule as it was when the dialog was opened: what others change meanwhile is not overwritten unseen. */
-  const [seen] = useState(rule);
+  const [original] = useState(rule);
   const form = useRef<HTMLFormElement>(null);
   const client = useQueryClient();
   const isFile = rule.origin === 'file';
@@ -49,7 +49,7 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
     mutationFn: (force: boolean) => {
       const { name, ...said } = draft();
       const path = `/api/rules/${encodeURIComponent(name)}${force ? '?force=true' : ''}`;
-      return callWhole<RuleState>(path, { method: 'PUT', body: { ...said, version: seen.version } });
+      return callWhole<RuleState>(path, { method: 'PUT', body: { ...said, version: original.version } });
     },
     onSuccess: async (answer) => {
       await client.invalidateQueries({ queryKey: RULES });
@@ -64,7 +64,7 @@ export function RuleDialog({ rule, onClose }: { readonly rule: RuleState; readon
     event.preventDefault();
     save.mutate(false);
   };
-  const changedMeanwhile = rule.version !== seen.version;
+  const changedMeanwhile = rule.version !== original.version;
   return (
     <Modal opened onClose={onClose} title={`Edit ${rule.name}`} size="xl">
       <Stack gap="md">
@@ -272,7 +272,7 @@ function ruleOf(name: string, fields: Fields): RuleText {
   };
 }
 
-/** Fields of which mistakes are shown where they are; who owns a field and what was seen is told above. */
+/** Fields whose mistakes are shown at the field; owners of fields and conflicts of versions are shown above the form. */
 const isField = (field: string): boolean =>
   /^(description|priority|condition|actions(\[\d+\])?|routeTo(\.\w+)?|deny(\.\w+)?)$/.test(field);
 

@@ -15,7 +15,7 @@ interface TryPanelProps {
   readonly draft?: () => RuleText;
 }
 
-/** A request is described, and what would become of it is told, rule by rule. Nothing is sent anywhere. */
+/** Explains, rule by rule, how a described request would be routed. No query is sent. */
 export function TryPanel({ draft }: TryPanelProps) {
   const [method, setMethod] = useState('POST');
   const [path, setPath] = useState('/v1/statement');
@@ -24,7 +24,7 @@ export function TryPanel({ draft }: TryPanelProps) {
   const [sql, setSql] = useState('SELECT 1');
   const heading = useId();
   const answer = useRef<HTMLDivElement>(null);
-  const asked = useMutation({
+  const explain = useMutation({
     mutationFn: () => {
       const rule = draft === undefined ? {} : { rule: draft() };
       return call<Explanation>('/api/explain', {
@@ -34,11 +34,11 @@ export function TryPanel({ draft }: TryPanelProps) {
   });
   // In a dialog it is below what is seen.
   useEffect(() => {
-    if (asked.isSuccess || asked.isError) answer.current?.scrollIntoView({ block: 'nearest' });
-  }, [asked.isSuccess, asked.isError]);
+    if (explain.isSuccess || explain.isError) answer.current?.scrollIntoView({ block: 'nearest' });
+  }, [explain.isSuccess, explain.isError]);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    asked.mutate();
+    explain.mutate();
   };
   return (
     <Paper withBorder p="sm" component="section" aria-labelledby={heading}>
@@ -82,19 +82,19 @@ export function TryPanel({ draft }: TryPanelProps) {
             <Button
               type="submit"
               variant="default"
-              loading={asked.isPending}
+              loading={explain.isPending}
               leftSection={<IconPlayerPlay size={16} aria-hidden />}
             >
               Where would it go?
             </Button>
           </Group>
           <div aria-live="polite" ref={answer}>
-            {asked.error !== null && (
+            {explain.error !== null && (
               <Alert role="alert" color="red" title="Not tried" icon={<IconAlertTriangle aria-hidden />}>
-                {messageOf(asked.error)}
+                {messageOf(explain.error)}
               </Alert>
             )}
-            {asked.error === null && asked.data !== undefined && <Answer explanation={asked.data} />}
+            {explain.error === null && explain.data !== undefined && <Answer explanation={explain.data} />}
           </div>
         </Stack>
       </form>
