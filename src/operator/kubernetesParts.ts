@@ -2,7 +2,7 @@ import { resourceKinds } from '../kinds/registry.ts';
 import { EventRecorder } from './events/eventRecorder.ts';
 import type { DatabaseLeadership } from './leadership/leadership.ts';
 import { LEASE_NAME, LeaseLeadership } from './leadership/leaseLeadership.ts';
-import type { OperatorOptions, SourceParts } from './operator.ts';
+import type { OperatorOptions, SourceComponents } from './operator.ts';
 import { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import { KubeApi } from './sources/kubernetes/kubeApi.ts';
 import { loadKubeConfig, ownNamespace, watchedNamespace } from './sources/kubernetes/kubeConfig.ts';
@@ -13,7 +13,7 @@ import { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';
  * The parts of an operator whose resources are on a Kubernetes API server.
  * @param row the database's epoch row, which fences what the holder of the Lease writes there
  */
-export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadership): SourceParts {
+export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadership): SourceComponents {
   const { resources, kinds = resourceKinds, clock, random, logger, instance: holder } = options;
   const config = loadKubeConfig(resources.kubeconfig);
   const api = new KubeApi(config, undefined, kinds);

@@ -69,14 +69,14 @@ export interface Operator {
    * @param baseUrl the URL that they would be sent to
    */
   healthCredentials(cluster: string, baseUrl: string): Promise<HealthCredentials | null>;
-  /** Tells a change that was made by REST where the source has a place for it: an event in Kubernetes. Never throws. */
+  /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
   recordChange(change: AppliedChange): void;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Parts that depend on where resources are. */
-export interface SourceParts {
+/** Components that depend on the resource source. */
+export interface SourceComponents {
   readonly source: ResourceSource;
   readonly leadership: Leadership;
   readonly services?: KubernetesServices;
@@ -138,7 +138,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
   };
 }
 
-async function sourceParts(options: OperatorOptions): Promise<SourceParts> {
+async function sourceParts(options: OperatorOptions): Promise<SourceComponents> {
   const { resources, kinds = resourceKinds, store, clock, logger } = options;
   const row = new DatabaseLeadership({ store, holder: options.instance, clock, logger });
   if (resources.source === 'kubernetes') {

@@ -15,16 +15,16 @@ const MAX_VALUE = 200;
 export type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'note' | 'type'>;
 
 /**
- * The event of a condition's transition; null for one that is not told: a status that is written for the first time
- * tells only whether it is accepted, and what is wrong. Pure.
+ * The event of a condition's transition; null for one without event: a status that is written for the first time
+ * reports only whether the resource is accepted, and what is wrong. Pure.
  */
 export function transitionEvent({ resource, condition, before }: Transition): EventDraft | null {
   const { type, status, reason, message } = condition;
-  const told =
+  const hasEvent =
     before === null
       ? type === 'Accepted' || status === 'False' || type === 'Stalled'
       : before.status !== condition.status;
-  if (!told) return null;
+  if (!hasEvent) return null;
   const bad = type === 'Stalled' ? status === 'True' : status === 'False';
   return {
     regarding: regardingResource(referenceTo(resource)),

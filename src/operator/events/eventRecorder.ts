@@ -23,8 +23,8 @@ export interface EventRecorderOptions {
 }
 
 /**
- * Tells transitions of conditions and changes by REST as events (events.k8s.io/v1): one each, off the way of everything
- * else. Never throws, never has anybody wait.
+ * Records transitions of conditions and changes by REST as events (events.k8s.io/v1): one each, in the background.
+ * Never throws, never blocks its caller.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
@@ -37,7 +37,7 @@ export class EventRecorder {
     this.#options = options;
   }
 
-  /** Records a transition, if it is one to be told. */
+  /** Records a transition, if it has an event. */
   recordTransition(transition: Transition): void {
     this.#record(transitionEvent(transition));
   }

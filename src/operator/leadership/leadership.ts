@@ -89,13 +89,13 @@ export class DatabaseLeadership implements Leadership {
 
   async #acquire(): Promise<void> {
     const { clock, store, holder, logger } = this.#options;
-    const asked = clock.monotonic();
+    const requestedAt = clock.monotonic();
     try {
       const fence = await store.leader.acquire(holder, this.#ttlMs);
-      this.#set(fence, fence === null ? 0 : asked + this.#ttlMs);
+      this.#set(fence, fence === null ? 0 : requestedAt + this.#ttlMs);
       this.#loggedFailure = false;
     } catch (error) {
-      // Until the time is over leadership is still ours; nobody else can have it.
+      // Until the time is over this replica is still the leader; no other can become it.
       if (!this.#loggedFailure) logger.warn({ err: error }, 'leadership could not be renewed');
       this.#loggedFailure = true;
       if (this.#fence !== null && clock.monotonic() >= this.#until) this.#set(null, 0);
@@ -104,7 +104,7 @@ export class DatabaseLeadership implements Leadership {
 
   #set(fence: Fence | null, until: number): void {
     const before = this.#fence;
-    // Renewed too late, but nobody took it: what was to be written in between was left alone.
+    // Renewed too late, but no other replica took it: writes in between were skipped.
     const lapsed = fence !== null && before !== null && this.fence === null;
     this.#fence = fence;
     this.#until = until;

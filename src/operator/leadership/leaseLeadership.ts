@@ -74,9 +74,9 @@ export class LeaseLeadership implements Leadership {
     this.#running = false;
     clearTimeout(this.#timer);
     await this.#turn;
-    const held = this.#leading;
+    const wasLeader = this.#leading;
     await this.#lose();
-    if (held) await this.#release();
+    if (wasLeader) await this.#release();
   }
 
   async #cycle(): Promise<void> {
@@ -87,29 +87,29 @@ export class LeaseLeadership implements Leadership {
 
   async #try(): Promise<void> {
     const { clock, logger } = this.#options;
-    const asked = clock.monotonic();
-    let held: boolean;
+    const requestedAt = clock.monotonic();
+    let isHolder: boolean;
     try {
-      held = await this.#acquire();
+      isHolder = await this.#acquire();
       this.#failing = false;
     } catch (error) {
       if (!this.#failing) logger.warn({ reason: kubeReason(error) }, 'the Lease could not be renewed');
       this.#failing = true;
       // What is held is held until its time is over.
-      held = this.isLeader;
-      if (!held) await this.#lose();
+      isHolder = this.isLeader;
+      if (!isHolder) await this.#lose();
       return;
     }
-    if (!held) await this.#lose();
+    if (!isHolder) await this.#lose();
     else {
       const lapsed = this.#leading && !this.isLeader;
-      this.#until = asked + (this.#options.renewDeadlineMs ?? 10_000);
-      // Renewed too late, but nobody took it: what was to be written in between was left alone.
+      this.#until = requestedAt + (this.#options.renewDeadlineMs ?? 10_000);
+      // Renewed too late, but no other replica took it: writes in between were skipped.
       if (lapsed) this.#notify();
       if (!this.#leading) {
         this.#leading = true;
         logger.info({ lease: LEASE_NAME }, 'holds the Lease');
-        // The row tells when it has been taken; it may still be the last leader's, and is asked for again and again.
+        // The row notifies when it has been taken; it may still be the last leader's: taking it is retried.
         await this.#options.row.start();
         if (this.#options.row.fence === null) this.#notify();
       }

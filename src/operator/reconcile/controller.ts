@@ -328,7 +328,7 @@ export class Controller {
     this.scheduleRefresh();
   }
 
-  /** Compares the database with what it should have; as leader, puts right what differs, whoever changed it. */
+  /** Compares the database with its desired state; as leader, corrects differences of any origin. */
   #findDrift(view: DatabaseView): void {
     const { leadership, source } = this.#options;
     if (!this.#resources.fromSource) return;

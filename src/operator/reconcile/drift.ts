@@ -10,11 +10,11 @@ import type { DatabaseView } from './unmanagedRows.ts';
 export interface Drift {
   /** Outcomes that it has as they are. */
   readonly same: ReadonlyMap<string, ResourceOutcome>;
-  /** Keys that it lacks, has otherwise, or has although they are gone. */
+  /** Keys that are missing, differ, or are there although the resource was deleted. */
   readonly differs: readonly string[];
 }
 
-/** Compares a look at the database with the outcomes, whoever changed what. Kinds that the look left out are left out. */
+/** Compares the read state of the database with the outcomes. Kinds that were not read are left out. */
 export function findDrift(
   view: DatabaseView,
   kinds: KindRegistry,

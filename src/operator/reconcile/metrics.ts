@@ -20,7 +20,7 @@ export interface OperatorMetrics {
   readonly reconcileErrors: Counter;
   readonly refreshes: Counter;
   readonly statusTransitions: Counter;
-  /** Has the gauges tell what these objects say. */
+  /** Makes the gauges report the state of these objects. */
   observe(observed: ObservedOperator): void;
 }
 

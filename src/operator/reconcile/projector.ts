@@ -21,7 +21,7 @@ export interface ProjectorOptions {
   readonly logger: Logger;
 }
 
-/** How a projection that was asked for ended. */
+/** Result of a requested projection. */
 export type ProjectionOutcome = 'stored' | 'pending';
 
 /** Projects outcomes into the database, and knows which of them it has. Keys are those of `keyText`. */
@@ -149,7 +149,7 @@ export class Projector {
   }
 }
 
-/** What tells versions of a resource apart, its status and annotations aside. */
+/** Identifies a version of a resource, its status and annotations aside. */
 function versionOf(outcome: ResourceOutcome): string {
   return versionOfResource(outcome.resource);
 }

@@ -101,11 +101,11 @@ export class StatusWriter {
   }
 
   #begin(key: string, entry: Entry): void {
-    const wanted = this.#wanted(key, entry);
-    if (this.#stopped || wanted === null) return;
+    const draft = this.#wanted(key, entry);
+    if (this.#stopped || draft === null) return;
     entry.writing = true;
     entry.lastWrite = this.#options.clock.monotonic();
-    const write = this.#write(entry, wanted.resource, wanted.status).finally(() => {
+    const write = this.#write(entry, draft.resource, draft.status).finally(() => {
       this.#writes.delete(write);
       entry.writing = false;
       if (this.#entries.get(key) === entry && !this.#stopped) this.#schedule(key);

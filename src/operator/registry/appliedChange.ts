@@ -21,7 +21,7 @@ export interface AppliedChange {
   /** Name of who made it. */
   readonly user: string;
   readonly roles: readonly string[];
-  /** How they were recognised, e.g. `session`; `open` where nobody is asked. */
+  /** How they were recognised, e.g. `session`; `open` where no login is required. */
   readonly recognisedBy: string;
 }
 

@@ -36,14 +36,14 @@ export interface InventoryResource extends Provenance {
 }
 
 /** What an inventory is made of. */
-export interface InventoryParts {
+export interface InventoryOptions {
   readonly source: Pick<ResourceSource, 'name' | 'get' | 'provenance'>;
   readonly controller: Pick<Controller, 'outcomes'>;
   readonly table: RoutingTableHolder;
 }
 
 /** Every cluster there is in order of names: routed ones, and resources that are not (yet). */
-export function clusterInventory({ source, controller, table }: InventoryParts): readonly InventoryCluster[] {
+export function clusterInventory({ source, controller, table }: InventoryOptions): readonly InventoryCluster[] {
   const clusters: InventoryCluster[] = [];
   for (const outcome of controller.outcomes.values()) {
     if (!isClusterOutcome(outcome)) continue;
@@ -58,7 +58,7 @@ export function clusterInventory({ source, controller, table }: InventoryParts):
 
 function resourceOf(
   { resource, override, paused }: ClusterOutcome,
-  source: InventoryParts['source'],
+  source: InventoryOptions['source'],
 ): InventoryResource {
   const key = keyOf(resource);
   // The outcome holds the resource as it was when anything but its status changed last.

@@ -18,7 +18,7 @@ import type { ApiWrites } from './resourceClusterRegistry.ts';
 import {
   type InventoryRule,
   type RuleInventory,
-  type RuleInventoryParts,
+  type RuleInventoryOptions,
   ruleInventory,
   ruleNamed,
 } from './ruleInventory.ts';
@@ -124,7 +124,7 @@ export class RoutingRules {
     return ruleNamed(this.#inventoryParts(), name);
   }
 
-  #inventoryParts(): RuleInventoryParts {
+  #inventoryParts(): RuleInventoryOptions {
     const { rulesType, rulesEngineEnabled, file, source, controller, context } = this.#options;
     const engine = rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
     return { source, compiled: controller.compiledRules, file: file?.current ?? null, engine, context };
@@ -188,15 +188,15 @@ export class RoutingRules {
   }
 
   #resourceOf(name: string): Resource | null {
-    const named = this.#options.source.list(ROUTING_RULE).filter((resource) => registryNameOf(resource) === name);
-    if (named.length > 1) {
+    const sameName = this.#options.source.list(ROUTING_RULE).filter((resource) => registryNameOf(resource) === name);
+    if (sameName.length > 1) {
       throw new GatewayError(
         'EG_CONFLICT',
-        `${named.length} resources have a rule named ${name}; give them different names`,
+        `${sameName.length} resources have a rule named ${name}; give them different names`,
         { field: 'name' },
       );
     }
-    return named[0] ?? null;
+    return sameName[0] ?? null;
   }
 
   async #updateFile(file: RulesFileWatch, rule: RuleChange): Promise<void> {

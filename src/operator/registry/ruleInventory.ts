@@ -53,7 +53,7 @@ export interface RuleInventory {
 }
 
 /** What an inventory is made of. */
-export interface RuleInventoryParts {
+export interface RuleInventoryOptions {
   readonly source: Pick<ResourceSource, 'list' | 'provenance'>;
   readonly compiled: CompiledRules | null;
   readonly file: RulesFile | null;
@@ -65,7 +65,7 @@ export interface RuleInventoryParts {
  * Lists every rule there is in firing order (docs/rules.md#a-set-of-rules), as they all are at the call. Compiles rules that are not
  * in force for their problems, in turns of the event loop.
  */
-export async function ruleInventory(parts: RuleInventoryParts): Promise<RuleInventory> {
+export async function ruleInventory(parts: RuleInventoryOptions): Promise<RuleInventory> {
   const { compiled, file, engine, context } = parts;
   const turns = new Turns();
   const rules: InventoryRule[] = [];
@@ -90,7 +90,7 @@ export async function ruleInventory(parts: RuleInventoryParts): Promise<RuleInve
 }
 
 /** The first rule of a name in firing order; null: there is none. */
-export function ruleNamed(parts: RuleInventoryParts, name: string): InventoryRule | null {
+export function ruleNamed(parts: RuleInventoryOptions, name: string): InventoryRule | null {
   const found = listedRules(parts).find(({ rule }) => rule.name === name);
   return found === undefined ? null : withProblems(found, parts.context);
 }
@@ -118,7 +118,7 @@ interface PlacedRule {
   readonly said: object;
 }
 
-function listedRules({ source, compiled, file, engine }: RuleInventoryParts): PlacedRule[] {
+function listedRules({ source, compiled, file, engine }: RuleInventoryOptions): PlacedRule[] {
   const fileState = compiled?.fileState ?? 'absent';
   const ofFile = file === null ? [] : parseRulesFile(file).documents;
   const leftOut = leftOutDocuments(compiled);
@@ -172,7 +172,7 @@ function fileRule(rule: RuleDefinition, place: string, leftOut: string | undefin
 
 function resourceRule(
   resource: Resource,
-  source: RuleInventoryParts['source'],
+  source: RuleInventoryOptions['source'],
   verdict: RuleVerdict | undefined,
 ): Listed {
   const { namespace, name } = resource.metadata;

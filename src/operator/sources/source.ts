@@ -48,7 +48,7 @@ export interface ResourceChange {
   readonly annotations: Readonly<Record<string, string | null>>;
 }
 
-/** Told of a key that was added, changed or is gone; `status`: nothing but its status changed, by another's hand. Must not throw. */
+/** Called with a key that was added, changed or deleted; `status`: only its status changed, by another writer. Must not throw. */
 export type ChangeListener = (key: ResourceKey, part: 'resource' | 'status') => void;
 
 /** How a change is made. */
@@ -137,7 +137,7 @@ export interface ResourceSource {
   patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void>;
 }
 
-/** Sets or (null) removes annotations whoever owns the other fields. */
+/** Sets or (null) removes annotations, without regard to the owners of other fields. */
 export function annotate(
   source: Pick<ResourceSource, 'apply'>,
   key: ResourceKey,

@@ -16,12 +16,12 @@ export class WatchedSource {
     return () => this.#stateListeners.delete(listener);
   }
 
-  /** Tells that a resource came, changed or went; `status`: nothing but its status did. */
+  /** Reports that a resource was added, changed or deleted; `status`: only its status changed. */
   protected tellChange(key: ResourceKey, part: 'resource' | 'status' = 'resource'): void {
     for (const listener of this.#changeListeners) listener(key, part);
   }
 
-  /** Tells that state or problems changed. */
+  /** Reports that state or problems changed. */
   protected tellState(): void {
     for (const listener of this.#stateListeners) listener();
   }

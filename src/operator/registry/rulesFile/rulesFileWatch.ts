@@ -12,7 +12,7 @@ export interface RulesFileWatchOptions {
   readonly path: string;
   /** `routingRules.rulesRefreshPeriod` in milliseconds, as it is now. */
   readonly refreshPeriod: () => number;
-  /** Mistakes and warnings of a text, for the log and to tell a file that is being written. */
+  /** Mistakes and warnings of a text, for the log and to detect a file that is being written. */
   readonly check: (file: RulesFile) => Promise<readonly RulesFileProblem[]>;
   /** Called when `current` is another one. Must not throw. */
   readonly onChange: () => void;
@@ -153,7 +153,7 @@ export class RulesFileWatch {
     }
   }
 
-  /** Looks again after a time; the refresh period unless told otherwise. */
+  /** Reads the file again after a time; by default the refresh period. */
   #schedule(delayMs = this.#options.refreshPeriod()): void {
     if (this.#stopped) return;
     clearTimeout(this.#timer);

@@ -40,7 +40,7 @@ export interface DirectorySourceOptions {
   readonly confirmDeletionMs?: number;
   /** The same when all manifests went at once: 5,000. */
   readonly confirmEmptyMs?: number;
-  /** Time between looks where the file system tells nothing (network file systems): 1,000. */
+  /** Time between polls where the file system reports no changes (network file systems): 1,000. */
   readonly pollMs?: number;
 }
 
@@ -281,15 +281,15 @@ export class DirectorySource extends PolledSource implements ResourceSource {
 
   /** Whether a changed file has been the same for the settling time. */
   #isQuiet(path: string, stamp: FileStamp, monotonic: number): boolean {
-    const seen = this.#unsettled.get(path);
-    if (seen?.signature !== stamp.signature) {
+    const unsettled = this.#unsettled.get(path);
+    if (unsettled?.signature !== stamp.signature) {
       // At the start most files are old, and waiting for them would be for nothing.
       const age = this.#options.clock.now() - Number(stamp.changedAtMicros / 1_000n);
       if (!this.state().synced && age > this.#settleMs) return true;
       this.#unsettled.set(path, { signature: stamp.signature, since: monotonic });
       return false;
     }
-    return monotonic - seen.since >= this.#settleMs;
+    return monotonic - unsettled.since >= this.#settleMs;
   }
 
   #lookIn(delayMs: number): void {

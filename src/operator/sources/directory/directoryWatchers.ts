@@ -2,7 +2,7 @@ import type { FSWatcher } from 'node:fs';
 import type { Logger } from 'pino';
 import { watchFolder } from '../../../config/watchFolder.ts';
 
-/** Watchers of a directory and of those below it. Whoever has them polls as well. */
+/** Watchers of a directory and of those below it. Their owner polls as well. */
 export class DirectoryWatchers {
   readonly #onEvent: () => void;
   readonly #logger: Logger;

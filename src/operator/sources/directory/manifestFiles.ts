@@ -1,7 +1,7 @@
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 
-/** What tells whether a file is the one that was read before. */
+/** Identifies the version of a file that was read before. */
 export interface FileStamp {
   /** Inode, size and times: changes with every writing and with every exchange of the file. */
   readonly signature: string;

@@ -24,7 +24,7 @@ export interface AcceptedFile {
 }
 
 /** A resource and where it is written. */
-interface Held {
+interface IndexedResource {
   readonly resource: Resource;
   readonly path: string;
   /** Its document in the file; null while no file has it. */
@@ -59,7 +59,7 @@ export interface ManifestIndexOptions {
 export class ManifestIndex {
   readonly #options: ManifestIndexOptions;
   readonly #files = new Map<string, AcceptedFile>();
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, IndexedResource>();
   readonly #restored = new Map<string, StoredResource>();
   /** Last version of what is gone, so that a return is newer. */
   readonly #lastVersions = new Map<string, bigint>();

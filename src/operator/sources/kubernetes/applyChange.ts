@@ -45,7 +45,7 @@ async function applySpec(
       (others.get(field) ?? []).map((manager) => ({ manager, field: `spec.${field}` })),
     );
     if (conflicts.length > 0 && !force) throw fieldOwned(conflicts);
-    // Apply only takes out what nobody else has; a merge patch takes out, and sets, whosever it is.
+    // Apply only removes fields without other managers; a merge patch removes and sets fields of any manager.
     const nulls = Object.fromEntries(change.remove.map((field) => [field, null]));
     const { resourceVersion } = live.metadata;
     const body = { metadata: { resourceVersion }, spec: { ...change.set, ...nulls } };

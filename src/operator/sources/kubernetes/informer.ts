@@ -29,7 +29,7 @@ export interface InformerOptions {
   readonly idleMs?: number;
   /** Time between full lists, to find what a watch may have lost: 600,000. */
   readonly relistMs?: number;
-  /** Time after which a list that is empty after a good one is asked for again: 1,000. */
+  /** Time after which a list that is empty after a non-empty one is requested again: 1,000. */
   readonly confirmEmptyMs?: number;
 }
 
@@ -124,12 +124,12 @@ export class Informer {
 
   /**
    * Takes over an object that we wrote ourselves, unless something newer is known. The answer to a write may come after
-   * the watch has told that the object is gone: one that is not held, and not newer than what the watch has told, was
+   * the watch has reported the deletion: an object that is not held, and not newer than the last event of the watch, was
    * deleted since, and no event would ever take it away again.
    */
   remember(object: KubeObject): void {
-    const told = this.#version !== '' && !isNewer(object.metadata.resourceVersion, this.#version);
-    if (told && !this.#objects.has(nameOf(object))) return;
+    const isCoveredByWatch = this.#version !== '' && !isNewer(object.metadata.resourceVersion, this.#version);
+    if (isCoveredByWatch && !this.#objects.has(nameOf(object))) return;
     this.#sinceList?.written.add(nameOf(object));
     this.#take(object);
   }
@@ -203,7 +203,7 @@ export class Informer {
     } finally {
       this.#sinceList = null;
     }
-    this.#heard();
+    this.#noteEvent();
     this.#setState({ synced: true, available: true, reason: null });
   }
 
@@ -281,7 +281,7 @@ export class Informer {
       }
     };
     const handle = (type: string, object: KubeObject & { readonly code?: number }): void => {
-      this.#heard();
+      this.#noteEvent();
       if (type === 'ERROR') {
         expired = object.code === 410;
         // Any other error ends the watch too; the copy is listed again to be sure.
@@ -301,7 +301,7 @@ export class Informer {
     };
     let controller: AbortController | undefined;
     controller = await this.#watch.watch(this.#options.watchPath, parameters, onEvent, (error) => {
-      // A stopped reading is told as an error too; what counts is whether it had begun.
+      // A stopped watch is reported as an error too; what counts is whether it had begun.
       queueMicrotask(() => onDone(error));
     });
     if (signal.aborted) controller.abort();
@@ -310,7 +310,7 @@ export class Informer {
     const settled = await Promise.race([end, Promise.resolve('open' as const)]);
     if (settled === 'open') {
       connected = true;
-      this.#heard();
+      this.#noteEvent();
       this.#setState({ available: true, reason: null });
     }
     try {
@@ -338,7 +338,7 @@ export class Informer {
     this.#options.onChange(name);
   }
 
-  #heard(): void {
+  #noteEvent(): void {
     this.#state = { ...this.#state, lastEventAt: this.#options.clock.monotonic() };
   }
 
