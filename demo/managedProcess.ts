@@ -11,7 +11,7 @@ export interface ManagedProcessOptions {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** A Node program run as a child, in a process group of its own so that only its owner tells it to stop. */
+/** A Node program run as a child, in a process group of its own so that only its owner stops it. */
 export class ManagedProcess {
   readonly name: string;
   readonly logFile: string | undefined;

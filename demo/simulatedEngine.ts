@@ -1,6 +1,6 @@
 /**
  * A small query engine that speaks the statement protocol over real HTTP: for the demonstration and for tests. It
- * behaves as a coordinator does where a gateway can tell the difference: query ids with a suffix of its own, URIs built
+ * behaves as a coordinator does where a gateway can observe the difference: query ids with a suffix of its own, URIs built
  * from forwarded headers, slugs and tokens, long polls, errors as HTTP 200.
  */
 import { randomInt } from 'node:crypto';
@@ -54,7 +54,7 @@ export interface EngineState {
   readonly failingStatements: number;
   /** Queries that run at once; further ones are queued. */
   readonly maxRunning: number;
-  /** Active workers, as its statistics tell. */
+  /** Active workers, as its statistics report. */
   readonly workers: number;
   /** Milliseconds before every answer. */
   readonly delayMillis: number;

@@ -9,7 +9,7 @@ export interface NativeDependency {
   readonly files: readonly string[];
 }
 
-/** What the page says of a package beyond what its files tell; a package without an entry fails the generation. */
+/** The purpose of each package on the page, which its files do not contain; a package without an entry fails the generation. */
 const purposes: Readonly<Record<string, string>> = {
   bcrypt:
     'Password hashes of preset users (`$2a$`, `$2b$`, `$2y$`), as Trino Gateway keeps them; read from the configuration only',

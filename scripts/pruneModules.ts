@@ -42,7 +42,7 @@ function keep(from: string, name: string): void {
       for (const each of next.filter((one) => !one.startsWith('@types/'))) keep(path, each);
       return;
     }
-    // An optional one, or a peer that nobody installed.
+    // An optional one, or a peer that is not installed.
     if (folder === '') return;
   }
 }

@@ -10,7 +10,7 @@ import { isLoopback } from '../src/config/openAccess.ts';
 
 const usage = `npm start [-- OPTIONS]
   --port N                the gateway's port; PORT in the environment, else 8080
-  --host ADDRESS          address the gateway listens on; 127.0.0.1 without it. There is no login: whoever reaches
+  --host ADDRESS          address the gateway listens on; 127.0.0.1 without it. There is no login: anyone who reaches
                           another address may change clusters and rules
   --engine-ports A,B,C    ports of the three simulated engines; else ${fleetPorts.join(',')}
   --logs                  show the logs here instead of writing them to data/`;
@@ -19,7 +19,7 @@ const root = resolve(import.meta.dirname, '..');
 process.chdir(root);
 const manifests = 'data/demo-manifests';
 
-/** A mistake of the person at the keyboard: told without a stack. */
+/** A mistake of the user: printed without a stack. */
 class StartError extends Error {}
 
 function readOptions() {
@@ -138,7 +138,7 @@ function announce(base: string, host: string, urls: ReadonlyMap<string, string>,
   const groups = new Map([...urls.keys()].map((name) => [name, name.replace(/-\d+$/, '')]));
   const reach = isLoopback(host)
     ? `no login; reached from this machine alone (${host})`
-    : `WARNING: no login, and it listens on ${host}: whoever reaches that address may change clusters and rules`;
+    : `WARNING: no login, and it listens on ${host}: anyone who reaches that address may change clusters and rules`;
   const engineLines = [...urls].map(([name, url]) => `  ${name.padEnd(10)} ${url}   routing group ${groups.get(name)}`);
   console.log(`
 Engine Gateway runs. Ctrl-C stops everything.

@@ -72,7 +72,7 @@ function failuresOf(report: Report): Failure[] {
   });
 }
 
-/** Only the exit code tells of a suite that ended before its report, and of errors outside of tests. */
+/** Only the exit code shows a suite that ended before its report, and errors outside of tests. */
 function readResult(folder: string, step: Step): Result {
   const ended = { what: `exit code ${step.exitCode}`, message: step.exitCode === 124 ? 'its time was up' : '' };
   const none = { ...step, passed: 0, skipped: 0 };
@@ -116,10 +116,10 @@ for (const { name, failures } of results) {
   for (const { what, message } of failures) {
     console.log(`\nFAILED ${name}: ${what}`);
     const lines = stripVTControlCharacters(message).split('\n');
-    const told = lines.filter(
+    const shownLines = lines.filter(
       (line) => line.trim() !== '' && !FOREIGN_FRAME.test(line) && !line.endsWith('(<anonymous>)'),
     );
-    for (const line of told.slice(0, MESSAGE_LINES)) console.log(`    ${line}`);
+    for (const line of shownLines.slice(0, MESSAGE_LINES)) console.log(`    ${line}`);
   }
 }
 const failed = sum(results.map(({ failures }) => failures.length));

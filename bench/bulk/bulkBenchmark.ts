@@ -32,7 +32,7 @@ interface Server {
   readonly workerPid: number;
 }
 
-/** A kind of answers, and how they are asked for. */
+/** A kind of answers, and how they are requested. */
 interface Load {
   readonly name: string;
   readonly shape: Shape;

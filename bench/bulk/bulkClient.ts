@@ -2,7 +2,7 @@ import path from 'node:path';
 import { startChildClient } from '../childClient.ts';
 import type { Shape } from './shapes.ts';
 
-/** Large answers that are asked for. */
+/** Large answers to request. */
 export interface BulkLoad {
   readonly url: string;
   readonly shape: Shape;

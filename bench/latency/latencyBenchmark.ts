@@ -50,7 +50,7 @@ const loads: readonly Load[] = [
 interface Server {
   readonly name: string;
   readonly url: string;
-  /** Null: its CPU time is not the figure asked for. */
+  /** Null: its CPU time is not measured. */
   readonly workerPid: number | null;
   /** Waits for work that is left behind: it is part of a request's cost, and must not fall into another server's turn. */
   readonly settle: () => Promise<void>;

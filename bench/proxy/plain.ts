@@ -106,7 +106,7 @@ function timesOfPeer({ own, peers }: Round): number {
   return own.cpu / mean(peers.map(({ cpu }) => cpu));
 }
 
-/** Rounds in which the machine was as fast before the gateway's turn as after it, as far as nginx can tell. */
+/** Rounds in which nginx measured the same speed of the machine before and after the gateway's turn. */
 function steadyRounds(rounds: readonly Round[]): readonly Round[] {
   return rounds.filter(({ peers }) => {
     const figures = peers.map(({ cpu }) => cpu);

@@ -80,7 +80,7 @@ interface Alone {
 
 /**
  * Measures submissions through `engine-gateway serve` in several configurations: first each alone, then all in short
- * turns, which tell what each costs beside the plain one. All are restarted every few rounds.
+ * turns, which show what each costs beside the plain one. All are restarted every few rounds.
  * @returns 0; 1 where one costs more than it may, or an answer failed
  */
 export async function measureVariants(options: VariantOptions): Promise<number> {
