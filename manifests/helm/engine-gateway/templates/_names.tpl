@@ -204,7 +204,7 @@ spec:
   resources: [engineclusters/status, routingrules/status]
   verbs: [patch]
 # End of derived rules.
-# Transitions of conditions and changes by REST are told as events.
+# Transitions of conditions and changes by REST are recorded as events.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
