@@ -107,7 +107,7 @@ class Followers {
 }
 
 /** What of pino's loggers makes a line. */
-interface LineParts {
+interface PinoInternals {
   [pino.symbols.asJsonSym](fields: Record<string, unknown>, message: unknown, level: number, time: string): string;
   /** Start of a line by number of its level. */
   readonly [pino.symbols.lsCacheSym]: Readonly<Record<number, string>>;
@@ -120,9 +120,9 @@ interface LineParts {
  * by field costs more than deciding where the query goes. Children inherit it.
  */
 function writeWhole(logger: Logger): void {
-  const parts = logger as unknown as LineParts;
+  const parts = logger as unknown as PinoInternals;
   const byField = parts[pino.symbols.asJsonSym];
-  parts[pino.symbols.asJsonSym] = function whole(this: LineParts, fields, message, level, time) {
+  parts[pino.symbols.asJsonSym] = function whole(this: PinoInternals, fields, message, level, time) {
     let text: string;
     try {
       text = JSON.stringify(masked(fields));

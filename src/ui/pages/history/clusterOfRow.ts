@@ -1,6 +1,6 @@
 import type { ClusterState, HistoryRow } from '../../client/types.ts';
 
-/** A cluster, as far as telling which one a query ran on needs it. */
+/** The fields of a cluster that identify the one on which a query ran. */
 export type NamedUrl = Pick<ClusterState, 'name' | 'proxyTo'>;
 
 /**
