@@ -127,10 +127,10 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   #activeAnnotation(resource: Resource, active: boolean, by: string): string | null | undefined {
     const { kind } = overrideOf(resource);
     if (effectiveActive(resource) === active) return kind === 'ended' || kind === 'unreadable' ? null : undefined;
-    const wanted = specActive(resource);
-    if (wanted === active) return null;
+    const specified = specActive(resource);
+    if (specified === active) return null;
     const at = new Date(this.#options.clock.now()).toISOString();
-    return overrideAnnotation({ active, by, at, overrode: wanted });
+    return overrideAnnotation({ active, by, at, overrode: specified });
   }
 
   async #create(cluster: RegistryCluster): Promise<RegistryWrite> {

@@ -278,7 +278,7 @@ function specChange(
       { field: 'actions' },
     );
   }
-  const wanted: Record<string, unknown> = {
+  const desired: Record<string, unknown> = {
     description: rule.description === '' && spec.description === undefined ? undefined : rule.description,
     condition: rule.condition,
     actions: rule.actions.length === 0 ? null : [...rule.actions],
@@ -288,9 +288,9 @@ function specChange(
   };
   for (const field of ['onUnavailable', 'stop', 'suspended'] as const) {
     // What is absent has its default already.
-    wanted[field] = spec[field] === undefined && rule[field] === plainRule[field] ? undefined : rule[field];
+    desired[field] = spec[field] === undefined && rule[field] === plainRule[field] ? undefined : rule[field];
   }
-  const changed = Object.entries(wanted).filter(
+  const changed = Object.entries(desired).filter(
     ([field, value]) => value !== undefined && !isDeepStrictEqual(spec[field as keyof RoutingRuleSpec] ?? null, value),
   );
   return {

@@ -48,14 +48,14 @@ export function storedOfResource(resource: Resource, source: SourceName): Stored
  * the status is kept there: neither makes a row out of date.
  */
 export function sameStored(stored: StoredResource, resource: Resource, source: SourceName): boolean {
-  const wanted = storedOfResource(resource, source);
+  const expected = storedOfResource(resource, source);
   return (
-    stored.uid === wanted.uid &&
-    stored.source === wanted.source &&
-    stored.generation === wanted.generation &&
-    isDeepStrictEqual(stored.spec, wanted.spec) &&
-    isDeepStrictEqual(stored.annotations, wanted.annotations) &&
+    stored.uid === expected.uid &&
+    stored.source === expected.source &&
+    stored.generation === expected.generation &&
+    isDeepStrictEqual(stored.spec, expected.spec) &&
+    isDeepStrictEqual(stored.annotations, expected.annotations) &&
     (source === 'kubernetes' ||
-      (stored.resourceVersion === wanted.resourceVersion && isDeepStrictEqual(stored.status, wanted.status)))
+      (stored.resourceVersion === expected.resourceVersion && isDeepStrictEqual(stored.status, expected.status)))
   );
 }

@@ -22,12 +22,12 @@ export function editDocument(text: string, change: ResourceChange, format: 'yaml
   const edits = editsOf(change);
   if (edits.length === 0) return text;
   const before = (format === 'json' ? JSON.parse(text.replace(/^\uFEFF/, '')) : parse(text, quiet)) as Value;
-  const wanted = structuredClone(before);
-  for (const edit of edits) editValue(wanted, edit);
-  if (format === 'json') return jsonText(text, wanted);
+  const expected = structuredClone(before);
+  for (const edit of edits) editValue(expected, edit);
+  if (format === 'json') return jsonText(text, expected);
   for (const attempt of [replaceScalars, rewrite]) {
     const after = attempt(text, edits);
-    if (after !== null && isDeepStrictEqual(parse(after, quiet), wanted)) return lineEndsOf(text, after);
+    if (after !== null && isDeepStrictEqual(parse(after, quiet), expected)) return lineEndsOf(text, after);
   }
   throw new GatewayError(
     'EG_IMPOSSIBLE',

@@ -199,15 +199,15 @@ export class ManifestIndex {
   }
 
   #settleMissing(found: ReadonlyMap<string, Found>, now: number, deleted: ReadonlySet<string>): readonly ResourceKey[] {
-    const gone: ResourceKey[] = [];
-    const kept = this.#keptByBrokenDocuments();
+    const deletions: ResourceKey[] = [];
+    const protectedKeys = this.#keptByBrokenDocuments();
     const limit =
       found.size === 0 && this.#held.size > 1 ? this.#options.confirmEmptyMs : this.#options.confirmDeletionMs;
     for (const [text, held] of this.#held) {
       if (found.has(text)) continue;
       const { resource } = held;
       if (!deleted.has(text)) {
-        if (kept(text, held.path)) {
+        if (protectedKeys(text, held.path)) {
           this.#held.set(text, { ...held, document: null, missingSince: null });
           continue;
         }
@@ -220,9 +220,9 @@ export class ManifestIndex {
       this.#held.delete(text);
       this.#restored.delete(text);
       this.#lastVersions.set(text, BigInt(resource.metadata.resourceVersion));
-      gone.push({ kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name });
+      deletions.push({ kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name });
     }
-    return gone;
+    return deletions;
   }
 
   /** A broken document keeps the resource it is about; where that cannot be seen, all that its file held. */

@@ -38,8 +38,8 @@ const MAX_KEPT = 10_000;
 
 /**
  * Reads the Secrets that `spec.healthCheck.credentialsSecretRef` names: of the resource's own namespace only, only those
- * that are labelled for it, and for the hosts that the Secret itself names, so that whoever may write a cluster, and not
- * Secrets, cannot have one sent to an address of theirs.
+ * that are labelled for it, and for the hosts that the Secret itself names, so that a user who may write a cluster, but
+ * not Secrets, cannot have one sent to an address of their own.
  */
 export class SecretCredentials {
   readonly #api: Pick<KubeApi, 'readSecret'>;
