@@ -46,8 +46,8 @@ export async function run(): Promise<void> {
   if (!Number.isSafeInteger(rows) || rows < 1) throw new Error('--rows must be a whole number from 1');
   const servers = databases.filter(({ name }) => name !== 'sqlite');
   // The suites name the dialect, people the server.
-  const wanted = values.database === 'mariadb' ? 'mysql' : values.database;
-  const chosen = servers.filter(({ name }) => name === (wanted ?? name));
+  const familyName = values.database === 'mariadb' ? 'mysql' : values.database;
+  const chosen = servers.filter(({ name }) => name === (familyName ?? name));
   if (chosen.length === 0) throw new Error('--database must be mariadb or postgresql');
   for (const family of chosen) {
     if (family.available()) await measure(family, rows);
@@ -131,12 +131,12 @@ async function questions(store: KnexStore, now: number, rows: number): Promise<v
 /** Prints how the database answers what is asked of the history: by which index, and over how many rows. */
 async function plan(store: KnexStore, what: string, ask: () => Promise<unknown>): Promise<void> {
   const { knex } = store.database;
-  const asked: { readonly sql: string; readonly bindings: readonly string[] }[] = [];
-  const note = (query: (typeof asked)[number]) => void asked.push(query);
+  const executed: { readonly sql: string; readonly bindings: readonly string[] }[] = [];
+  const note = (query: (typeof executed)[number]) => void executed.push(query);
   knex.on('query', note);
   await ask();
   knex.off('query', note);
-  for (const { sql, bindings } of asked.filter((query) => query.sql.startsWith('select'))) {
+  for (const { sql, bindings } of executed.filter((query) => query.sql.startsWith('select'))) {
     const answer = await knex.raw(`explain ${sql.replaceAll(/\$\d+/g, '?')}`, bindings);
     const rows: readonly object[] = store.dialect === 'mysql' ? answer[0] : answer.rows;
     console.log(`  plan of the ${what}:`);

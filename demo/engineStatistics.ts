@@ -23,8 +23,8 @@ export function metricsText(
     [`${product}_metadata_name_DiscoveryNodeManager_ActiveNodeCount`]: workers,
     [`${product}_metadata_name_DiscoveryNodeManager_InactiveNodeCount`]: 0,
   };
-  const shown = Object.entries(all).filter(([name]) => wanted.length === 0 || wanted.includes(name));
-  return `${shown.map(([name, value]) => `# TYPE ${name} gauge\n${name} ${value.toFixed(1)}\n`).join('')}# EOF\n`;
+  const selected = Object.entries(all).filter(([name]) => wanted.length === 0 || wanted.includes(name));
+  return `${selected.map(([name, value]) => `# TYPE ${name} gauge\n${name} ${value.toFixed(1)}\n`).join('')}# EOF\n`;
 }
 
 /** `/v1/jmx/mbean/{name}`; undefined where there is no such bean. */

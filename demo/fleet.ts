@@ -106,8 +106,8 @@ function readState(json: string, current: EngineState): Partial<EngineState> | s
   if (typeof change !== 'object' || change === null || Array.isArray(change)) return 'the body must be a JSON object';
   for (const [key, value] of Object.entries(change)) {
     if (!Object.hasOwn(current, key)) return `${key}: unknown; known are ${Object.keys(current).join(', ')}`;
-    const wanted = typeof current[key as keyof EngineState];
-    if (typeof value !== wanted) return `${key}: must be a ${wanted}`;
+    const expectedType = typeof current[key as keyof EngineState];
+    if (typeof value !== expectedType) return `${key}: must be a ${expectedType}`;
   }
   return change as Partial<EngineState>;
 }

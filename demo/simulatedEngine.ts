@@ -323,9 +323,9 @@ class Engine implements SimulatedEngine {
     if (!this.#isUser(request)) return this.#unauthorized();
     const product = this.#product.pathSegment;
     if (path === '/metrics') {
-      const wanted = new URL(url, this.url).searchParams.getAll('name[]');
+      const metricNames = new URL(url, this.url).searchParams.getAll('name[]');
       const type = 'application/openmetrics-text; version=1.0.0';
-      return answer(200, metricsText(product, this.#counts(), wanted), { type });
+      return answer(200, metricsText(product, this.#counts(), metricNames), { type });
     }
     const name = decodeURIComponent(path.slice('/v1/jmx/mbean/'.length));
     const bean = managementBean(product, this.#counts(), name);

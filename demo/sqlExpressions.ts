@@ -86,12 +86,12 @@ function aggregate(name: string, argument: Bound | undefined): Bound {
         },
       };
     default: {
-      const wanted = name === 'min' ? -1 : 1;
+      const direction = name === 'min' ? -1 : 1;
       return {
         type: argument.type,
         of: (scope) =>
           values(scope).reduce<Value>(
-            (best, value) => (best === null || compare(value, best) === wanted ? value : best),
+            (best, value) => (best === null || compare(value, best) === direction ? value : best),
             null,
           ),
       };

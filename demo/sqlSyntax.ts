@@ -113,10 +113,10 @@ export function tokenize(text: string): readonly Token[] {
 
 /** The engine's message for a token that does not belong there. */
 export function mismatch(token: Token, expecting?: string): QueryError {
-  const wanted = expecting === undefined ? '' : `. Expecting: ${expecting}`;
+  const expectation = expecting === undefined ? '' : `. Expecting: ${expecting}`;
   return new QueryError(
     'SYNTAX_ERROR',
-    `line ${token.line}:${token.column}: mismatched input '${token.text}'${wanted}`,
+    `line ${token.line}:${token.column}: mismatched input '${token.text}'${expectation}`,
     { lineNumber: token.line, columnNumber: token.column },
   );
 }

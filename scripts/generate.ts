@@ -46,15 +46,15 @@ const files: readonly GeneratedFile[] = [
 const check = process.argv.includes('--check');
 let stale = 0;
 for (const file of files) {
-  const wanted = await file.content();
+  const expected = await file.content();
   const present = await readFile(file.path, 'utf8').catch(() => null);
-  if (present === wanted) continue;
+  if (present === expected) continue;
   if (check) {
     stale += 1;
     console.error(`${file.path} is out of date: run "npm run generate" and commit the result`);
   } else {
     await mkdir(dirname(file.path), { recursive: true });
-    await writeFile(file.path, wanted);
+    await writeFile(file.path, expected);
     console.log(`wrote ${file.path}`);
   }
 }

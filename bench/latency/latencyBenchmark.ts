@@ -180,8 +180,8 @@ async function measure(
   const { port, host } = new URL(url);
   const texts = Array.from({ length: requests }, () => load.text(++count));
   const before = workerPid === null ? 0 : cpuMicroseconds(workerPid);
-  const asked = { port: Number(port), head: load.request(host), texts, expected: load.expected, pause };
-  const { times, failed } = await client.ask(asked);
+  const plan = { port: Number(port), head: load.request(host), texts, expected: load.expected, pause };
+  const { times, failed } = await client.ask(plan);
   await settle();
   const cpu = workerPid === null ? Number.NaN : (cpuMicroseconds(workerPid) - before) / requests;
   return { p50: percentile(times, 0.5), p99: percentile(times, 0.99), cpu, failed };
