@@ -38,7 +38,7 @@ describe('the external rules service', () => {
   const filled = (size: number, start: string, unit: string, end: string) =>
     Buffer.from(start + unit.repeat(Math.floor(size / unit.length)) + end);
   const headers = Array.from({ length: 4_000 }, (_, index) => `"x-header-${index}":"${'v'.repeat(200)}"`);
-  const asked = async (outcome: string) => {
+  const requestCount = async (outcome: string) => {
     const { text } = await send(target, '/metrics?name[]=engine_gateway_external_rules_requests_total');
     return Number(new RegExp(`requests_total\\{outcome="${outcome}"\\} (\\d+)`).exec(text)?.[1] ?? 0);
   };
@@ -56,12 +56,12 @@ describe('the external rules service', () => {
     ['4,000 header lines', 'failed', Buffer.from(`{"routingGroup":"adhoc","externalHeaders":{${headers.join()}}}`)],
   ])('answers %s', async (name, outcome, body) => {
     answer = body;
-    const before = await asked(outcome);
+    const before = await requestCount(outcome);
     await attack(target, `the rules service answers ${name}`, () =>
       send(target, '/v1/statement', { method: 'POST', body: 'SELECT 1' }),
     ).finally(() => {
       answer = Buffer.from('{"routingGroup":"adhoc"}');
     });
-    expect(await asked(outcome)).toBeGreaterThan(before);
+    expect(await requestCount(outcome)).toBeGreaterThan(before);
   });
 });

@@ -54,7 +54,7 @@ describe('slow clients', () => {
     }
   };
 
-  test('who sends the head byte by byte is told 408 after server.headersTimeout', async () => {
+  test('a client that sends the head byte by byte gets 408 after server.headersTimeout', async () => {
     const senders = await open(SENDERS);
     for (const sender of senders) sender.send('GET /v1/query/a HTTP/1.1\r\nHost: x\r\n');
     await trickle(senders, 'X-Header: value\r\n');
@@ -67,7 +67,7 @@ describe('slow clients', () => {
     await expect.poll(() => silent.every((each) => each.closed), { timeout: 60_000, interval: 200 }).toBe(true);
   });
 
-  test('who sends the body byte by byte is told 408 after server.requestTimeout; nothing of it reaches a cluster', async () => {
+  test('a client that sends the body byte by byte gets 408 after server.requestTimeout; nothing of it reaches a cluster', async () => {
     const senders = await open(SENDERS);
     for (const sender of senders)
       sender.send('POST /v1/statement HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n');

@@ -29,7 +29,7 @@ export interface Target {
 }
 
 /** What is around a target. */
-export interface TargetSurroundings {
+export interface TargetSetup {
   /**
    * Prepares the folder of the gateway's resources, its database `gateway.db` and other files, before the gateway starts.
    * @param clusterUrl address of the cluster, at which further EngineCluster manifests may have theirs
@@ -40,7 +40,7 @@ export interface TargetSurroundings {
 /** Starts both and waits until queries are routed. */
 export async function startTarget(
   config: Readonly<Record<string, unknown>> = {},
-  { prepare }: TargetSurroundings = {},
+  { prepare }: TargetSetup = {},
 ): Promise<Target> {
   const reached: { request: string; body: string }[] = [];
   const cluster = await startCluster(reached);
@@ -155,7 +155,7 @@ export class OtherClient {
   }
 }
 
-/** A connection that sends what it is told, and keeps what comes back. */
+/** A connection that sends given bytes, and keeps what comes back. */
 export class RawConnection {
   readonly socket: Socket;
   received = '';

@@ -140,7 +140,7 @@ describe.skipIf(!available || !hasPostgresql())("the JDBC driver's tests", () =>
       ...['--details=none', '--disable-banner', ...CLASSES.map((each) => `--select-class=io.trino.jdbc.Test${each}`)],
       ...EXCLUDED.map((method) => `--exclude-methodname=${method}`),
     ];
-    // Ends with an exit code of its own where a test fails, which the reports tell better.
+    // Ends with an exit code of its own where a test fails, which the reports show better.
     const ended = await run(java, args, { timeout: RUN_MILLIS, maxBuffer: 256 * 1024 * 1024, cwd: folder }).then(
       () => '',
       (error: { readonly killed?: boolean }) => {

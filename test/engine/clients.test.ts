@@ -185,7 +185,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     expect(Math.abs((shares[0] ?? 0) - (shares[1] ?? 0))).toBeLessThanOrEqual(1);
     expect(shares[0]).toBeGreaterThan(queries.length);
 
-    // And the history tells each query, with the server that ran it.
+    // And the history has each query, with the server that ran it.
     const recorded = async () => {
       const { rows } = await history.query<{ query_id: string; backend_url: string }>(
         'SELECT query_id, backend_url FROM query_history',
@@ -285,8 +285,8 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
   test('a stopped server fails only the queries that ran on it', async () => {
     const [lost] = trinos.slice(1) as [TrinoServer];
     const [, jdbc, python] = engineClients(distribution) as [EngineClient, EngineClient, EngineClient];
-    const [told] = await python.run(lost.url, [{ sql: 'SELECT 1' }]);
-    const lostSuffix = suffixOf(told?.queryId ?? '');
+    const [lostQuery] = await python.run(lost.url, [{ sql: 'SELECT 1' }]);
+    const lostSuffix = suffixOf(lostQuery?.queryId ?? '');
     expect(lostSuffix).toMatch(/^[a-z0-9]{5}$/);
     const before = await allQueries();
     let finished = 0;
@@ -294,7 +294,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
       finished += 1;
     };
     const work = (n: number) => Array.from({ length: n }, () => ({ sql: longQuery }));
-    // Spooled segments without a key are fetched through any server, also the one that stops, whoever ran the query.
+    // Spooled segments without a key are fetched through any server, also the one that stops, with any cluster that ran the query.
     const direct = await startFront(
       gateways.map(({ url }) => url),
       true,

@@ -11,7 +11,7 @@ import type { SuiteQuery } from './queries.ts';
 export interface ClientOutcome {
   /** Position of the query in the list. */
   readonly index: number;
-  /** Null where the client does not tell it. */
+  /** Null where the client does not report it. */
   readonly queryId: string | null;
   readonly rows: number;
   /** Of the rows as the client prints them, sorted. */
@@ -19,7 +19,7 @@ export interface ClientOutcome {
   readonly error: string | null;
 }
 
-/** A real client: runs queries against a server and tells what it saw, in the order of the queries. */
+/** A real client: runs queries against a server and reports what it saw, in the order of the queries. */
 export interface EngineClient {
   readonly name: string;
   /**

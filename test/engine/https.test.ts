@@ -42,8 +42,8 @@ describe.skipIf(!available || !hasOpenssl)('the JDBC driver over HTTPS', () => {
     expect(outcomes.filter(({ error, rows }) => error !== null || rows !== 1)).toEqual([]);
     expect(outcomes.length).toBe(queries.length);
     // The driver spoke HTTP/2: the gateway names the protocol of each request.
-    const asked = engine.requests.filter(({ url: path }) => path.startsWith('/v1/statement'));
-    expect(asked.length).toBeGreaterThan(0);
-    expect(asked.filter(({ headers }) => headers.via?.toString().startsWith('HTTP/2.0 ') !== true)).toEqual([]);
+    const submissions = engine.requests.filter(({ url: path }) => path.startsWith('/v1/statement'));
+    expect(submissions.length).toBeGreaterThan(0);
+    expect(submissions.filter(({ headers }) => headers.via?.toString().startsWith('HTTP/2.0 ') !== true)).toEqual([]);
   });
 });

@@ -145,12 +145,12 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
 
   /** Repeats a login until no server was spared. @param attempt answers the server of all its steps */
   async function untilBoth(attempt: (count: number) => Promise<string>): Promise<void> {
-    const seen = new Set<string>();
-    for (let count = 0; count < ENOUGH || seen.size < names.length; count++) {
-      expect(count, `logins that all went to ${[...seen]}`).toBeLessThan(TOO_MANY);
-      seen.add(await attempt(count));
+    const usedClusters = new Set<string>();
+    for (let count = 0; count < ENOUGH || usedClusters.size < names.length; count++) {
+      expect(count, `logins that all went to ${[...usedClusters]}`).toBeLessThan(TOO_MANY);
+      usedClusters.add(await attempt(count));
     }
-    expect([...seen].toSorted()).toEqual(names);
+    expect([...usedClusters].toSorted()).toEqual(names);
   }
 
   test("a client's login where engines' pages are redirected", async () => {
@@ -239,9 +239,9 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
 
     test('logins at the web interface and logouts with one browser, which stays at one server', async () => {
       const browser = newBrowser();
-      const seen = new Set<string>();
-      for (let count = 0; count < ENOUGH; count++) seen.add(await logInAndOut(browser));
-      expect(seen.size).toBe(1);
+      const usedClusters = new Set<string>();
+      for (let count = 0; count < ENOUGH; count++) usedClusters.add(await logInAndOut(browser));
+      expect(usedClusters.size).toBe(1);
     });
   });
 });

@@ -113,7 +113,7 @@ describe.each(orders)('%s, %s', (dialect, order) => {
       });
       await obeys(async () => expect(await run(engine, 'mallory')).toEqual({ resourceGroupId: ['global', 'other'] }));
 
-      // The engine's own migrations have run by now, whoever came first: its columns can be written.
+      // The engine's own migrations have run by now, in either order: its columns can be written.
       const original = { ...stored, originalUserRegex: 'eve' };
       await post('selector/update', { current: stored, update: original });
       await obeys(async () => {

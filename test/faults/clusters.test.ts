@@ -63,7 +63,7 @@ describe.skipIf(!hasPostgresql())('a cluster misbehaves in the middle of a load'
     await world.seen('d', 'HEALTHY');
   });
 
-  test('killed with running queries: only those fail, and are told so in the protocol within 15 s', async () => {
+  test('killed with running queries: only those fail, with an error in the protocol within 15 s', async () => {
     await begin({ slowShare: 0.6, slowSeconds: 2 });
     const victim = world.cluster('a');
     await runningOn(victim);
@@ -85,7 +85,7 @@ describe.skipIf(!hasPostgresql())('a cluster misbehaves in the middle of a load'
     await startAgain('a');
   });
 
-  test('killed and back at once: its queries are told as lost, no other one fails', async () => {
+  test('killed and back at once: its queries are reported as lost, no other one fails', async () => {
     await begin({ slowShare: 0.6, slowSeconds: 2 });
     const victim = world.cluster('b');
     await runningOn(victim);
@@ -150,7 +150,7 @@ describe.skipIf(!hasPostgresql())('a cluster misbehaves in the middle of a load'
     await world.seen('b', 'HEALTHY');
     const { failed, queries } = await load.stop();
     expect(reasonsOf(failed)).toEqual([]);
-    // Whoever was sent there before that was told 503, which clients follow by asking again.
+    // Requests sent there before that got 503, upon which clients try again.
     const late = queries.filter((query) => query.startedAt > seenAt && query.repeated > 0);
     expect(late).toEqual([]);
     expect(await world.missingInHistory(queries)).toBe(0);

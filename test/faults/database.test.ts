@@ -47,7 +47,7 @@ describe.skipIf(!hasPostgresql())('the database stops for a minute in the middle
     const stoppedAt = performance.now();
     await server.stop(true);
 
-    // A cluster that the database has never heard of, and a coordinator of which it cannot be told.
+    // A cluster that the database does not have, and a coordinator that cannot be stored in it.
     // One replica sends it queries before the other one has heard of it.
     const third = await world.addCluster('c');
     await world.declare('c', { proxyTo: third.url, routingGroup: 'adhoc' });

@@ -12,7 +12,7 @@ export interface EndedQuery {
   readonly repeated: number;
   /** Why it failed, as its user saw it; null for a right result. */
   readonly failure: string | null;
-  /** Whether the failure was told in the protocol, as `error` of an answer 200. */
+  /** Whether the failure was reported in the protocol, as `error` of an answer 200. */
   readonly inProtocol: boolean;
 }
 

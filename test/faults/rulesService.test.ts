@@ -73,9 +73,9 @@ describe.skipIf(!hasMariadb())('the rules service hangs in the middle of a load'
   test('no query fails; they go by header, most of them without waiting; and by the service when it is back', async () => {
     const ran = (name: string, since: number) => (query: EndedQuery) =>
       query.startedAt > since && world.cluster(name).gave(query.id);
-    const asked = (outcome: string) =>
+    const requestCount = (outcome: string) =>
       world.metric('engine_gateway_external_rules_requests_total', `outcome="${outcome}"`);
-    const byHeader = async () => (await asked('failed')) + (await asked('skipped'));
+    const byHeader = async () => (await requestCount('failed')) + (await requestCount('skipped'));
     load = startLoad({ bases: world.bases, group: 'adhoc', slowShare: 0 });
     await load.progress(100);
     // All by the service, but for those that a busy machine kept waiting for it too long: these are counted.
@@ -85,7 +85,7 @@ describe.skipIf(!hasMariadb())('the rules service hangs in the middle of a load'
     const hungAt = performance.now();
     await expect.poll(() => world.metric('engine_gateway_external_rules_circuit_open'), { timeout: 60_000 }).toBe(2);
     const leftAloneAt = performance.now();
-    const waitedBefore = await asked('failed');
+    const waitedBefore = await requestCount('failed');
     await load.progress(300);
     const meanwhile = load.queries.filter((query) => query.startedAt > leftAloneAt);
     expect(meanwhile.filter(ran('b', leftAloneAt))).toEqual([]);
@@ -93,8 +93,8 @@ describe.skipIf(!hasMariadb())('the rules service hangs in the middle of a load'
       REQUEST_TIMEOUT_MS + OTHERWISE_MS,
     );
     // One of them tries the service again now and then; the others do not wait for it.
-    expect((await asked('failed')) - waitedBefore).toBeLessThan(meanwhile.length / 4);
-    expect(await asked('skipped')).toBeGreaterThan(meanwhile.length / 2);
+    expect((await requestCount('failed')) - waitedBefore).toBeLessThan(meanwhile.length / 4);
+    expect(await requestCount('skipped')).toBeGreaterThan(meanwhile.length / 2);
 
     service.hanging = false;
     await expect.poll(() => world.metric('engine_gateway_external_rules_circuit_open'), { timeout: 60_000 }).toBe(0);

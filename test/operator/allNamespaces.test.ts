@@ -203,7 +203,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
         const text = await rig.kubectl(['-n', north, 'get', 'ec', 'a', '-o', path]);
         return text === '' ? null : (JSON.parse(text) as { status: string; reason: string; message: string });
       };
-      // Without a Secret of its own: the credentials of all others are not for whoever asks.
+      // Without a Secret of its own: it does not get the credentials of others.
       await applyIn(north, clusterManifest('a', { proxyTo: engine.url, healthCheck: { type: 'METRICS' } }));
       await until(async () =>
         expect(await condition('HealthCredentials')).toMatchObject({ status: 'False', reason: 'TypeNotConfigured' }),

@@ -124,7 +124,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
       if (deletedBy === 'us') informer.forget(written);
       informer.remember(written);
       await until(() => expect(informer.get(name)).toBeNull());
-      // By now the watch has told of the deletion and of this one.
+      // By now the watch has reported the deletion and this one.
       await rig.apply('kubectl', clusterManifest(`after-${deletedBy}`));
       await until(() => expect(informer.get(`${rig.namespace}/after-${deletedBy}`)).not.toBeNull());
       informer.remember(written);
@@ -132,7 +132,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     }
   });
 
-  test('what was written is known before the watch tells it', async () => {
+  test('what was written is known before the watch reports it', async () => {
     const { informer } = await start();
     await informer.whenSynced();
     proxy.stall();

@@ -156,9 +156,9 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
     else {
       const user = `system:serviceaccount:${namespace}:${name}`;
       expect(info.json().data).toEqual({ roles, permissions: [], userId: user, userName: user });
-      const told = api.changes.find(({ object }) => object === `cluster of-${name}`);
-      if (expected.add === 200) expect(told).toMatchObject({ user, roles, recognisedBy: 'kubernetes', before: null });
-      else expect(told).toBeUndefined();
+      const change = api.changes.find(({ object }) => object === `cluster of-${name}`);
+      if (expected.add === 200) expect(change).toMatchObject({ user, roles, recognisedBy: 'kubernetes', before: null });
+      else expect(change).toBeUndefined();
     }
   });
 
@@ -178,8 +178,8 @@ describe.skipIf(!controlPlaneAvailable)('callers known to a real API server', ()
       const answer = await api.call('POST', '/api/explain', { headers, body: JSON.stringify(body) });
       return [answer.status, answer.json().error?.message];
     };
-    const lacking = '"system:serviceaccount:default:viewer" may not update routingrules.enginegateway.dev.';
-    expect(await explain('viewer', { path: '/v1/statement', rule })).toEqual([403, lacking]);
+    const refusal = '"system:serviceaccount:default:viewer" may not update routingrules.enginegateway.dev.';
+    expect(await explain('viewer', { path: '/v1/statement', rule })).toEqual([403, refusal]);
     expect(await explain('viewer', { path: '/v1/statement' })).toEqual([200, undefined]);
     expect(await explain('ruler', { path: '/v1/statement', rule })).toEqual([200, undefined]);
   });

@@ -259,10 +259,10 @@ authentication:
         return found;
       });
       await expect.poll(() => [proxy.held, refused]).toEqual([32, 28]);
-      const asked = list(api, known);
+      const listing = list(api, known);
       await expect.poll(() => proxy.held).toBe(33);
       proxy.hold(null);
-      expect(await asked).toEqual([200, null]);
+      expect(await listing).toEqual([200, null]);
       const statuses = await Promise.all(flood);
       expect(statuses.filter((status) => status === 401)).toHaveLength(32);
       expect(new Set(statuses)).toEqual(new Set([401, 429, 503]));

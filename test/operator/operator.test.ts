@@ -325,7 +325,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     expect(table.current.clusters.get('a')?.active).toBe(false);
   });
 
-  test('an update that repeats the active of an override leaves it, whoever owns spec.active', async () => {
+  test('an update that repeats the active of an override leaves it, with any owner of spec.active', async () => {
     const { registry, table } = await rig.startOperator();
     await rig.apply('argocd-controller', clusterManifest('a', { active: true }));
     await until(() => expect(table.current.clusters.has('a')).toBe(true));
@@ -342,7 +342,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     expect(await annotations('a')).toEqual({});
   });
 
-  test('two replicas add one name at once: one wins, the other is told so', async () => {
+  test('two replicas add one name at once: one wins, the other gets a conflict', async () => {
     const replicas = [await rig.startOperator(), await rig.startOperator()];
     const added = await Promise.allSettled(replicas.map(({ registry }) => registry.add(cluster('same'), by)));
     expect(added.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);

@@ -173,7 +173,7 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql()).concurrent('outages'
       }
       const verbose = (await rest(late, '/readyz?verbose')).text;
       expect(verbose).toMatch(/resource source.*kubernetes is unavailable/);
-      // What waits for the API server's return: a verdict that only a status tells.
+      // What waits for the API server's return: a verdict that only a status has.
       spare.setState({ failing: 503 });
       for (const each of gateways) {
         const state = async () => (await rest(each, '/api/public/backends/spare/state')).text;

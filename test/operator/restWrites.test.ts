@@ -113,9 +113,9 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
       expect([path, (await call(user, path, body)).status]).toEqual([path, expected]);
     }
     await until(async () => expect(await changes()).toHaveLength(7));
-    const told = await changes();
+    const events = await changes();
     expect(
-      told.map((event) => `${event.regarding.kind} ${event.regarding.name} ${event.reason} ${event.action}`),
+      events.map((event) => `${event.regarding.kind} ${event.regarding.name} ${event.reason} ${event.action}`),
     ).toEqual([
       'EngineCluster etl-1 AddedByRest Add',
       'EngineCluster etl-1 ChangedByRest Change',
@@ -127,7 +127,7 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
     ]);
     const ops = 'ops (USER, API; basic)';
     const root = 'root (ADMIN, API; basic)';
-    expect(told.map(({ note }) => note)).toEqual([
+    expect(events.map(({ note }) => note)).toEqual([
       `${ops} added cluster etl-1: name "etl-1", proxyTo "${a}", active true, routingGroup "adhoc", externalUrl "${a}"`,
       `${ops} changed cluster etl-1: proxyTo "${a}" → "${b}", routingGroup "adhoc" → "etl", externalUrl "${a}" → "${b}"`,
       `${ops} deactivated cluster etl-1: active true → false`,
@@ -137,11 +137,11 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
       `${root} deleted cluster etl-1: name "etl-1", proxyTo "${b}", active true, routingGroup "etl", externalUrl "${b}"`,
     ]);
     expect(
-      told.every(
+      events.every(
         ({ type, reportingController }) => type === 'Normal' && reportingController === 'enginegateway.dev/gateway',
       ),
     ).toBe(true);
-    for (const secret of Object.values(passwords)) expect(JSON.stringify(told)).not.toContain(secret);
+    for (const secret of Object.values(passwords)) expect(JSON.stringify(events)).not.toContain(secret);
     // As people look for them.
     expect(await rig.kubectl(['events', '--for', 'enginecluster/owned'])).toContain(
       'root (ADMIN, API; basic) changed cluster owned',
@@ -220,7 +220,7 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
       managers: ['argocd-controller: f:actions f:condition', 'engine-gateway-api: f:description f:priority'],
     });
 
-    // Forced: the list of actions goes over as one, is in force when the answer comes, and Git is told so.
+    // Forced: the list of actions goes over as one, is in force when the answer comes, and the change is recorded for Git.
     const forced = await call(
       'root',
       '/webapp/updateRoutingRules?force=true',

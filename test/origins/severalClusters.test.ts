@@ -119,10 +119,10 @@ describe.skipIf(!available || !canBrowse || !hasOpenssl)("two Trino servers' web
     const { page } = window;
     await page.goto(`${at}/ui/login.html`);
     const statuses = await page.evaluate(async () => {
-      const seen: number[] = [];
+      const statusesOfPage: number[] = [];
       await fetch('/ui/login', { method: 'POST', body: new URLSearchParams({ username: 'ann', password: '' }) });
-      for (let count = 0; count < 20; count++) seen.push((await fetch('/ui/api/stats')).status);
-      return seen;
+      for (let count = 0; count < 20; count++) statusesOfPage.push((await fetch('/ui/api/stats')).status);
+      return statusesOfPage;
     });
     expect(new Set(statuses)).toEqual(new Set([200, 401]));
     expect(clustersIn(answers).sort()).toEqual([...names]);

@@ -48,20 +48,20 @@ describe.skipIf(!available || !canBrowse || !hasOpenssl)("Trino's web interface"
     expect(rows).toEqual([[42]]);
     await using window = await site.open('about:blank');
     const { page } = window;
-    const asked: (readonly [path: string, status: number])[] = [];
+    const answers: (readonly [path: string, status: number])[] = [];
     page.on('response', (answer) => {
       const url = new URL(answer.url());
-      if (url.origin === to(site)) asked.push([url.pathname, answer.status()]);
+      if (url.origin === to(site)) answers.push([url.pathname, answer.status()]);
     });
     await page.goto(`${from(site)}/ui/`);
     await page.getByText('Cluster Overview', { exact: false }).first().waitFor();
-    await expect.poll(() => asked.some(([path, status]) => path === '/ui/api/stats' && status === 200)).toBe(true);
+    await expect.poll(() => answers.some(([path, status]) => path === '/ui/api/stats' && status === 200)).toBe(true);
     expect(page.url().startsWith(`${to(site)}/ui/`)).toBe(true);
     await page.goto(`${from(site)}/ui/query.html?${id}`);
     await page.getByText(id).first().waitFor();
     await page.getByText('FINISHED').first().waitFor();
     expect(page.url()).toBe(`${to(site)}/ui/query.html?${id}`);
-    expect(asked.filter(([, status]) => status >= 400)).toEqual([]);
+    expect(answers.filter(([, status]) => status >= 400)).toEqual([]);
     expect(window.defects.filter((defect) => defect.startsWith('exception'))).toEqual([]);
   });
 

@@ -49,7 +49,7 @@ export interface ApiServer<R extends ClusterRegistry = TableRegistry> {
   readonly metrics: Registry;
   /** Lines that were logged. */
   readonly logged: readonly string[];
-  /** Changes that were told for events. */
+  /** Changes that were passed on for events. */
   readonly changes: readonly AppliedChange[];
   readiness: Readiness;
   /** Calls `path` exactly as it is written; every answer must be one that the OpenAPI document describes. */

@@ -9,7 +9,7 @@ export interface Visit {
 
 /** Where a browser stands. */
 export interface Page {
-  /** Also of an address that it was told not to ask. */
+  /** Also of an address that is excluded. */
   readonly url: URL;
   /** 0 where it was not asked. */
   readonly status: number;

@@ -1,6 +1,6 @@
 import { type RawResponse, send } from './rawHttp.ts';
 
-interface Kept {
+interface StoredCookie {
   readonly name: string;
   readonly value: string;
   readonly path: string;
@@ -14,7 +14,7 @@ export interface Asking {
 
 /** A client that keeps cookies as browsers do: by name and path, sent below the path (RFC 6265 §5.1.4, §5.3, §5.4). */
 export class CookieBrowser {
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new Map<string, StoredCookie>();
 
   /** Names of the cookies that it keeps. */
   get names(): readonly string[] {

@@ -9,26 +9,26 @@ export interface FormLoginEngine {
   /** An id of a query of this cluster. */
   readonly queryId: string;
   /** What it was asked: method, URL and `Cookie`, in order. */
-  readonly asked: { readonly method: string; readonly url: string; readonly cookie: string }[];
+  readonly requests: { readonly method: string; readonly url: string; readonly cookie: string }[];
 }
 
 const COOKIE = 'Engine-UI-Token';
 
 /**
- * Starts a cluster that signs the cookie of its logins with a secret of its own. Answers tell its name in `x-name`.
+ * Starts a cluster that signs the cookie of its logins with a secret of its own. Answers have its name in `x-name`.
  * @param more lines of `Set-Cookie` on the answer to a login
  */
 export async function startFormLoginEngine(name: string, more: readonly string[] = []): Promise<FormLoginEngine> {
   const secret = randomBytes(16);
   const token = `ann.${createHmac('sha256', secret).update('ann').digest('hex')}`;
   const queryId = `20261121_015745_00042_xxxx${name}`;
-  const asked: { method: string; url: string; cookie: string }[] = [];
+  const requests: { method: string; url: string; cookie: string }[] = [];
   const answer = (request: IncomingMessage, response: ServerResponse) => {
     request.resume();
     const { method = '', url = '' } = request;
     const { cookie = '' } = request.headers;
     const [path = ''] = url.split('?');
-    asked.push({ method, url, cookie });
+    requests.push({ method, url, cookie });
     response.setHeader('x-name', name);
     const redirect = (location: string) => response.writeHead(303, { location }).end();
     if (path === '/v1/statement') response.end(JSON.stringify({ id: queryId, stats: { state: 'QUEUED' } }));
@@ -45,5 +45,5 @@ export async function startFormLoginEngine(name: string, more: readonly string[]
     else redirect(`/ui/login.html?${encodeURIComponent(url)}`);
   };
   const { url } = await startServer(answer);
-  return { name, url, queryId, asked };
+  return { name, url, queryId, requests };
 }

@@ -14,7 +14,7 @@ export interface GatewayProcess {
   /** Address of API and proxy. */
   readonly url: string;
   readonly pid: number;
-  /** The line of the log that tells all addresses: `url`, `httpsUrl`, `adminUrl`. */
+  /** The line of the log with all addresses: `url`, `httpsUrl`, `adminUrl`. */
   readonly listening: LogLine;
   /** Lines of the log so far; under load the last ones. */
   readonly log: readonly LogLine[];

@@ -21,7 +21,7 @@ export interface OidcServer {
   close(): Promise<void>;
 }
 
-/** Privileges that the provider tells of its users in the claim `groups`. */
+/** Privileges of the provider's users, in the claim `groups`. */
 const groups: Record<string, readonly string[] | undefined> = { grace: ['ADMIN', 'USER', 'API'], linus: ['USER'] };
 
 /**

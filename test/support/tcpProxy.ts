@@ -7,7 +7,7 @@ export interface TcpProxy {
   readonly accepted: number;
   /** Resets all connections. */
   reset(): void;
-  /** From now on nothing passes, and nobody is told: what a half-open connection is like. */
+  /** From now on nothing passes, without an error on either side: a half-open connection. */
   stall(): void;
   /** Ends stalling for connections made afterwards; stalled ones stay silent. */
   resume(): void;

@@ -79,7 +79,7 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     expect(window.defects).toEqual([]);
   });
 
-  test('what a backend that takes no new queries still runs is told until nothing is left', async () => {
+  test('the queries of a backend that takes no new ones are shown until none is left', async () => {
     const headers = { 'X-Engine-Routing-Group': 'etl' };
     const { nextUri = '' } = await submit(rig.gateway.url, 'SELECT 1', { headers });
     await using window = await openWindow(`${rig.pages}/clusters`);
@@ -100,7 +100,7 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     expect(window.defects).toEqual([]);
   });
 
-  test('why a backend is unhealthy is told', async () => {
+  test('the reason why a backend is unhealthy is shown', async () => {
     await using window = await openWindow(`${rig.pages}/clusters`);
     const { page } = window;
     rig.engines[2]?.setState({ failing: 503 });

@@ -106,9 +106,9 @@ describe.skipIf(!canBrowse)('Query History', () => {
     await page.getByLabel(/^From/).fill(wall(Date.now() - 3_600_000));
     await page.getByLabel(/^To/).fill(wall(Date.now() + 120_000));
     // As many queries as before: that the filter is in force shows by what is asked.
-    const asked = page.waitForRequest((request) => /"from":\d/.test(request.postData() ?? ''));
+    const filterRequest = page.waitForRequest((request) => /"from":\d/.test(request.postData() ?? ''));
     await page.getByRole('button', { name: 'Filter' }).click();
-    await asked;
+    await filterRequest;
     await count(window, '31 queries');
     expect(await table(window).getByRole('row').nth(1).textContent()).toContain(
       wall(Date.now()).slice(0, 13).replace('T', ' '),
@@ -149,7 +149,7 @@ describe.skipIf(!canBrowse)('Query History', () => {
     },
   );
 
-  test('clusters that share an address are told apart by the name that was stored', async () => {
+  test('clusters that share an address are distinguished by the stored name', async () => {
     const shared = { name: 'adhoc-twin', proxyTo: rig.engines[0]?.url, active: true, routingGroup: 'twin' };
     const headers = { 'Content-Type': 'application/json' };
     const add = { method: 'POST', headers, body: JSON.stringify(shared) };

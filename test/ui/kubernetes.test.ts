@@ -122,7 +122,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
     expect(window.defects).toEqual([]);
   });
 
-  test('the switch overrides what Git says until Git changes, and the page tells so', async () => {
+  test('the switch overrides what Git says until Git changes, and the page says so', async () => {
     await declare('switched');
     await using window = await open('/clusters');
     const { page } = window;
@@ -258,7 +258,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('users that Kubernetes kno
     expect(window.defects).toEqual([]);
   });
 
-  test('a right that was taken away meanwhile is told, and the pages follow at once', async () => {
+  test('the loss of a right is shown, and the pages follow at once', async () => {
     await using window = await openWindow(`${rig.pages}/clusters`);
     const { page } = window;
     await logInByToken(window, await tokenOf('owner'));

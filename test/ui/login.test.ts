@@ -70,7 +70,7 @@ describe.skipIf(!canBrowse)('logging in by name and password', () => {
     await page.getByRole('link', { name: 'adhoc-1' }).waitFor();
   });
 
-  test('a user sees the pages of pagePermissions, and what needs a role tells so', async () => {
+  test('a user sees the pages of pagePermissions, and what needs a role says so', async () => {
     await using window = await openWindow(rig.pages);
     const { page } = window;
     await logIn(window, 'ursula');
@@ -110,7 +110,7 @@ describe.skipIf(!canBrowse)('logging in by name and password', () => {
     await rig.startGateway();
   });
 
-  test('a user without any role is told so', async () => {
+  test('a user without any role sees a message about it', async () => {
     await using window = await openWindow(rig.pages);
     await logIn(window, 'nobody');
     await expect.poll(() => window.page.getByRole('alert').first().textContent()).toMatch(/lacks the role/);

@@ -8,7 +8,7 @@ import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
 
 /** What the pages make of a gateway that is configured to refuse; those of Kubernetes: kubernetes.test.ts. */
-describe.skipIf(!canBrowse)('a switch that is refused goes back, and the reason is told', () => {
+describe.skipIf(!canBrowse)('a switch that is refused goes back, and the reason is shown', () => {
   let rig: Rig;
   beforeAll(async () => {
     rig = await startRig();

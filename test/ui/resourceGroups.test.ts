@@ -97,7 +97,7 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     await expectSound(window);
   });
 
-  test('another database that cannot be chosen is told', async () => {
+  test('a refused database is reported', async () => {
     await using window = await open();
     const { page } = window;
     await page.getByRole('list', { name: 'Resource groups' }).waitFor();

@@ -138,7 +138,7 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     expect(await readFile(rig.rulesFile, 'utf8')).toContain('Mine');
   });
 
-  test('users without ADMIN are told that the page is not for them', async () => {
+  test('users without ADMIN see that the page needs ADMIN', async () => {
     await using window = await open('ursula');
     await window.page.getByRole('alert').getByText('Not for you').waitFor();
     expect(await window.page.getByRole('button', { name: 'Where would it go?' }).count()).toBe(0);

@@ -34,11 +34,11 @@ test('every page loads at most 400 KB', async () => {
 /** Files that are loaded for chunks, with what those import. */
 function filesOf(manifest: Readonly<Record<string, Chunk>>, names: readonly string[]): ReadonlySet<string> {
   const files = new Set<string>();
-  const seen = new Set<string>();
+  const visited = new Set<string>();
   const add = (name: string) => {
     const chunk = manifest[name];
-    if (chunk === undefined || seen.has(name)) return;
-    seen.add(name);
+    if (chunk === undefined || visited.has(name)) return;
+    visited.add(name);
     for (const file of [chunk.file, ...(chunk.css ?? [])]) files.add(file);
     for (const imported of chunk.imports ?? []) add(imported);
   };

@@ -86,7 +86,7 @@ test.each(['{a', '{"name":1', 'ü 中 😀', "a'; drop table gateway_backend; --
 );
 
 test.each(['activate', 'deactivate'])(
-  '%s of an unknown cluster tells it in the text callers know',
+  '%s of an unknown cluster answers with the text that callers know',
   async (operation) => {
     const answer = await post(`/gateway/backend/${operation}/no%20such`);
     expect([answer.status, answer.headers['content-type'], answer.text]).toEqual([
@@ -136,7 +136,7 @@ test.each<[GatewayError, number, string | undefined]>([
   [new GatewayError('EG_IMPOSSIBLE', 'the Service has no port 1', { field: 'proxyTo' }), 422, undefined],
   [new GatewayError('EG_SOURCE_UNAVAILABLE', 'the API server is unavailable'), 503, '5'],
   [new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is unavailable', { retryAfterSeconds: 2.2 }), 503, '3'],
-])('%s is told as it is', async (failure, status, retryAfter) => {
+])('%s is answered unchanged', async (failure, status, retryAfter) => {
   for (const path of ['modify/add', 'modify/update', 'modify/delete', 'activate/a', 'deactivate/a']) {
     api.registry.failure = failure;
     const answer = await post(`/gateway/backend/${path}`, path === 'modify/delete' ? 'a' : good);

@@ -51,7 +51,7 @@ test('rows of a gateway that ran before and a rules file become manifests', asyn
   ]);
 });
 
-test('mistakes of a rules file are told with file and line, and nothing is printed', async () => {
+test('mistakes of a rules file are reported with file and line, and nothing is printed', async () => {
   const rules = join(folder, 'rules.yaml');
   await writeFile(rules, 'name: a\nconditoin: x\n');
   const failed = (await exported('--rules', rules).catch((error: unknown) => error)) as {

@@ -77,7 +77,7 @@ describe('config', () => {
     expect(parse((await run(['config'])).stdout)).toMatchObject({ routing: { defaultRoutingGroup: 'adhoc' } });
   });
 
-  test('tells every mistake and fails', async () => {
+  test('reports every mistake and fails', async () => {
     const path = file('bad.yaml', 'routing:\n  asyncTimeout: 5\nmonitr: {}\n');
     expect(await run(['config', '-c', path])).toEqual({
       code: 1,

@@ -104,18 +104,18 @@ describe('every line of the log reaches standard output, whole and in order', ()
     expect(portions).toBeLessThan(20 + Number(String(await elapsed)) / 15);
   });
 
-  test('a reader that stalls stops nothing: beyond a bound lines are lost, and it is told how many', async () => {
+  test('a reader that stalls stops nothing: beyond a bound lines are lost, and the log has their number', async () => {
     const lines = await printed(
       `let turn = 0;
        const timer = setInterval(() => { log(1000); if (++turn === 20) { clearInterval(timer); process.stderr.write('said'); } }, 1);`,
       { output: 'logOutput(1_000_000)', wait: (said) => said },
     );
     const parsed = lines.slice(0, -1).map((line) => JSON.parse(line));
-    const [told, ...more] = parsed.filter(({ lost }) => lost !== undefined);
+    const [notice, ...more] = parsed.filter(({ lost }) => lost !== undefined);
     expect(more).toEqual([]);
-    expect(told).toMatchObject({ level: 'warn', msg: 'nobody read the log: lines are missing' });
-    expect(told.lost).toBeGreaterThan(10_000);
-    expect(parsed.length - 1 + told.lost).toBe(20_000);
+    expect(notice).toMatchObject({ level: 'warn', msg: 'nobody read the log: lines are missing' });
+    expect(notice.lost).toBeGreaterThan(10_000);
+    expect(parsed.length - 1 + notice.lost).toBe(20_000);
   });
 
   test('what is fatal is written at once, with all before it', async () => {

@@ -80,7 +80,7 @@ describe('a plain file', () => {
     await until(() => expect(watch.restartNeeded).toEqual([]));
   });
 
-  test('a file with mistakes is told and changes nothing, a fixed one is taken', async () => {
+  test('a file with mistakes is logged and changes nothing, a fixed one is taken', async () => {
     const watch = await start(path);
     const before = watch.current;
     write('routing:\n  defaultRoutingGrup: b\n  asyncTimeout: 5\n');

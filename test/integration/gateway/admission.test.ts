@@ -84,7 +84,7 @@ test('statements of transactions and calls of kill_query are not asked about', a
   expect((await submit(gateway.url, 'SELECT 1')).error).toMatchObject({ message: full.message });
 });
 
-test("a refusal is told in the engine's protocol and logged; no cluster hears of the query", async () => {
+test("a refusal is sent in the engine's protocol and logged; no cluster receives the query", async () => {
   const { gateway, engine, lines } = await gatewayWith(() => ({ answer: 'refuse', refusal: full }));
   const answer = await submit(gateway.url, 'SELECT 1');
   expect(answer.error).toMatchObject({ message: full.message, errorName: 'PERMISSION_DENIED' });

@@ -223,15 +223,15 @@ describe('when the cluster', () => {
     const { gateway, browser, ...rest } = await atB();
     const before = browser.value(COOKIE);
     await happen(gateway);
-    rest.a.asked.length = 0;
+    rest.a.requests.length = 0;
     const answer = await browser.ask(gateway.url, '/ui/', { headers: page });
     expect([answer.status, answer.headers['x-name']]).toEqual([303, 'a']);
     expect(browser.value(COOKIE)).not.toBe(before);
     await login(browser, gateway);
     expect((await browser.ask(gateway.url, '/ui/')).text).toBe('page of a');
     // Nothing of the login at the cluster before.
-    for (const { cookie } of rest.a.asked) expect(cookie.split('Engine-UI-Token').length).toBeLessThanOrEqual(2);
-    expect(rest.a.asked[0]?.cookie).toBe('');
+    for (const { cookie } of rest.a.requests) expect(cookie.split('Engine-UI-Token').length).toBeLessThanOrEqual(2);
+    expect(rest.a.requests[0]?.cookie).toBe('');
   });
 
   test('is another one of the same name, it gets nothing of what the browser had from the one before', async () => {
@@ -246,8 +246,8 @@ describe('when the cluster', () => {
     const answer = await browser.ask(gateway.url, '/ui/', { headers: page });
     expect([answer.status, answer.headers['x-name'], ours(answer).length]).toEqual([303, 'b', 1]);
     expect(browser.value(COOKIE)).not.toBe(before);
-    expect(another.asked.map(({ cookie }) => cookie)).toEqual(['']);
-    expect(rest.b.asked.at(-1)?.url).toBe('/ui/');
+    expect(another.requests.map(({ cookie }) => cookie)).toEqual(['']);
+    expect(rest.b.requests.at(-1)?.url).toBe('/ui/');
   });
 
   test('is PENDING, as on a replica that has just started, the browser stays there', async () => {
@@ -408,7 +408,7 @@ describe('cookies of clusters', () => {
     const browser = new CookieBrowser();
     await login(browser, one);
     await browser.ask(one.url, `/ui/query.html?${b.queryId}`, { headers: page });
-    expect(b.asked.at(-1)?.cookie).toBe('');
+    expect(b.requests.at(-1)?.cookie).toBe('');
     await login(browser, one);
     const form = (name: string) => new RegExp(`^${name.replace('KEY', 'EG-[\\w-]{16}~')}$`);
     expect(browser.names).toHaveLength(9);
@@ -419,7 +419,7 @@ describe('cookies of clusters', () => {
     for (const engine of [a, b]) {
       for (const path of [`/ui/api/query/${engine.queryId}`, `/v1/query/${engine.queryId}`]) {
         await browser.ask(one.url, path, { headers: data });
-        const { cookie, url } = engine.asked.at(-1)!;
+        const { cookie, url } = engine.requests.at(-1)!;
         expect(url).toBe(path);
         const names = cookie.split('; ').map((pair) => pair.slice(0, pair.indexOf('=')));
         const below = path.startsWith('/ui') ? ['Engine-UI-Token', '__Secure-Engine-OAuth2-Token'] : [];
@@ -427,11 +427,11 @@ describe('cookies of clusters', () => {
         expect(cookie).toContain('theme=dark');
       }
     }
-    const tokens = ({ asked }: FormLoginEngine) =>
+    const tokens = ({ requests: asked }: FormLoginEngine) =>
       new Set(asked.flatMap(({ cookie }) => /Engine-UI-Token=([^;]+)/.exec(cookie)?.[1] ?? []));
     expect([tokens(a).size, tokens(b).size]).toEqual([1, 1]);
     expect([...tokens(a)]).not.toEqual([...tokens(b)]);
-    for (const { cookie } of [...a.asked, ...b.asked]) expect(cookie).not.toMatch(/EG[.-]/);
+    for (const { cookie } of [...a.requests, ...b.requests]) expect(cookie).not.toMatch(/EG[.-]/);
   });
 
   test('are ended by the cluster that set them', async () => {
@@ -452,10 +452,10 @@ describe('cookies of clusters', () => {
       ['/v1/info', cookie],
     ] as const) {
       await send(one.url, path, { headers: ['Cookie', cookie] });
-      expect(a.asked.at(-1)).toEqual({ method: 'GET', url: path, cookie: expected });
+      expect(a.requests.at(-1)).toEqual({ method: 'GET', url: path, cookie: expected });
     }
     await send(one.url, '/v1/statement', { method: 'POST', headers: ['Cookie', cookie], body: 'SELECT 1' });
-    expect(a.asked.at(-1)?.cookie).toBe(cookie);
+    expect(a.requests.at(-1)?.cookie).toBe(cookie);
   });
 
   test.each([3900, 4060, 4092, 6000])('of %i characters come back whole, also after a shorter one', async (length) => {
@@ -504,7 +504,7 @@ describe('server.enginePages', () => {
     const link = `/ui/query.html?${b.queryId}`;
     expect(await to(one, link)).toEqual([307, `https://b.example.com${link}`]);
     expect(await to(one, '/ui/')).toEqual([307, 'https://b.example.com/ui/']);
-    expect([...a.asked, ...b.asked].filter(({ url }) => url.startsWith('/ui'))).toEqual([]);
+    expect([...a.requests, ...b.requests].filter(({ url }) => url.startsWith('/ui'))).toEqual([]);
   });
 
   test('off: no page, no cookie', async () => {

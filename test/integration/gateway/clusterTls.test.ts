@@ -34,14 +34,14 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
   afterAll(() => folder.dispose());
   afterEach(closeAll);
 
-  /** A cluster that tells what it saw of the connection. */
+  /** A cluster that reports what it saw of the connection. */
   async function tlsCluster(certificate: TestCertificate, options: ServerOptions = {}) {
     const server = createServer(
       { cert: certificate.cert, key: certificate.key, ...options },
       (request: IncomingMessage, response: ServerResponse) => {
         const socket = request.socket as TLSSocket & { servername: string | false };
-        const told = { sni: socket.servername, client: socket.getPeerCertificate().subject?.CN ?? null };
-        response.end(JSON.stringify({ starting: false, ...told }));
+        const observed = { sni: socket.servername, client: socket.getPeerCertificate().subject?.CN ?? null };
+        response.end(JSON.stringify({ starting: false, ...observed }));
       },
     );
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

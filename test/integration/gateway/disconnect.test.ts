@@ -26,7 +26,7 @@ async function abandon(url: string, condition: () => boolean, method = 'GET'): P
   sent.destroy();
 }
 
-/** A cluster with one query, whose answers hang after the bytes given; tells what it was asked. */
+/** A cluster with one query, whose answers hang after the bytes given; records its requests. */
 async function hanging(bytes: number, more: { readonly cancelQueryOnDisconnect?: boolean } = {}) {
   const asked: string[] = [];
   const cluster = await startServer((incoming, response) => {

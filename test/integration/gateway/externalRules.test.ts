@@ -31,7 +31,7 @@ interface Call {
   readonly body: Record<string, unknown>;
 }
 
-/** A rules service that answers as told and keeps what it was asked. */
+/** A rules service with given answers that records its requests. */
 async function service(answer: (call: Call, request: IncomingMessage, response: ServerResponse) => unknown) {
   const calls: Call[] = [];
   const server = await startServer((request, response) => {
@@ -102,7 +102,7 @@ test('is asked once a submission, never for follow-ups, over kept connections', 
   expect(ports.size).toBe(1);
 });
 
-test('is told the request in the documented form', async () => {
+test('receives the request in the documented form', async () => {
   const rules = await service(() => ({ routingGroup: 'etl' }));
   const { gateway } = await gatewayAsking({
     url: rules.url,
@@ -155,7 +155,7 @@ test('sendHttpHeaders: false keeps the client’s headers in the body alone', as
   expect(rules.calls[0]?.body.headers).toMatchObject({ 'X-Engine-User': 'test' });
 });
 
-test('is told user and query where requests are analysed', async () => {
+test('receives user and query where requests are analysed', async () => {
   const names = productNames('Engine');
   const rules = await service(() => ({ routingGroup: 'etl' }));
   const { gateway } = await gatewayAsking(
@@ -239,7 +239,7 @@ describe('errors', () => {
     expect(await lenient.servedBy()).toBe('etl');
   });
 
-  test('propagateErrors tells the client in its protocol, and forwards nothing', async () => {
+  test('propagateErrors reports the error to the client in its protocol, and forwards nothing', async () => {
     const rules = await service(() => ({ errors }));
     const { gateway, adhoc, etl } = await gatewayAsking({ url: rules.url }, { settings: { propagateErrors: true } });
     const answer = await submit(gateway.url, 'SELECT 1');

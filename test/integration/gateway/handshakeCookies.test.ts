@@ -23,7 +23,7 @@ const options: HandshakeCookieOptions = {
   lifetime: 600_000,
 };
 
-/** Clusters that tell their names. */
+/** Clusters that answer with their names. */
 const clustersOf = (...names: string[]) =>
   Promise.all(
     names.map(async (name) => {

@@ -138,7 +138,7 @@ describe('all else goes the usual way', () => {
   });
 });
 
-test('a cluster that cannot be reached is told in the protocol, and no other one gets the call', async () => {
+test('a cluster that cannot be reached is reported in the protocol, and no other one gets the call', async () => {
   const { gateway, a, b, victims } = await running();
   const before = a.requests.length;
   await b.close();

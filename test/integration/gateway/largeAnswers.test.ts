@@ -47,7 +47,7 @@ function answerOf({ seed, size, chunk }: Form): Buffer {
   return Buffer.concat([...parts, Buffer.from('0\r\n\r\n')]);
 }
 
-/** A cluster that answers in the form that the path asks for; `connections` tells how many were made to it. */
+/** A cluster that answers in the form that the path asks for; `connections` counts those made to it. */
 async function startCluster(answer: (socket: Socket, path: string) => Promise<void> = answerInForm) {
   const cluster = { url: '', connections: 0 };
   const sockets = new Set<Socket>();
@@ -84,7 +84,7 @@ async function answerInForm(socket: Socket, path: string): Promise<void> {
   }
 }
 
-/** Asks by HTTP/1.1; a slow client begins to read when it is told to, and then lets go of the loop after each piece. */
+/** Asks by HTTP/1.1; a slow client starts to read on a signal, and then yields to the event loop after each piece. */
 async function ask(url: string, path: string, agent: Agent, slow: Promise<void> | null = null): Promise<Buffer> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     get(url + path, { agent, headers: { 'X-Engine-User': 'test' } }, resolve).on('error', reject);

@@ -242,7 +242,7 @@ describe('JDBC', () => {
     expect(engine.requests.at(-1)?.method).toBe('DELETE');
   });
 
-  test('an error of the query is told', async () => {
+  test('an error of the query is reported', async () => {
     const results = (error: object) => async () => {
       const server = await startServer((_request, response) => void response.end(JSON.stringify({ id: 'x', error })));
       return await check('JDBC', server.url);

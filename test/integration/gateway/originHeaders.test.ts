@@ -121,7 +121,7 @@ describe("cookies of the gateway's own", () => {
     ['a name within the value', `a=b, ${csrfPlain}=1`],
     ["an engine's own cookies", '__Secure-Engine-OAuth2-Nonce=n; Secure; HttpOnly'],
     ["an engine's token", 'Engine-UI-Token=t; Path=/ui; HttpOnly'],
-  ])('are told apart from others: %s', async (_, line) => {
+  ])('are distinguished from others: %s', async (_, line) => {
     const gateway = await gatewayBefore(['Set-Cookie', line]);
     expect(valuesOf((await send(gateway.url, '/v1/info')).rawHeaders, 'set-cookie')).toEqual([line]);
   });

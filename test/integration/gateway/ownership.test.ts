@@ -41,7 +41,7 @@ const results = (text: string) => JSON.parse(text) as QueryResults;
 const idWith = (suffix: string, count = 1) => `20261121_015745_${String(count).padStart(5, '0')}_${suffix}`;
 const pathOf = (id: string) => `/v1/statement/executing/${id}/y/1`;
 
-/** A cluster that answers submissions with the id that it is told, and everything else with its name. */
+/** A cluster that answers submissions with a given id, and everything else with its name. */
 class Cluster {
   readonly name: string;
   url = '';

@@ -20,7 +20,7 @@ afterEach(closeAll);
 
 const engine = async (name: string, more = {}) =>
   closing(await startSimulatedEngine({ name, record: true, queuedPolls: 2, ...more }));
-/** A replica of its own: no database tells it what another one has learned. */
+/** A replica of its own: without a database that shares what another one has learned. */
 const gateway = (options: TestGatewayOptions) =>
   startGateway({ ...options, dataPlane: { prefixSticky: true, ...options.dataPlane } });
 /** An empty database. */
@@ -34,7 +34,7 @@ const user = ['X-Engine-User', 'test'];
 const results = (text: string) => JSON.parse(text) as QueryResults;
 const unknownId = '20261121_015745_00042_strng';
 
-/** A cluster that tells what it was asked. */
+/** A cluster that reports its requests. */
 const echo = (name: string, seen: string[] = []) =>
   startServer((request, response) => {
     request.resume();
@@ -67,7 +67,7 @@ describe('follow-ups', () => {
     for (const { requests } of engines) for (const { url } of requests) expect(url).toMatch(/^\/(v1|ui)\//);
   });
 
-  test('an engine is told its key after the prefix of a trusted proxy, and on statement paths alone', async () => {
+  test('an engine receives its key after the prefix of a trusted proxy, and on statement paths alone', async () => {
     const a = await echo('a');
     const proxied = { trustPeer: () => true };
     const one = await gateway({ clusters: [clusterAt('a', a.url)], dataPlane: proxied });
@@ -81,11 +81,14 @@ describe('follow-ups', () => {
     expect(await prefixAt(`/v1/query/${unknownId}`, ['x-forwarded-prefix', '/sql'])).toBe('/sql');
     expect(await prefixAt('/v1/info', [])).toBeNull();
     const untrusting = await gateway({ clusters: [clusterAt('a', a.url)] });
-    const told = await send(untrusting.url, '/v1/statement', { method: 'POST', headers: ['X-Forwarded-Prefix', '/x'] });
-    expect(JSON.parse(told.text).prefix).toBe(`/${key}`);
+    const answer = await send(untrusting.url, '/v1/statement', {
+      method: 'POST',
+      headers: ['X-Forwarded-Prefix', '/x'],
+    });
+    expect(JSON.parse(answer.text).prefix).toBe(`/${key}`);
   });
 
-  test('a submission that is repeated elsewhere tells the other cluster its own key', async () => {
+  test('a submission that is repeated elsewhere sends the other cluster its own key', async () => {
     const dead = await startServer((request) => void request.socket.destroy());
     const b = await echo('b');
     const one = await gateway({ clusters: [clusterAt('a', dead.url), clusterAt('b', b.url)], random: () => 0 });
@@ -198,7 +201,7 @@ describe('what may be asked with a key', () => {
   describe('a segment of a result whose cluster this replica has not heard of', () => {
     const path = `/${clusterKey('late')}/v1/spooled/download/x`;
 
-    test('comes from where another replica has seen it, which the database tells', async () => {
+    test('comes from where another replica has seen it, according to the database', async () => {
       const store = await database();
       const late = await engine('late');
       const other = await gateway({ clusters: [], store });
@@ -274,7 +277,7 @@ describe('what may be asked with a key', () => {
     expect((await send(one.url, `/${segment}/v1/query/${unknownId}`)).status).toBe(418);
   });
 
-  test('without the mode a key means nothing, and no cluster is told one', async () => {
+  test('without the mode a key means nothing, and no cluster receives one', async () => {
     const a = await echo('a');
     const one = await startGateway({ clusters: [clusterAt('a', a.url)] });
     expect((await send(one.url, `/${clusterKey('a')}/v1/query/${unknownId}`)).status).toBe(418);

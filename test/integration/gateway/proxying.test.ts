@@ -336,7 +336,7 @@ describe('bodies', () => {
 });
 
 describe('failures', () => {
-  test('a refused connection: 502 for a follow-up, told to the health monitors', async () => {
+  test('a refused connection: 502 for a follow-up, reported to the health monitors', async () => {
     const port = await freePort();
     const gateway = await startGateway({ clusters: [clusterAt('a', `http://127.0.0.1:${port}`)] });
     const answer = await send(gateway.url, '/v1/info', { method: 'PUT', body: 'x' });

@@ -70,7 +70,7 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     });
   }
 
-  test('a cluster is told the same by HTTP/1.1 and HTTP/2', async () => {
+  test('a cluster receives the same by HTTP/1.1 and HTTP/2', async () => {
     const engine = await echo();
     const gateway = await secureGateway({ clusters: [clusterAt('a', engine.url)] });
     const own = { 'x-engine-user': 'u', cookie: 'one=1; two=2', 'content-type': 'text/plain' };
@@ -82,22 +82,25 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     );
     expect([first.status, first.text, second.status, second.text]).toEqual([200, 'body', 200, 'body']);
     expect(second.headers['set-cookie']).toEqual(['a=1', 'b=2']);
-    const told = engine.seen.map(({ method, url, rawHeaders, body }) => ({
+    const received = engine.seen.map(({ method, url, rawHeaders, body }) => ({
       line: `${method} ${url}`,
       body: body.toString(),
       headers: Object.fromEntries(
         rawHeaders.flatMap((name, index) => (index % 2 === 0 ? [[name.toLowerCase(), rawHeaders[index + 1]]] : [])),
       ),
     }));
-    expect(told[0]!.headers).toMatchObject({
+    expect(received[0]!.headers).toMatchObject({
       'x-forwarded-proto': 'https',
       'x-forwarded-host': 'localhost',
       cookie: own.cookie,
     });
-    expect(told[0]!.headers.via).toMatch(/^HTTP\/1\.1 /);
-    expect(told[1]!.headers.via).toMatch(/^HTTP\/2\.0 /);
-    const same = ({ headers: { via, connection, ...headers }, ...rest }: (typeof told)[0]) => ({ ...rest, headers });
-    expect(same(told[1]!)).toEqual(same(told[0]!));
+    expect(received[0]!.headers.via).toMatch(/^HTTP\/1\.1 /);
+    expect(received[1]!.headers.via).toMatch(/^HTTP\/2\.0 /);
+    const same = ({ headers: { via, connection, ...headers }, ...rest }: (typeof received)[0]) => ({
+      ...rest,
+      headers,
+    });
+    expect(same(received[1]!)).toEqual(same(received[0]!));
   });
 
   test('cookies in many lines become one; a body without a length passes', async () => {

@@ -144,7 +144,7 @@ describe('replicas and restarts', () => {
     expect((await followAlternately([one.url], await submit(one.url, 'SELECT 1'))).error).toBeUndefined();
   });
 
-  test('a database that hangs delays the first id by 250 ms, and is told later', async () => {
+  test('a database that hangs delays the first id by 250 ms, and is written later', async () => {
     const a = await engine('a');
     let letGo: (() => void) | null = null;
     const hanging = new Promise<void>((resolve) => {
@@ -170,7 +170,7 @@ describe('replicas and restarts', () => {
   });
 });
 
-describe('ids that a suffix does not tell', () => {
+describe('ids without a known suffix', () => {
   const answeringWith = (id: string) =>
     startServer((request, response) => {
       request.resume();
@@ -514,7 +514,7 @@ describe('owners that are gone', () => {
       expect(asked).toEqual(['old', 'old', 'new', 'new']);
     });
 
-    test('is lost where neither knows the query, and the client is told in the protocol', async () => {
+    test('is lost where neither knows the query, and the client gets an error in the protocol', async () => {
       const { old, one } = await moving(404);
       status = 404;
       const lost = `Query ${id} was lost with its cluster "a": it does not know the query any more. Run the query again.`;

@@ -198,7 +198,7 @@ describe('refusals', () => {
 });
 
 describe('repeating a submission', () => {
-  /** A cluster that reads a request and then does what it is told with the connection. */
+  /** A cluster that reads a request and then runs a given step on the connection. */
   const breaking = async (how: (socket: import('node:net').Socket) => void) => {
     const server = createTcpServer((socket) => {
       socket.on('error', () => undefined);
@@ -341,7 +341,7 @@ describe('the id in the answer', () => {
     expect(valuesOf(a.requests[0]!.rawHeaders, 'accept-encoding')).toEqual([]);
   });
 
-  test('a cluster that ignores or refuses forwarded headers is told of', async () => {
+  test('a cluster that ignores or refuses forwarded headers is reported', async () => {
     const ignoring = await answering({}, [json]);
     const refusing = await engine('b', { processForwarded: false });
     const gateway = await startGateway({

@@ -79,7 +79,7 @@ async function traced(endpoint: string, options: TestGatewayOptions, more: Parti
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const parentId = '00f067aa0ba902b7';
 const fromClient = { traceparent: `00-${traceId}-${parentId}-01`, tracestate: 'vendor=a,other=b' };
-const told = (request: { readonly rawHeaders: readonly string[] } | undefined) => ({
+const tracingHeaders = (request: { readonly rawHeaders: readonly string[] } | undefined) => ({
   traceparent: valuesOf(request!.rawHeaders, 'traceparent'),
   tracestate: valuesOf(request!.rawHeaders, 'tracestate'),
 });
@@ -126,7 +126,7 @@ test("a submission goes on in its client's trace, step by step, to the cluster",
     'server.port': Number(new URL(engine.url).port),
     'http.response.status_code': 200,
   });
-  expect(told(engine.requests[0])).toEqual({
+  expect(tracingHeaders(engine.requests[0])).toEqual({
     traceparent: [`00-${traceId}-${answered!.spanId}-01`],
     tracestate: [fromClient.tracestate],
   });
@@ -134,7 +134,9 @@ test("a submission goes on in its client's trace, step by step, to the cluster",
   const polled = receiver.spans.find((span) => span.name === 'GET follow_up')!;
   expect(polled.traceId).not.toBe(traceId);
   expect(polled.attributes).toMatchObject({ 'engine_gateway.query_id': first.id });
-  expect(told(engine.requests[1]).traceparent[0]).toMatch(new RegExp(`^00-${polled.traceId}-[0-9a-f]{16}-01$`));
+  expect(tracingHeaders(engine.requests[1]).traceparent[0]).toMatch(
+    new RegExp(`^00-${polled.traceId}-[0-9a-f]{16}-01$`),
+  );
   const text = JSON.stringify(receiver.spans);
   expect(text).not.toContain('SELECT');
 });
@@ -168,7 +170,7 @@ test.each<[string, Record<string, string>, number, RegExp]>([
   await submit(gateway.url, 'SELECT 1', { headers });
   await tracing.close();
   expect(receiver.spans).toEqual([]);
-  expect(told(engine.requests[0]).traceparent[0]).toMatch(passed);
+  expect(tracingHeaders(engine.requests[0]).traceparent[0]).toMatch(passed);
 });
 
 test('a traceparent that is none begins a new trace', async () => {
@@ -178,17 +180,23 @@ test('a traceparent that is none begins a new trace', async () => {
   await submit(gateway.url, 'SELECT 1', { headers: { traceparent: 'nonsense', tracestate: 'vendor=a' } });
   await tracing.close();
   expect(receiver.spans.find((span) => span.name === 'POST submission')).not.toHaveProperty('parentSpanId');
-  expect(told(engine.requests[0])).toMatchObject({ traceparent: [expect.stringMatching(/^00-/)], tracestate: [] });
+  expect(tracingHeaders(engine.requests[0])).toMatchObject({
+    traceparent: [expect.stringMatching(/^00-/)],
+    tracestate: [],
+  });
 });
 
 test('while traces are off, their headers pass untouched', async () => {
   const engine = closing(await startSimulatedEngine({ name: 'a', record: true }));
   const gateway = await startGateway({ clusters: [clusterAt('a', engine.url)] });
   await submit(gateway.url, 'SELECT 1', { headers: { ...fromClient, traceparent: 'as it is' } });
-  expect(told(engine.requests[0])).toEqual({ traceparent: ['as it is'], tracestate: [fromClient.tracestate] });
+  expect(tracingHeaders(engine.requests[0])).toEqual({
+    traceparent: ['as it is'],
+    tracestate: [fromClient.tracestate],
+  });
 });
 
-test('a receiver that is unavailable is told of once, and queries run', async () => {
+test('a receiver that is unavailable is logged once, and queries run', async () => {
   const engine = closing(await startSimulatedEngine({ name: 'a' }));
   const endpoint = `http://127.0.0.1:${await freePort()}`;
   const { gateway, tracing, log } = await traced(endpoint, { clusters: [clusterAt('a', engine.url)] });

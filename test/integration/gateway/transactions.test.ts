@@ -172,7 +172,7 @@ describe('what is stored', () => {
     await until(async () => (await rows(1)).length === 1, 'the stored transaction');
   });
 
-  test('is asked for again a second later where the database cannot tell', async () => {
+  test('is looked up again a second later where the database is unavailable', async () => {
     const transactions = { ...storeAway.transactions, get: () => new Promise<never>(() => undefined) };
     for (const broken of [storeAway.transactions, transactions]) {
       const gateway = await replica({

@@ -100,8 +100,8 @@ describe('of a kind that is registered and named nowhere else', () => {
       const { source, controller } = await start(
         new DirectorySource({ ...common, directory, settleMs: 20, confirmDeletionMs: 150, confirmEmptyMs: 300 }),
       );
-      const told: string[] = [];
-      source.watch(({ kind, name }) => told.push(`${kind} ${name}`));
+      const notified: string[] = [];
+      source.watch(({ kind, name }) => notified.push(`${kind} ${name}`));
       const shown = (name: string) => (source.get(key(name))?.status as { readonly shown?: string } | undefined)?.shown;
       await until(() => expect(shown('a')).toBe('hello'));
       expect(source.list(banner.kind).map(({ metadata }) => metadata.name)).toEqual(['a']);
@@ -114,7 +114,7 @@ describe('of a kind that is registered and named nowhere else', () => {
         manifest('a', { text: 'again' }) + manifest('b', { name: 'a', text: 'x' }),
       );
       await until(() => expect([shown('a'), shown('b')]).toEqual(['again', undefined]));
-      expect(told).toContain('Banner b');
+      expect(notified).toContain('Banner b');
       expect([...controller.outcomes.keys()].sort()).toEqual(['Banner/default/a', 'Banner/default/b']);
       await rm(join(directory, 'a.yaml'));
       await until(async () => expect(await store.resources.all([banner.kind])).toEqual([]));

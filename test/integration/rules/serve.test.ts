@@ -365,8 +365,8 @@ test('rules change in file and resources while 32 connections submit: no request
   for (let number = 1; number <= 30; number += 1) {
     await replace(rulesPath, version(number));
     await replace(join(manifests, 'rules.yaml'), resource(number + 1));
-    const wanted = number % 2 === 0 ? 'a' : 'b';
-    await expect.poll(async () => (await submit(gateway, 'SELECT 1')).decision).toContain(`group=${wanted}`);
+    const expectedGroup = number % 2 === 0 ? 'a' : 'b';
+    await expect.poll(async () => (await submit(gateway, 'SELECT 1')).decision).toContain(`group=${expectedGroup}`);
   }
   running = false;
   await Promise.all(connections);

@@ -9,7 +9,7 @@ import { runQuery } from '../../support/statementClient.ts';
 
 afterEach(closeAll);
 
-test('rulesType EXTERNAL has the service decide; /readyz?verbose tells when it is left alone', async () => {
+test('rulesType EXTERNAL has the service decide; /readyz?verbose reports when it is not called', async () => {
   let ill = false;
   const service = await startServer((request, response) => {
     request.resume().on('end', () => {

@@ -167,7 +167,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     expect(JSON.stringify(started.log)).not.toContain('s3cret');
   });
 
-  test('a user that is refused keeps a cluster out; the list says what to fix, and nothing tells the password', async () => {
+  test('a user that is refused keeps a cluster out; the list says what to fix, and nothing shows the password', async () => {
     await engine('a', { passwords: { monitor: 'right' } });
     const backendState = { username: 'monitor', password: 'wr0ng-s3cret' };
     const started = await start({ clusterStatsConfiguration: { monitorType: 'METRICS' }, backendState });

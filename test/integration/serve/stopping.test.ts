@@ -105,7 +105,7 @@ test('a clean stop refuses new queries so that clients repeat them, finishes ans
     .toBe('refused');
   engine.release();
   expect(await text(short)).toBe('begin end');
-  // The connection is kept: it was told nothing else when its answer began.
+  // The connection is kept: its answer began without `Connection: close`.
   const refused = await one.begin('/v1/statement', 'SELECT 2');
   expect([refused.statusCode, refused.headers['retry-after'], refused.headers.connection]).toEqual([503, '1', 'close']);
   expect(await text(refused)).toContain('stopping');

@@ -86,7 +86,7 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
 
   test.skipIf(!hasCurl)('curl speaks both', async () => {
     const { httpsUrl } = await start(config({}));
-    for (const [version, told] of [
+    for (const [version, protocol] of [
       ['--http1.1', '1.1'],
       ['--http2', '2'],
     ] as const) {
@@ -95,7 +95,7 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
         ...['-s', '-o', '/dev/null', '-w', format, version],
         ...['--cacert', authority.file, `${httpsUrl}/livez`],
       ]);
-      expect(stdout).toBe(`${told} 200 0`);
+      expect(stdout).toBe(`${protocol} 200 0`);
     }
   });
 

@@ -53,8 +53,8 @@ for (const family of families) {
           base_url varchar(2048) not null, last_seen bigint not null)`,
         "insert into eg_coordinators values ('kvhrm', 'a', 'http://a', 5)",
       ]);
-      const lacking = openStore({ ...settings, runMigrations: false, logger });
-      await expect(lacking).rejects.toThrow('column eg_coordinators.cluster_uid');
+      const opening = openStore({ ...settings, runMigrations: false, logger });
+      await expect(opening).rejects.toThrow('column eg_coordinators.cluster_uid');
       const store = await openStore({ ...settings, runMigrations: true, logger });
       const row = { suffix: 'kvhrm', cluster: 'a', baseUrl: 'http://a', lastSeen: 5 };
       expect(await store.coordinators.get('kvhrm')).toEqual(row);

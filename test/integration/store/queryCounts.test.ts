@@ -64,7 +64,7 @@ for (const family of databases) {
       expect(found.map(({ start }) => start)).toEqual(found.map(({ start }) => start).sort((a, b) => a - b));
     });
 
-    it('ends where it is told to, and of no time counts nothing', async () => {
+    it('ends at the given time, and counts nothing for an empty span', async () => {
       const at = (from: number, to: number) => store.queryCounts.perInterval({ from, to, length: minute });
       const sum = async (from: number, to: number) =>
         (await at(from, to)).reduce((total, { count }) => total + count, 0);

@@ -199,7 +199,7 @@ for (const family of databases) {
         else expect(outcome).toContain('EG_MALFORMED softMemoryLimit softMemoryLimit is required');
       });
 
-      it('tells what the engine would stumble over', async () => {
+      it('reports what the engine would refuse', async () => {
         const warnings = async (columns: ResourceGroupColumns) =>
           (await store.groups.create(columns)).warnings.join(' ');
         expect(await warnings(group('none', { environment: null }))).toContain('no environment');

@@ -22,7 +22,7 @@ export interface Attacks {
   readonly cookies: string;
 }
 
-/** A cluster whose pages attack whoever is logged in to the gateway. */
+/** A cluster whose pages attack the user who is logged in to the gateway. */
 export interface HostileCluster extends AsyncDisposable {
   readonly url: string;
 }

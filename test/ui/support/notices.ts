@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 
-/** Closes what tells that something was done; such a notice goes by itself after a few seconds, perhaps just now. */
+/** Closes the notice that something was done; such a notice goes by itself after a few seconds, perhaps just now. */
 export async function closeNotices(page: Page): Promise<void> {
   const close = page.getByRole('button', { name: 'Close' });
   const left = async () => {

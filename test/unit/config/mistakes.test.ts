@@ -15,6 +15,6 @@ test('there are mistakes of every sort', () => expect(mistakes.length).toBeGreat
 
 test.each(mistakes)('$file', ({ file, problems }) => {
   const result = parseConfig(file, environment);
-  const told = 'problems' in result ? result.problems.map((problem) => problemLine('f', problem).slice(2)) : [];
-  expect(told).toEqual(problems);
+  const reported = 'problems' in result ? result.problems.map((problem) => problemLine('f', problem).slice(2)) : [];
+  expect(reported).toEqual(problems);
 });

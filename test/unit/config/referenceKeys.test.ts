@@ -23,7 +23,7 @@ describe('every key of serverConfig that Trino Gateway binds starts', () => {
   });
 });
 
-const told = (text: string): readonly string[] => {
+const reported = (text: string): readonly string[] => {
   const result = parseConfig(`${open}${text}`, {});
   if ('problems' in result) throw new Error(JSON.stringify(result.problems));
   return result.notes.map(({ field }) => field);
@@ -40,7 +40,7 @@ describe('what means something here is mapped, the rest noted', () => {
     const text = `serverConfig: {${key}: "${value}"}`;
     const result = parseConfig(`${open}${text}`, {});
     expect('config' in result && result.config.serverConfig[own]).toBe(expected);
-    expect(told(text)).toEqual([]);
+    expect(reported(text)).toEqual([]);
   });
 
   test.each([
@@ -50,7 +50,7 @@ describe('what means something here is mapped, the rest noted', () => {
     'http-server.https.keystore.type',
     'discovery.http-client.request-timeout',
   ])('%s is accepted without effect', (key) => {
-    expect(told(`serverConfig: {${key}: x}`)).toEqual([`serverConfig.${key}`]);
+    expect(reported(`serverConfig: {${key}: x}`)).toEqual([`serverConfig.${key}`]);
   });
 
   test('names of release 21 beside the older ones', () => {

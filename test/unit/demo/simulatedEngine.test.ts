@@ -135,7 +135,7 @@ describe('the simulated engine', () => {
     expect((await follow(page.nextUri ?? '')).error?.message).toBe('Query killed. Message: too slow');
   });
 
-  test('tells of a query once it was dispatched, to users only', async () => {
+  test('reports a query once it was dispatched, to users only', async () => {
     const page = await submit(engine.url, 'SELECT 1');
     const uri = `${engine.url}/v1/query/${page.id}`;
     const status = async (headers: Record<string, string>) => (await fetch(uri, { method: 'HEAD', headers })).status;
@@ -153,7 +153,7 @@ describe('the simulated engine', () => {
     await expect(submit(engine.url, ' ')).rejects.toThrow('HTTP 400');
   });
 
-  test('tells clients of a changed session', async () => {
+  test('reports a changed session to clients', async () => {
     let page = await submit(engine.url, 'USE tpch.tiny');
     page = await follow(page.nextUri ?? '');
     const response = await fetch((await follow(page.nextUri ?? '')).nextUri ?? '');

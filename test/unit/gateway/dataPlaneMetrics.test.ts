@@ -71,7 +71,7 @@ test('what is counted shows at each scrape, in both formats', async () => {
   expect(await exposition('application/openmetrics-text')).toMatchSnapshot('more requests, OpenMetrics');
 });
 
-test('a counter asked by itself tells what was counted', async () => {
+test('a counter read by itself has what was counted', async () => {
   const { registry, metrics } = makeMetrics();
   for (const [kind, method, status, seconds] of requests) metrics.request(kind, method, status, seconds);
   const total = async (name: string) =>
@@ -80,7 +80,7 @@ test('a counter asked by itself tells what was counted', async () => {
   expect(await total('engine_gateway_requests_total')).toBe(requests.length);
 });
 
-test('a registry that is reset tells of what came after', async () => {
+test('a registry that is reset reports what came after', async () => {
   const { registry, metrics } = makeMetrics();
   const duration = () => registry.getSingleMetricAsString('engine_gateway_request_duration_seconds');
   metrics.request('submission', 'POST', 200, 0.3);

@@ -8,7 +8,7 @@ import {
 import { parseSelectorCreate, parseSelectorMatch, parseSelectorUpdate } from '../../../src/model/selector.ts';
 import type { Checked } from '../../../src/model/validation.ts';
 
-const told = (checked: Checked<unknown>) =>
+const problemsOf = (checked: Checked<unknown>) =>
   checked.ok ? ['fine'] : checked.problems.map(({ field, message }) => `${field} ${message}`);
 const group = { name: 'a', softMemoryLimit: '80%' };
 
@@ -53,15 +53,17 @@ test.each<[object, string]>([
   [{ environment: 'a\tb' }, 'environment must not hold control characters'],
   [{ hardCpuLimits: '1h' }, 'hardCpuLimits is not a known field'],
 ])('a group with %j: %s', (change, words) => {
-  expect(told(parseResourceGroupCreate({ ...group, ...change }))[0]).toContain(words);
+  expect(problemsOf(parseResourceGroupCreate({ ...group, ...change }))[0]).toContain(words);
 });
 
 test('an update needs the id', () => {
-  expect(told(parseResourceGroupUpdate(group))).toEqual(['resourceGroupId is required']);
-  expect(told(parseResourceGroupUpdate({ ...group, resourceGroupId: 0 }))).toEqual([
+  expect(problemsOf(parseResourceGroupUpdate(group))).toEqual(['resourceGroupId is required']);
+  expect(problemsOf(parseResourceGroupUpdate({ ...group, resourceGroupId: 0 }))).toEqual([
     'resourceGroupId must be at least 1',
   ]);
-  expect(told(parseResourceGroupUpdate({ ...group, resourceGroupId: '1' }))[0]).toContain('a whole number, not a text');
+  expect(problemsOf(parseResourceGroupUpdate({ ...group, resourceGroupId: '1' }))[0]).toContain(
+    'a whole number, not a text',
+  );
 });
 
 test.each([
@@ -102,22 +104,26 @@ test.each<[object, string]>([
   [{ selectorResourceEstimate: '[]' }, 'selectorResourceEstimate must be a JSON object'],
   [{ user_regex: 'a' }, 'user_regex is not a known field'],
 ])('a selector with %j: %s', (selector, words) => {
-  expect(told(parseSelectorCreate(selector))[0]).toContain(words);
+  expect(problemsOf(parseSelectorCreate(selector))[0]).toContain(words);
 });
 
 test('a selector that is named may hold anything a row can hold', () => {
-  expect(told(parseSelectorMatch({ resourceGroupId: 1, userRegex: '(', clientTags: 'a,b', id: 5 }))).toEqual(['fine']);
-  expect(told(parseSelectorMatch({ userRegex: 'a\u0000', resourceGroupId: 1 }))[0]).toContain('NUL');
-  expect(told(parseSelectorMatch({ userRegex: 'a' }))).toEqual(['resourceGroupId is required']);
+  expect(problemsOf(parseSelectorMatch({ resourceGroupId: 1, userRegex: '(', clientTags: 'a,b', id: 5 }))).toEqual([
+    'fine',
+  ]);
+  expect(problemsOf(parseSelectorMatch({ userRegex: 'a\u0000', resourceGroupId: 1 }))[0]).toContain('NUL');
+  expect(problemsOf(parseSelectorMatch({ userRegex: 'a' }))).toEqual(['resourceGroupId is required']);
 });
 
 test('a change of a selector needs both, and checks the new one', () => {
   const current = { resourceGroupId: 1, userRegex: '(' };
-  expect(told(parseSelectorUpdate({}))).toEqual(['current is required', 'update is required']);
-  expect(told(parseSelectorUpdate({ current, update: null }))).toEqual(['update must be an object, not null']);
-  expect(told(parseSelectorUpdate({ current, update: {} }))).toEqual(['update.resourceGroupId is required']);
-  expect(told(parseSelectorUpdate({ current, update: current }))[0]).toContain("update.userRegex has a '('");
-  expect(told(parseSelectorUpdate({ current, update: { resourceGroupId: 1, priority: null } }))).toEqual(['fine']);
+  expect(problemsOf(parseSelectorUpdate({}))).toEqual(['current is required', 'update is required']);
+  expect(problemsOf(parseSelectorUpdate({ current, update: null }))).toEqual(['update must be an object, not null']);
+  expect(problemsOf(parseSelectorUpdate({ current, update: {} }))).toEqual(['update.resourceGroupId is required']);
+  expect(problemsOf(parseSelectorUpdate({ current, update: current }))[0]).toContain("update.userRegex has a '('");
+  expect(problemsOf(parseSelectorUpdate({ current, update: { resourceGroupId: 1, priority: null } }))).toEqual([
+    'fine',
+  ]);
 });
 
 test.each<[unknown, string]>([
@@ -130,5 +136,5 @@ test.each<[unknown, string]>([
   [{ name: 'cpu_quota_period', value: '1h', more: 1 }, 'more is not a known field'],
   [[], ' must be an object, not a list'],
 ])('a property %j: %s', (property, words) => {
-  expect(told(parseGlobalProperty(property))[0]).toContain(words);
+  expect(problemsOf(parseGlobalProperty(property))[0]).toContain(words);
 });

@@ -177,7 +177,7 @@ test('a Service whose namespace is no longer allowed is no last good version; an
 });
 
 describe('what an update by REST changes', () => {
-  const wanted = { name: 'a', proxyTo: 'http://a:1', externalUrl: 'http://a:1', active: true, routingGroup: 'adhoc' };
+  const desired = { name: 'a', proxyTo: 'http://a:1', externalUrl: 'http://a:1', active: true, routingGroup: 'adhoc' };
   const none = { set: {}, remove: [], annotations: {} };
   test.each<[string, Resource, object, object]>([
     ['nothing', resource('a'), {}, none],
@@ -199,7 +199,7 @@ describe('what an update by REST changes', () => {
       { ...none, annotations: { [ACTIVE_ANNOTATION]: null } },
     ],
   ])('%s', (_, present, change, result) => {
-    expect(clusterChange(present, only(present).routable, { ...wanted, ...change })).toEqual(result);
+    expect(clusterChange(present, only(present).routable, { ...desired, ...change })).toEqual(result);
   });
 
   test('the URL that a Service resolved to changes nothing; another one takes its place', () => {
@@ -207,8 +207,8 @@ describe('what an update by REST changes', () => {
     delete (present.spec as Record<string, unknown>).proxyTo;
     const routed = only(present, { services }).routable;
     const url = 'http://svc.ns.svc:8080';
-    expect(clusterChange(present, routed, { ...wanted, proxyTo: url, externalUrl: url })).toEqual(none);
-    expect(clusterChange(present, routed, wanted)).toEqual({
+    expect(clusterChange(present, routed, { ...desired, proxyTo: url, externalUrl: url })).toEqual(none);
+    expect(clusterChange(present, routed, desired)).toEqual({
       ...none,
       set: { proxyTo: 'http://a:1' },
       remove: ['serviceRef'],

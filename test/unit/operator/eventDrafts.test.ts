@@ -88,7 +88,7 @@ describe('the event of a change by REST', () => {
     expect(changeEvent(change(cluster, { ...cluster }), lease)).toBeNull();
   });
 
-  test('what has no resource is told of the gateway itself', () => {
+  test('a change without a resource is an event of the gateway itself', () => {
     const event = changeEvent(change(null, { name: 'g' }, { regarding: 'gateway', object: 'resource group 1' }), lease);
     expect(event?.regarding).toEqual({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', ...lease });
     expect(event?.note).toBe('alice (ADMIN, API; session) added resource group 1: name "g"');

@@ -92,11 +92,11 @@ test('rules are asked in the order of the file', () => {
             ? [[document.manifest.key.name, Number(document.manifest.spec.priority ?? DEFAULT_PRIORITY)] as const]
             : [],
         );
-        const asked = order.toSorted((a, b) => a[1] - b[1] || (a[0] < b[0] ? -1 : 1)).map(([name]) => name);
-        const wanted = rules
+        const exportedOrder = order.toSorted((a, b) => a[1] - b[1] || (a[0] < b[0] ? -1 : 1)).map(([name]) => name);
+        const fileOrder = rules
           .toSorted((a, b) => (a.priority ?? DEFAULT_PRIORITY) - (b.priority ?? DEFAULT_PRIORITY))
           .map((rule) => rule.name);
-        expect(asked).toEqual(wanted);
+        expect(exportedOrder).toEqual(fileOrder);
       },
     ),
   );

@@ -28,17 +28,17 @@ const resource = (spec: object): Resource =>
 function credentials() {
   let now = 0;
   let answer: Answer = secret('one');
-  const asked: string[] = [];
+  const reads: string[] = [];
   const api = {
     readSecret: async (namespace: string, name: string) => {
-      asked.push(`${namespace}/${name}`);
+      reads.push(`${namespace}/${name}`);
       if (answer instanceof Error) throw answer;
       return answer;
     },
   };
   const read = new SecretCredentials(api, { now: () => now, monotonic: () => now });
   return {
-    asked,
+    reads,
     of: async (url = 'http://engine.ns.svc:8080') => {
       const found = await read.of(resource({ healthCheck: { credentialsSecretRef: { name: 's' } } }), url);
       return found?.ok === true ? found.password : found?.message;
@@ -54,7 +54,7 @@ function credentials() {
 }
 
 test('a Secret is read once a minute', async () => {
-  const { of, none, set, pass, asked } = credentials();
+  const { of, none, set, pass, reads } = credentials();
   expect(await none()).toBeNull();
   expect([await of(), await of()]).toEqual(['one', 'one']);
   set(secret('two'));
@@ -62,7 +62,7 @@ test('a Secret is read once a minute', async () => {
   expect(await of()).toBe('one');
   pass(1);
   expect(await of()).toBe('two');
-  expect(asked).toEqual(['ns/s', 'ns/s']);
+  expect(reads).toEqual(['ns/s', 'ns/s']);
 });
 
 test.each<[string, Answer]>([
@@ -73,12 +73,12 @@ test.each<[string, Answer]>([
 ])(
   'while the API server is unavailable (%s) the last ones are used, and it is asked each time',
   async (_what, away) => {
-    const { of, set, pass, asked } = credentials();
+    const { of, set, pass, reads } = credentials();
     await of();
     set(away);
     pass(60);
     expect([await of(), await of()]).toEqual(['one', 'one']);
-    expect(asked).toHaveLength(3);
+    expect(reads).toHaveLength(3);
     set(secret('two'));
     expect(await of()).toBe('two');
   },

@@ -4,7 +4,7 @@ import type { DatabaseLeadership } from '../../../src/operator/leadership/leader
 import { LeaseLeadership } from '../../../src/operator/leadership/leaseLeadership.ts';
 import type { KubeApi, Lease } from '../../../src/operator/sources/kubernetes/kubeApi.ts';
 
-test('a Lease that is renewed too late is told of, as what was to be written in between was left alone', async () => {
+test('a Lease that is renewed too late is reported, as writes in between were skipped', async () => {
   let now = 0;
   let lease: Lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'l', namespace: 'n' } };
   let renewals = 0;

@@ -102,7 +102,7 @@ test('what is as it was is not written, nor what went back before its time came'
   expect(urls()).toEqual(['one', 'two']);
 });
 
-test('the time of a condition is that of its transition, and only transitions are told', async () => {
+test('the time of a condition is that of its transition, and only transitions are reported', async () => {
   writer.offer(held, draft('one'));
   await vi.advanceTimersByTimeAsync(10_000);
   writer.offer(held, draft('two'));

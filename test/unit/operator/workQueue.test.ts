@@ -11,21 +11,21 @@ const queueOf = (work: (key: string) => Promise<void>, workers = 2) =>
   new WorkQueue({ work, workers, logger, random: () => 0 });
 
 test('keys that wait are merged; one that is worked on is worked on again', async () => {
-  const seen: string[] = [];
+  const processed: string[] = [];
   const gates: (() => void)[] = [];
   const queue = queueOf((key) => {
-    seen.push(key);
+    processed.push(key);
     return new Promise((resolve) => gates.push(resolve));
   }, 1);
   for (const key of ['a', 'b', 'b', 'a']) queue.add(key);
-  expect(seen).toEqual(['a']);
+  expect(processed).toEqual(['a']);
   expect(queue.depth).toBe(2);
   for (const wanted of [
     ['a', 'b'],
     ['a', 'b', 'a'],
   ]) {
     gates.shift()?.();
-    await vi.waitFor(() => expect(seen).toEqual(wanted), { timeout: 15_000 });
+    await vi.waitFor(() => expect(processed).toEqual(wanted), { timeout: 15_000 });
   }
   gates.shift()?.();
   await queue.whenIdle();

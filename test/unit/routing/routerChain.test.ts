@@ -24,13 +24,13 @@ const refused = (instead: (RouterAnswer & { says: 'group' | 'nothing' }) | null 
 });
 const later = (answer: RouterAnswer) => Promise.resolve(answer);
 
-/** A chain of a router for rules, one that asks somebody, and the default group, with what was asked. */
+/** A chain of a router for rules, one that asks a service, and the default group, with the names of the called ones. */
 function chainOf(
   first: RouterAnswer | Promise<RouterAnswer>,
   second: RouterAnswer | Promise<RouterAnswer> = nothing,
   more: Partial<Router> = {},
 ) {
-  const asked: string[] = [];
+  const called: string[] = [];
   const router = (
     name: 'rule' | 'external',
     step: RouterStep,
@@ -41,12 +41,12 @@ function chainOf(
     isAsked: () => true,
     needsAnalysis: () => false,
     route: () => {
-      asked.push(name);
+      called.push(name);
       return answer;
     },
   });
   const routers = [{ ...router('rule', 'rules', first), ...more }, router('external', 'rules service', second)];
-  return { chain: new RouterChain(routers, new DefaultGroupRouter(() => 'adhoc')), asked };
+  return { chain: new RouterChain(routers, new DefaultGroupRouter(() => 'adhoc')), called };
 }
 
 describe('the first router that says something decides', () => {
@@ -62,7 +62,7 @@ describe('the first router that says something decides', () => {
       ['rule'],
     ],
     [
-      'what each found is kept, whoever decides',
+      'what each found is kept, whichever decides',
       { ...nothing, found: { trace } },
       { ...nothing, found: { external } },
       { decidedBy: 'default', trace, external },
@@ -71,20 +71,20 @@ describe('the first router that says something decides', () => {
     ['nothing found', nothing, group('b'), { trace: noTrace }, ['rule', 'external']],
   ])('%s', async (_what, first, second, decision, names) => {
     for (const waits of [false, true]) {
-      const { chain, asked } = chainOf(waits ? later(first) : first, waits ? later(second) : second);
+      const { chain, called } = chainOf(waits ? later(first) : first, waits ? later(second) : second);
       const routed = chain.decide(sampleRequest, table);
       expect(routed instanceof Promise).toBe(waits);
       expect(await routed).toMatchObject({ refusal: null, decision });
-      expect(asked).toEqual(names);
+      expect(called).toEqual(names);
     }
   });
 });
 
 test('a refusal ends the asking; what would be decided otherwise is found out when somebody wants to know', async () => {
-  const { chain, asked } = chainOf(refused({ ...nothing, found: { trace } }), group('b'));
+  const { chain, called } = chainOf(refused({ ...nothing, found: { trace } }), group('b'));
   const routed = await chain.decide(sampleRequest, table);
   expect(routed).toMatchObject({ refusal, rule: 'r' });
-  expect(asked).toEqual(['rule']);
+  expect(called).toEqual(['rule']);
   if (routed.refusal === null) throw new Error('not refused');
   expect(await routed.otherwise()).toMatchObject({ decision: { group: 'b', decidedBy: 'external', trace } });
   const other = await chainOf(refused(group('a')), group('b')).chain.decide(sampleRequest, table);
@@ -95,9 +95,9 @@ test('steps are noted as they begin; a router that takes no part is left out', a
   const steps: string[] = [];
   const notes = { step: (name: string) => void steps.push(name) };
   await chainOf(nothing, later(nothing)).chain.decide(sampleRequest, table, notes);
-  const { chain, asked } = chainOf(group('a'), group('b'), { isAsked: () => false });
+  const { chain, called } = chainOf(group('a'), group('b'), { isAsked: () => false });
   expect(await chain.decide(sampleRequest, table, notes)).toMatchObject({ decision: { group: 'b' } });
-  expect(asked).toEqual(['external']);
+  expect(called).toEqual(['external']);
   expect(steps).toEqual(['rules', 'rules service', 'rules service']);
 });
 

@@ -37,10 +37,10 @@ test('a late verdict for an old address, or of a deleted cluster, is ignored', (
 
 test('listeners see the new table and the one before, until they are removed', () => {
   const holder = new RoutingTableHolder();
-  const seen: [number, number][] = [];
-  const remove = holder.onChange((table, before) => seen.push([before.clusters.size, table.clusters.size]));
+  const sizes: [number, number][] = [];
+  const remove = holder.onChange((table, before) => sizes.push([before.clusters.size, table.clusters.size]));
   holder.setInputs({ clusters: [cluster('a')] });
   remove();
   holder.setInputs({ clusters: [] });
-  expect(seen).toEqual([[0, 1]]);
+  expect(sizes).toEqual([[0, 1]]);
 });

@@ -89,11 +89,11 @@ test('with many rules, where an index leaves rules out, each does what it does a
         const all = compile(conditions);
         const single = conditions.map((one) => compile([one]));
         for (const part of parts) {
-          const asked = requestOf(part);
-          const outcomes = all.decide(asked).trace.rules.map(({ outcome, error }) => [outcome, error]);
+          const ruleRequest = requestOf(part);
+          const outcomes = all.decide(ruleRequest).trace.rules.map(({ outcome, error }) => [outcome, error]);
           expect(outcomes).toEqual(
             single.map((ruleSet) => {
-              const [entry] = ruleSet.decide(asked).trace.rules;
+              const [entry] = ruleSet.decide(ruleRequest).trace.rules;
               return [entry?.outcome, entry?.error];
             }),
           );

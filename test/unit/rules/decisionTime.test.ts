@@ -63,7 +63,7 @@ describe('a rule that uses up the time of its decision', () => {
   const used = "the decision's time of 50 ms is used up (routingRules.decisionTimeout)";
   const notAsked = "not asked: rule slow used up the decision's time of 50 ms";
 
-  test('is undone and skipped with the reason; later rules are not asked and say which rule it was', () => {
+  test('is rolled back and skipped with the reason; later rules are not asked and say which rule it was', () => {
     const { decision, failures, counted } = decide([first, slow, later], { sources: ticking(10) });
     expect(decision).toMatchObject({ routingGroup: 'first', rule: 'first', denied: null, rejected: null });
     expect(decision.trace.rules).toMatchObject([

@@ -69,7 +69,7 @@ test.each([
   '"a".matches("b" + state.size())',
   '"a".matches("(a|b)*c")',
   'String p = "x"; p.replaceAll("x" + p, "y")',
-])('a pattern counts the same steps whoever used it before: %s', (source) => {
+])('a pattern counts the same steps after any earlier use: %s', (source) => {
   const first = attempt(source);
   expect(first.outcome).not.toBe('compile error');
   expect(attempt(source)).toEqual(first);

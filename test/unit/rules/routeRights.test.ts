@@ -109,7 +109,7 @@ describe('what actions and conditions set', () => {
     expect(counted).toBe(1);
   });
 
-  test('the group that another rule set before stays, and what the rule left for later rules is undone', () => {
+  test('the group that another rule set before stays, and what the rule left for later rules is rolled back', () => {
     const rules = [
       ruleOf('team-etl', 'first', { priority: 1, ...puts('"etl"') }),
       ruleOf('other', 'second', { priority: 2, actions: ['state.put("seen", true)', ...puts('"etl"').actions] }),

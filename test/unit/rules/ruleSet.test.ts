@@ -183,7 +183,7 @@ describe('a rule that fails at evaluation', () => {
     actions: ['state.put("seen", true)'],
   });
 
-  test('is undone and skipped; the others go on', () => {
+  test('is rolled back and skipped; the others go on', () => {
     const failures: RuleFailure[] = [];
     const compiled = createRuleCompiler({ ...options, onRuleFailure: (failure) => failures.push(failure) }).compile(
       [before, failing, after],

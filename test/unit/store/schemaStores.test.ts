@@ -3,7 +3,7 @@ import { GatewayError } from '../../../src/model/errors.ts';
 import type { ResourceGroupStore } from '../../../src/store/resourceGroupStore.ts';
 import { type SchemaRules, schemaStores } from '../../../src/store/schemaStores.ts';
 
-/** Stores that are only told apart. */
+/** Stores that are only compared by identity. */
 const named = (name: string) => ({ name }) as unknown as ResourceGroupStore;
 const nameOf = async (store: ResourceGroupStore) => (store as unknown as { name: string }).name;
 

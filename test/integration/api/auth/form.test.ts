@@ -77,7 +77,7 @@ test.each([
   ['root', 'plain pass', ['ADMIN', 'USER', 'API']],
   ['ada', 'bcrypt pass', ['ADMIN']],
   ['uli', 'scrypt pass', ['USER']],
-])('%s logs in, is told who that is, and logs out', async (name, password, roles) => {
+])('%s logs in, gets the user, and logs out', async (name, password, roles) => {
   const token = await tokenOf(name, password);
   const info = await api.call('POST', '/userinfo', { headers: bearer(token) });
   expect(info.json().data).toEqual({ roles, permissions: [], userId: name, userName: name });
@@ -165,7 +165,7 @@ describe('roles', () => {
     expect((await api.call('POST', '/gateway/backend/modify/update?force=true', root)).status).toBe(200);
   });
 
-  test('paths and methods that do not exist are told as before', async () => {
+  test('paths and methods that do not exist are answered as before', async () => {
     expect((await api.call('GET', '/nothing')).status).toBe(404);
     expect((await api.call('DELETE', '/gateway/backend/all')).status).toBe(405);
   });
@@ -330,7 +330,7 @@ describe('guessing', () => {
   });
 });
 
-test('the log tells every change with who, before and after, and no secret', async () => {
+test('the log has every change with user, before and after, and no secret', async () => {
   const start = api.logged.length;
   const token = await tokenOf('root', 'plain pass');
   const body = JSON.stringify({ ...cluster, name: 'audited' });

@@ -157,7 +157,7 @@ presetUsers:
     expect((await login(binding, name, password)).status).toBe(401);
   });
 
-  test('are not let in, and not told wrong, while the server is unavailable', async () => {
+  test('are refused, but not as wrong, while the server is unavailable', async () => {
     const away = await startApi({
       access: settings(file('away.yaml', bySearch, 9)),
       accessDependencies: { environment },

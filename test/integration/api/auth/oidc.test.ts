@@ -68,8 +68,8 @@ describe('logging in', () => {
   test('leads over the provider and back, with PKCE, state and nonce', async () => {
     expect((await api.call('POST', '/loginType')).json().data).toBe('oauth');
     const begun = await begin();
-    const asked = new URL(begun.url);
-    expect(Object.fromEntries(asked.searchParams)).toMatchObject({
+    const authorizationUrl = new URL(begun.url);
+    expect(Object.fromEntries(authorizationUrl.searchParams)).toMatchObject({
       response_type: 'code',
       redirect_uri: callback,
       scope: 'openid',
@@ -98,7 +98,7 @@ describe('logging in', () => {
     expect((await api.call('GET', '/gateway/backend/all', { headers: { Cookie: session } })).status).toBe(401);
   });
 
-  test('gives only the roles that the provider tells', async () => {
+  test('gives only the roles that the provider reports', async () => {
     const begun = await begin();
     const done = await finish(await provider.login(begun.url, 'linus'), begun.state);
     const headers = { Cookie: cookie(done, 'Engine-Gateway-Session') ?? '' };
@@ -286,7 +286,7 @@ describe('bearer tokens of the provider', () => {
   });
 });
 
-test('a provider that is unavailable is told as 503, and asked again later', async () => {
+test('a provider that is unavailable is answered as 503, and asked again later', async () => {
   const away = createServer((_request, response) => response.writeHead(503).end());
   await new Promise<void>((resolve) => away.listen(0, '127.0.0.1', resolve));
   const issuer = `http://127.0.0.1:${(away.address() as AddressInfo).port}`;

@@ -48,7 +48,7 @@ presetUsers: {root: {password: root, privileges: API}}
       expect((await two.call('GET', '/gateway', { headers })).status).toBe(401);
     });
 
-    it('tells a one-time value that was used, also at the same time', async () => {
+    it('detects a one-time value that was used, also at the same time', async () => {
       const [one, two] = stores as [KnexStore, KnexStore];
       const until = Date.now() + 60_000;
       const answers = await Promise.all([one, two, one, two].map((store) => store.endedSessions.add('once', until)));

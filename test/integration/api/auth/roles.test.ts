@@ -121,7 +121,7 @@ test('users without ADMIN see their own queries', async () => {
   expect(view.json().map((row: { queryId: string }) => row.queryId)).toEqual(['mine']);
 });
 
-test('changes of resource groups are told with before and after', async () => {
+test('changes of resource groups are logged with before and after', async () => {
   const api = await start('ADMIN');
   const group = { name: 'g', softMemoryLimit: '10%', maxQueued: 1, hardConcurrencyLimit: 1 };
   const post = (path: string, body: object | string, role = 'USER') =>
@@ -134,11 +134,11 @@ test('changes of resource groups are told with before and after', async () => {
   await post('/engine/globalproperty/delete/cpu_quota_period', '');
   await post('/engine/resourcegroup/delete/4711', '');
   await post('/webapp/saveBackend', { name: 'b', proxyTo: 'http://b:1', active: true, routingGroup: 'adhoc' }, 'ADMIN');
-  const told = api.logged
+  const audits = api.logged
     .map((line) => JSON.parse(line))
     .filter(({ msg, audit }) => msg === 'changed' && 'object' in audit);
   const object = `resource group ${resourceGroupId}`;
-  expect(told.map(({ audit }) => audit)).toMatchObject([
+  expect(audits.map(({ audit }) => audit)).toMatchObject([
     { user: 'USER', object, before: null, after: { maxQueued: 1 } },
     { user: 'USER', object, before: { maxQueued: 1 }, after: { maxQueued: 2 } },
     { user: 'ADMIN', object, before: { maxQueued: 2 }, after: null },
@@ -151,9 +151,9 @@ test('changes of resource groups are told with before and after', async () => {
   // The same becomes events, with who may do so; what was refused, or changed nothing, does not.
   await post('/engine/resourcegroup/create', group, 'API');
   expect(api.changes.map((change) => [change.user, change.roles, change.recognisedBy, change.object])).toEqual([
-    ...told.slice(0, 2).map(() => ['USER', ['USER'], 'basic', object]),
+    ...audits.slice(0, 2).map(() => ['USER', ['USER'], 'basic', object]),
     ['ADMIN', ['ADMIN'], 'basic', object],
-    ...told.slice(3, 6).map(() => ['USER', ['USER'], 'basic', 'global property cpu_quota_period']),
+    ...audits.slice(3, 6).map(() => ['USER', ['USER'], 'basic', 'global property cpu_quota_period']),
     ['ADMIN', ['ADMIN'], 'basic', 'cluster b'],
   ]);
   expect(api.changes[0]?.regarding).toBe('gateway');

@@ -50,7 +50,7 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
         for (const row of allRows(rig.known)[operation]?.success ?? []) await run(operation, row);
       });
 
-      it('tells errors', async () => {
+      it('reports errors', async () => {
         const { unknown, conflict, malformed } = allRows(rig.known)[operation] ?? {};
         for (const row of [...(unknown ?? []), ...(conflict ?? []), ...(malformed ?? [])]) {
           await run(operation, row).catch((cause) =>
@@ -59,7 +59,7 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
         }
       });
 
-      it('tells what breaks the document', async () => {
+      it('reports what breaks the document', async () => {
         const described = operationOf(rig.document, operation);
         const good = allRows(rig.known)[operation]?.success[0];
         if (good === undefined) throw new Error('no row of a success');

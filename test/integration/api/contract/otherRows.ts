@@ -25,7 +25,7 @@ export function otherRows(known: Known): Record<string, OperationRows> {
   const nothing = { why: 'no body', body: '', status: 400 };
   return {
     'POST /loginType': {
-      success: [{ why: 'tells', as: null, status: 200, shows: { code: 200, msg: 'Ok', data: 'form' } }],
+      success: [{ why: 'answers', as: null, status: 200, shows: { code: 200, msg: 'Ok', data: 'form' } }],
       unknown: null,
       conflict: null,
     },
@@ -48,7 +48,7 @@ export function otherRows(known: Known): Record<string, OperationRows> {
       conflict: null,
     },
     'POST /userinfo': {
-      success: [{ why: 'tells who calls', status: 200, shows: { data: { userId: 'root', userName: 'root' } } }],
+      success: [{ why: 'returns the caller', status: 200, shows: { data: { userId: 'root', userName: 'root' } } }],
       unknown: null,
       conflict: null,
     },
@@ -170,7 +170,7 @@ export function otherRows(known: Known): Record<string, OperationRows> {
       ...page(200),
       success: [
         { why: 'is ready', as: null, status: 200, shows: 'ok' },
-        { why: 'tells of every component', as: null, query: 'verbose', status: 200 },
+        { why: 'reports every component', as: null, query: 'verbose', status: 200 },
       ],
     },
     'GET /engine-gateway/readyz': page(200),

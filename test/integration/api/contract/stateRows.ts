@@ -6,7 +6,7 @@ const named = { path: { name: 'r' } };
 /** The state at a glance, clusters with their resources, and rules with theirs. */
 export const stateRows: Record<string, OperationRows> = {
   'GET /api/overview': {
-    success: [{ why: 'tells', status: 200, shows: { notReadyBecause: null, source: { available: true } } }],
+    success: [{ why: 'answers', status: 200, shows: { notReadyBecause: null, source: { available: true } } }],
     unknown: null,
     conflict: null,
   },

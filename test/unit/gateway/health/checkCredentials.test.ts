@@ -37,7 +37,7 @@ const unverified = { insecureSkipVerify: true };
 
 describe('where backendState is sent', () => {
   test.each<[string, Parameters<typeof sources>[0], Partial<CredentialsTarget>, string]>([
-    // A directory, the database, rows of a gateway before: whoever runs the gateway wrote them.
+    // A directory, the database, rows of a gateway before: those who run the gateway wrote them.
     ["an administrator's cluster over HTTP", { trustsResources: true }, { baseUrl: http }, 'sent'],
     [
       'a type of its own there',
