@@ -29,6 +29,14 @@ test.each<[string, string, string]>([
   ['test/a.test.ts', '// The other has the lead.', 'test/a.test.ts:1: "has the lead": write is the leader\n'],
   ['src/a.ts', "'Begin again.'", 'src/a.ts:1: "Begin again": write start again\n'],
   ['src/a.ts', '/** Needs of the page. */', 'src/a.ts:1: "Needs of the": write dependencies of\n'],
+  ['src/a.ts', '/** Tells the caller. */', 'src/a.ts:1: "Tells": write reports, returns, states or shows\n'],
+  ['docs/a.md', 'The client is told.', 'docs/a.md:1: "told": write reports, returns, states or shows\n'],
+  ['src/a.ts', 'const told = 1;', 'src/a.ts:1: "told": write reports, returns, states or shows\n'],
+  ['docs/a.md', 'Whoever asks.', 'docs/a.md:1: "Whoever": write a user who, or anyone who\n'],
+  ['docs/a.md', 'It is undone.', 'docs/a.md:1: "undone": write rolled back, or cleaned up\n'],
+  ['src/a.ts', 'const lacking = 1;', 'src/a.ts:1: "lacking": write missing, or without\n'],
+  ['src/a.ts', '// It is, as it were, late.', 'src/a.ts:1: "as it were": write nothing\n'],
+  ['src/a.ts', '// Closes of its own accord.', 'src/a.ts:1: "of its own accord": write by itself\n'],
 ])('%s: %s', (path, text, problems) => {
   expect(check(path, text)).toEqual({ status: 1, problems });
 });
@@ -37,6 +45,7 @@ test.each<[string, string]>([
   ['test/fixtures/a.txt', 'anew'],
   ['docs/a.md', 'A role that is taken away; a client that goes away; it is away from here. There is no URL.'],
   ['docs/a.md', 'amendment, newer, leads'],
+  ['CHANGELOG.md', 'The log tells why.'],
 ])('%s: %s is accepted', (path, text) => {
   expect(check(path, text)).toEqual({ status: 0, problems: '' });
 });
