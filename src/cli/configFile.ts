@@ -11,7 +11,7 @@ export interface LoadedConfig {
 }
 
 /**
- * Reads the configuration of a command; every mistake goes to standard error. A product name that the file does not give is
+ * Reads the configuration of a command; prints every mistake to standard error. A product name that is missing in the file is
  * inferred, and a note says so.
  * @param path the file; undefined for the defaults
  * @returns null when it cannot be used

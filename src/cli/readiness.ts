@@ -76,8 +76,8 @@ function sourceState({ source }: ReadinessOptions): ComponentState {
 
 function heldState(losses: readonly HeldDeletions[]): readonly ComponentState[] {
   if (losses.length === 0) return [];
-  const parts = losses.map(({ kind, held, left }) => `${held} of ${held + left} ${kind}`);
-  const message = `lost at once and still routed: ${parts.join(', ')}; confirm with POST /api/heldDeletions/confirm`;
+  const perKind = losses.map(({ kind, held, left }) => `${held} of ${held + left} ${kind}`);
+  const message = `lost at once and still routed: ${perKind.join(', ')}; confirm with POST /api/heldDeletions/confirm`;
   return [{ name: 'held deletions', ok: false, message }];
 }
 

@@ -29,7 +29,7 @@ async function serve(configPath: string | undefined, io: CliIo): Promise<number>
   // Only now, so that --help and --version need not load the whole program.
   const { startGateway } = await import('./gateway.ts');
   // Registered before the start, which may take long, so that a signal during it is not lost.
-  const toldToStop = stopSignal();
+  const stopped = stopSignal();
   let gateway: RunningGateway;
   try {
     gateway = await startGateway({
@@ -45,7 +45,7 @@ async function serve(configPath: string | undefined, io: CliIo): Promise<number>
     return exitCodes.failure;
   }
   const watch = configPath === undefined ? null : followConfig(configPath, loaded, gateway, logging, io);
-  const signal = await toldToStop;
+  const signal = await stopped;
   watch?.close();
   logger.info({ signal }, 'stopping');
   await gateway.stop();
