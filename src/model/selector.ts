@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { engineDurationMs, engineSizeBytes } from './engineUnits.ts';
 import type { Problem } from './errors.ts';
-import { javaRegexProblem } from './javaRegex.ts';
+import { javaRegexProblem } from './javaRegex/javaRegexProblem.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
 const Id = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;

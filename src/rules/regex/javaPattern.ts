@@ -2,8 +2,8 @@ import { LRUCache } from 'lru-cache';
 import { RE2JS } from 're2js';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { CompileError } from '../language/source.ts';
-import { type LookAhead, translate } from './javaSyntax.ts';
 import { MeteredText } from './meteredText.ts';
+import { type LookAhead, translate } from './translation.ts';
 
 /** Longest pattern in UTF-16 units. */
 const MAX_LENGTH = 4096;

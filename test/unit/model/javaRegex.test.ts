@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { javaRegexProblem } from '../../../src/model/javaRegex.ts';
+import { javaRegexProblem } from '../../../src/model/javaRegex/javaRegexProblem.ts';
 
 /** Expressions with the verdict of `java.util.regex.Pattern` of JDK 25. */
 const verdicts: { valid: string[]; invalid: string[] } = JSON.parse(
