@@ -5,6 +5,7 @@ import type { HeldHead } from '../bodies/heldHead.ts';
 import { hasEnded } from '../bodies/lastRequest.ts';
 import type { RequestBodies } from '../bodies/requestBodies.ts';
 import { answerConnection, type ConnectionAnswer, isAnswered } from './connectionAnswer.ts';
+import { PacedReading } from './pacedReading.ts';
 
 /** Bytes of a head that may wait for its end on each connection without being charged. */
 const FREE_PENDING_BYTES = 65_536;
@@ -42,10 +43,13 @@ export function heldHeadOf(socket: Socket): HeldHead | undefined {
  */
 export class ComingHeads {
   readonly #bodies: RequestBodies;
-  /** Connections whose heads wait, with what is copied for the next piece of each, bytes. */
-  readonly #paused = new Map<Socket, number>();
-  #copied = 0;
-  #timer: NodeJS.Timeout | null = null;
+  /** Its work are bytes that the parser copies for the next piece. */
+  readonly #reading = new PacedReading<Socket>({
+    workAtOnce: COPIES_AT_ONCE,
+    turnMs: COPIES_MS,
+    pause: (socket) => socket.pause(),
+    resume: (socket) => socket.resume(),
+  });
 
   constructor(bodies: RequestBodies) {
     this.#bodies = bodies;
@@ -90,35 +94,13 @@ export class ComingHeads {
         holding.release();
       });
     }
-    if (held.growTo(bytes)) this.#noteCopies(socket, bytes);
+    if (held.growTo(bytes)) this.#reading.note(socket, bytes);
     else {
       held.endPace();
       const message = `${memoryMessage(this.#bodies.memory)}\n`;
       refuse(socket, { status: 503, message, lines: 'Retry-After: 1\r\n' });
     }
   }
-
-  #noteCopies(socket: Socket, bytes: number): void {
-    this.#copied += bytes;
-    this.#timer ??= setTimeout(this.#readOn, COPIES_MS);
-    if (this.#copied <= COPIES_AT_ONCE) return;
-    socket.pause();
-    this.#paused.set(socket, bytes);
-  }
-
-  readonly #readOn = (): void => {
-    this.#timer = null;
-    this.#copied = 0;
-    let reading = 0;
-    for (const [socket, bytes] of this.#paused) {
-      if (reading > COPIES_AT_ONCE) break;
-      this.#paused.delete(socket);
-      if (socket.destroyed) continue;
-      reading += bytes;
-      socket.resume();
-    }
-    if (this.#paused.size > 0) this.#timer = setTimeout(this.#readOn, COPIES_MS);
-  };
 }
 
 let foundKey: number | null = null;
