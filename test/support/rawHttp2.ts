@@ -4,6 +4,8 @@ import { connect } from 'node:tls';
 const TYPES = ['DATA', 'HEADERS', 'PRIORITY', 'RST_STREAM', 'SETTINGS', 'PUSH_PROMISE', 'PING', 'GOAWAY'] as const;
 const END_STREAM = 1;
 const END_HEADERS = 4;
+/** Largest payload of a frame unless the receiver allows more (RFC 9113 §4.2). */
+const MAX_FRAME = 16_384;
 
 /** A frame that the server sent (RFC 9113 §4.1). */
 export interface Http2Frame {
@@ -63,10 +65,7 @@ export async function rawHttp2(port: number, ca: string): Promise<RawHttp2> {
       return state.ended;
     },
     headers(stream, method, path, { endStream = false, headers = {} } = {}) {
-      const head = [':method', method, ':scheme', 'https', ':authority', 'localhost', ':path', path];
-      const own = ['x-engine-user', 'u', ...Object.entries(headers).flat()];
-      const fields = [...head, ...own].map((text, index) => literal(text, index % 2 === 0));
-      socket.write(frame(1, END_HEADERS | (endStream ? END_STREAM : 0), stream, Buffer.concat(fields)));
+      for (const bytes of headFrames(stream, headBlock(method, path, headers), endStream)) socket.write(bytes);
     },
     data: (stream, bytes, endStream) => void socket.write(frame(0, endStream ? END_STREAM : 0, stream, bytes)),
     reset: (stream, code) => void socket.write(frame(3, 0, stream, uint32(code))),
@@ -76,13 +75,17 @@ export async function rawHttp2(port: number, ca: string): Promise<RawHttp2> {
 }
 
 /** A frame's bytes (RFC 9113 §4.1). */
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
+export function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
+  return Buffer.concat([frameHead(type, flags, stream, payload.length), payload]);
+}
+
+function frameHead(type: number, flags: number, stream: number, length: number): Buffer {
   const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
+  head.writeUIntBE(length, 0, 3);
   head.writeUInt8(type, 3);
   head.writeUInt8(flags, 4);
   head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
+  return head;
 }
 
 function uint32(value: number): Buffer {
@@ -91,7 +94,35 @@ function uint32(value: number): Buffer {
   return bytes;
 }
 
-/** Half of a literal field without indexing, name or value shorter than 127 bytes (RFC 7541 §6.2.2). */
+/** A request's head as literal fields, which no table holds: it may be sent on any connection, again and again. */
+export function headBlock(method: string, path: string, headers: Readonly<Record<string, string>> = {}): Buffer {
+  const head = [':method', method, ':scheme', 'https', ':authority', 'localhost', ':path', path];
+  const own = ['x-engine-user', 'u', ...Object.entries(headers).flat()];
+  return Buffer.concat([...head, ...own].map((text, index) => literal(text, index % 2 === 0)));
+}
+
+/** HEADERS and CONTINUATION frames of a head; without its end, which the server waits for, where it is left open. */
+export function headFrames(stream: number, block: Buffer, endStream: boolean, isOpen = false): readonly Buffer[] {
+  const frames: Buffer[] = [];
+  for (let start = 0; start < block.length; start += MAX_FRAME) {
+    const isLast = start + MAX_FRAME >= block.length && !isOpen;
+    const flags = (isLast ? END_HEADERS : 0) | (start === 0 && endStream ? END_STREAM : 0);
+    const payload = block.subarray(start, start + MAX_FRAME);
+    frames.push(frameHead(start === 0 ? 1 : 9, flags, stream, payload.length), payload);
+  }
+  return frames;
+}
+
+/** Half of a literal field without indexing (RFC 7541 §6.2.2). */
 function literal(text: string, isName: boolean): Buffer {
-  return Buffer.concat([Buffer.from(isName ? [0, text.length] : [text.length]), Buffer.from(text)]);
+  return Buffer.concat([Buffer.from(isName ? [0, ...lengthOf(text)] : lengthOf(text)), Buffer.from(text)]);
+}
+
+/** Length of a text that is not compressed, as an integer with a prefix of 7 bits (RFC 7541 §5.1). */
+function lengthOf(text: string): readonly number[] {
+  if (text.length < 127) return [text.length];
+  const bytes = [127];
+  let rest = text.length - 127;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128);
+  return [...bytes, rest];
 }
