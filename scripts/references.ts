@@ -86,7 +86,7 @@ function unknownMetricsOf(file: string): readonly string[] {
   return readFileSync(file, 'utf8')
     .split('\n')
     .flatMap((text, index) =>
-      [...text.matchAll(/\bengine_gateway_[a-z_]+/g)]
+      [...text.matchAll(/\bengine_gateway_[a-z0-9_]+/g)]
         .map(([name]) => name)
         .filter(
           (name) => !listedMetrics().has(name) && !listedMetrics().has(name.replace(/_(?:bucket|sum|count)$/, '')),
@@ -98,7 +98,7 @@ function unknownMetricsOf(file: string): readonly string[] {
 function listedMetrics(): ReadonlySet<string> {
   if (knownMetrics === null) {
     const page = existsSync(metricsPage) ? readFileSync(metricsPage, 'utf8') : '';
-    knownMetrics = new Set([...page.matchAll(/^\| `(engine_gateway_[a-z_]+)`/gm)].map(([, name = '']) => name));
+    knownMetrics = new Set([...page.matchAll(/^\| `(engine_gateway_[a-z0-9_]+)`/gm)].map(([, name = '']) => name));
   }
   return knownMetrics;
 }

@@ -4,6 +4,7 @@ import { requestMemoryLimits } from '../config/requestMemory.ts';
 import { formatSize } from '../config/units.ts';
 import { AnalysisThread } from '../gateway/analysis/analysisThread.ts';
 import { RequestBodies } from '../gateway/bodies/requestBodies.ts';
+import { Http2Connections } from '../gateway/server/http2Connections.ts';
 import { OpenRequests } from '../gateway/server/openRequests.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
@@ -80,6 +81,13 @@ export async function startComponents({ context, configure, beginStop, close }: 
     clock,
     registry: context.metrics,
   });
+  const http2Connections = new Http2Connections({
+    connections: limits.http2Connections,
+    requests: limits.http2Requests,
+    clock,
+    logger,
+    registry: context.metrics,
+  });
   const externalRules = openExternalRules(context, tls.rulesService);
   const dataPlane = openDataPlane(context, {
     storage,
@@ -105,7 +113,14 @@ export async function startComponents({ context, configure, beginStop, close }: 
   await dataPlane.start();
   onClose(() => dataPlane.close(0));
   const openRequests = new OpenRequests();
-  const listeners = await listen(config, { dataPlane, api: api.handler, openRequests, bodies, tls: clientTls });
+  const listeners = await listen(config, {
+    dataPlane,
+    api: api.handler,
+    openRequests,
+    bodies,
+    http2Connections,
+    tls: clientTls,
+  });
   const { url, httpsUrl, adminUrl } = listeners;
   logger.info(
     {

@@ -15,6 +15,7 @@ import {
   type ServerLimits,
 } from '../gateway/server/gatewayServer.ts';
 import { hostCheck } from '../gateway/server/hostCheck.ts';
+import type { Http2Connections } from '../gateway/server/http2Connections.ts';
 import type { OpenRequests } from '../gateway/server/openRequests.ts';
 import { type Origins, sideByHost } from '../gateway/server/origins.ts';
 import { createSecureGatewayServer } from '../gateway/server/secureServer.ts';
@@ -49,6 +50,7 @@ export interface Served {
   readonly api: RequestHandler;
   readonly openRequests: OpenRequests;
   readonly bodies: RequestBodies;
+  readonly http2Connections: Http2Connections;
   /** Certificate files of clients' connections; null where HTTPS is off. */
   readonly tls: TlsWatch | null;
 }
@@ -68,7 +70,7 @@ interface Listener {
  */
 export async function listen(
   config: GatewayConfig,
-  { dataPlane, api, openRequests, bodies, tls }: Served,
+  { dataPlane, api, openRequests, bodies, http2Connections, tls }: Served,
 ): Promise<Listeners> {
   const { serverConfig, server } = config;
   const { adminPort } = server;
@@ -76,7 +78,10 @@ export async function listen(
   const started: Listener[] = [];
   const hosts = isOpenAccess(config) ? hostCheck(knownHosts(server)) : undefined;
   const start = async (origins: Origins | null, port: number, key: string, secure: boolean) => {
-    const options = { dataPlane, api, origins, ...serverLimits(config), openRequests, bodies, hostCheck: hosts };
+    const options = {
+      ...{ dataPlane, api, origins, ...serverLimits(config), openRequests, bodies },
+      ...{ http2Connections, hostCheck: hosts },
+    };
     const asksForCertificate = serverConfig['http-server.https.truststore.path'] !== null;
     const open = async (address: string, openPort: number): Promise<string> => {
       const listener = await (secure && tls !== null

@@ -14,6 +14,12 @@ const DEFAULT_HEAD = 2 * 1024 ** 2;
 /** Share of the request memory that it is at most, so that one head takes a quarter of the memory (it takes 4 times its size). */
 const HEAD_SHARE = 16;
 
+/** Request memory for each connection over HTTP/2, bytes: besides its requests it may hold a head whose end has not come. */
+const HTTP2_CONNECTION = 1024 ** 2;
+const LEAST_HTTP2_CONNECTIONS = 32;
+/** The same for each request at once on these connections. It takes half of it, a head of up to 4 kB included. */
+const HTTP2_REQUEST = 32_768;
+
 /** Limits of the memory for requests, bytes. */
 export interface RequestMemoryLimits {
   /** For bodies and large heads of all requests. */
@@ -22,6 +28,10 @@ export interface RequestMemoryLimits {
   readonly largest: number;
   /** Largest head of a request. */
   readonly head: number;
+  /** Most connections of clients over HTTP/2; a number. */
+  readonly http2Connections: number;
+  /** Most requests at once on all of them; a number. */
+  readonly http2Requests: number;
 }
 
 /**
@@ -35,7 +45,14 @@ export function requestMemoryLimits(
   const head = config.serverConfig['http-server.max-request-header-size'];
   const least = leastRequestMemory(config.requestAnalyzerConfig.maxBodySize, head);
   const memory = config.server.requestMemory ?? Math.max(defaultRequestMemory(memoryLimit), least);
-  return { memory, largest: least, head: head ?? Math.min(DEFAULT_HEAD, Math.floor(memory / HEAD_SHARE)) };
+  return {
+    memory,
+    largest: least,
+    head: head ?? Math.min(DEFAULT_HEAD, Math.floor(memory / HEAD_SHARE)),
+    http2Connections:
+      config.server.maxHttp2Connections ?? Math.max(Math.floor(memory / HTTP2_CONNECTION), LEAST_HTTP2_CONNECTIONS),
+    http2Requests: Math.floor(memory / HTTP2_REQUEST),
+  };
 }
 
 /**

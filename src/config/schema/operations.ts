@@ -203,6 +203,13 @@ export const server = section(
         'Whether clients over TLS may speak HTTP/2. `false`: HTTP/1.1 alone, over which one header line may have more than 64 kB.',
       default: true,
     }),
+    maxHttp2Connections: integer({
+      description:
+        'Client connections over HTTP/2 open at once, on all listeners together; further clients over TLS are offered HTTP/1.1 alone. Unset, one for each MB of the request memory, at least 32.',
+      default: null,
+      minimum: 1,
+      maximum: 1_000_000,
+    }),
     minBodyRate: size({
       description:
         'Bytes a second that the body of a request, or a head over 64 kB, must come at after its first 10 seconds; slower ones are answered 408. 0B for any.',

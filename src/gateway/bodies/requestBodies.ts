@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../model/clock.ts';
 import { announcedLength, type BodyStart, emptyBody, hasBody } from './body.ts';
 import { BodyBytes } from './bodyBytes.ts';
 import { type BodyPace, BodyPaces } from './bodyPaces.ts';
+import { HeadGarbage } from './headGarbage.ts';
 import { BYTES_PER_HEAD_BYTE, HeldHead } from './heldHead.ts';
 import { HeldMemory, RequestMemory, SMALL_REQUEST_BYTES } from './requestMemory.ts';
 
@@ -49,6 +50,7 @@ const RELAY_BYTES = 3 * SMALL_REQUEST_BYTES;
 export class RequestBodies {
   readonly #memory: RequestMemory;
   readonly #paces: BodyPaces;
+  readonly #headGarbage: HeadGarbage;
   readonly #minRate: () => number;
   readonly #refused: Counter<'reason'> | null;
 
@@ -56,6 +58,7 @@ export class RequestBodies {
     this.#memory = new RequestMemory(memory, largest);
     this.#paces = new BodyPaces(minRate, clock);
     this.#minRate = minRate;
+    this.#headGarbage = new HeadGarbage(memory);
     this.#refused = registry === undefined ? null : bodyMetrics(registry, this.#memory);
   }
 
@@ -155,6 +158,11 @@ export class RequestBodies {
    */
   admitHead(request: IncomingMessage, response: ServerResponse, head: number): boolean {
     return this.#hold(request, response, head * BYTES_PER_HEAD_BYTE) !== null;
+  }
+
+  /** Notes a large head over HTTP/2, whether or not it is refused. @param head bytes */
+  noteHttp2Head(head: number): void {
+    this.#headGarbage.add(head);
   }
 
   /**

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../../model/errors.ts';
 import { hasBody } from '../bodies/body.ts';
 import { memoryMessage } from '../bodies/bodyRefusal.ts';
@@ -8,10 +9,12 @@ import { type RequestBodies, unlimitedBodies } from '../bodies/requestBodies.ts'
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { DataPlane } from '../dataPlane.ts';
 import { answer } from '../requests/ownAnswers.ts';
+import { clientSessionOf } from './clientSession.ts';
 import { ComingHeads, heldHeadOf } from './comingHeads.ts';
 import { framingFault, refuseFraming } from './framing.ts';
 import { answerParserErrors, headFault, headSize } from './headLimits.ts';
 import { type HostCheck, refuseHost } from './hostCheck.ts';
+import type { Http2Connections } from './http2Connections.ts';
 import type { OpenRequests } from './openRequests.ts';
 import { answerElsewhere, isShared, type Origins } from './origins.ts';
 
@@ -56,6 +59,8 @@ export interface GatewayServerOptions extends ServerLimits {
   readonly openRequests?: OpenRequests;
   /** Holds memory for bodies and large heads; left out, without a limit. */
   readonly bodies?: RequestBodies;
+  /** Decides which connections over TLS speak HTTP/2; left out, all that ask for it. */
+  readonly http2Connections?: Http2Connections;
 }
 
 /** Leads requests to data plane or API; proxied paths come first where both share an address. */
@@ -73,6 +78,7 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
       heldHead.endPace();
       response.shouldKeepAlive = false;
     }
+    if (request.httpVersionMajor === 2 && head > FREE_HEAD_BYTES) bodies.noteHttp2Head(head);
     const fault = headFault(request, head, options) ?? framingFault(request);
     if (fault !== null) {
       refuseFraming(request, response, fault);
@@ -97,6 +103,9 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
     ) {
       refuseForMemory(response, bodies.memory, isProxied);
       forgetHeaders(request);
+      if (request.httpVersionMajor === 2) {
+        clientSessionOf((request as unknown as Http2ServerRequest).stream.session)?.noteRefused(head);
+      }
     } else if (isProxied) dataPlane?.handle(request, response);
     else if (api !== null) api(request, response);
     else answer(response, 404, [], '');

@@ -1,19 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   constants,
-  type Http2Session,
   type IncomingHttpHeaders,
   Http2ServerRequest as NodeRequest,
   Http2ServerResponse as NodeResponse,
   type OutgoingHttpHeaders,
   type ServerHttp2Stream,
 } from 'node:http2';
-import type { Socket } from 'node:net';
 import type { ReadableOptions } from 'node:stream';
 import { UnreadChunks } from '../bodies/unreadChunks.ts';
-
-/** The connection of each HTTP/2 session; Node's own stand-in for it breaks when the session ends. */
-export const socketOf = new WeakMap<Http2Session, Socket>();
+import { clientSessionOf } from './clientSession.ts';
 
 /**
  * A request over HTTP/2 that reads like one over HTTP/1.1: no pseudo headers among its lines, `Host` for `:authority`,
@@ -33,7 +29,7 @@ export class Http2Request extends NodeRequest {
     const chunked = !stream.endAfterHeaders && headers['content-length'] === undefined;
     if (chunked) headers['transfer-encoding'] = 'chunked';
     super(stream, headers, options, linesOf(headers, rawHeaders, chunked));
-    const socket = stream.session === undefined ? undefined : socketOf.get(stream.session);
+    const socket = clientSessionOf(stream.session)?.socket;
     if (socket !== undefined) Object.defineProperty(this, 'socket', { value: socket });
     if (!stream.endAfterHeaders) copySmallChunks(stream);
   }
@@ -139,6 +135,7 @@ function endWithLastByte(stream: ServerHttp2Stream): void {
       const value = fields[name];
       if (Array.isArray(value)) fields[name] = value[0];
     }
+    clientSessionOf(stream.session)?.noteAnswer(fields);
     const length = fields['content-length'];
     if (length === undefined) {
       respond.call(stream, headers, options);

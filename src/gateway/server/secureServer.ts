@@ -1,13 +1,16 @@
 import { constants, createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { TLSSocket } from 'node:tls';
+import { systemClock } from '../../model/clock.ts';
 import { unlimitedBodies } from '../bodies/requestBodies.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
+import { ClientSession } from './clientSession.ts';
 import { ComingHeads } from './comingHeads.ts';
 import { type GatewayServerOptions, http1Options, type RequestHandler, requestHandler } from './gatewayServer.ts';
 import { answerParserErrors, MAX_HTTP2_HEAD } from './headLimits.ts';
-import { asHttp1, Http2Request, Http2Response, resetStream, socketOf } from './http2Messages.ts';
+import { Http2Connections } from './http2Connections.ts';
+import { asHttp1, Http2Request, Http2Response, resetStream } from './http2Messages.ts';
 
 /** A server of clients over TLS. */
 export interface SecureServer {
@@ -75,10 +78,21 @@ function createHttp1Server(options: GatewayServerOptions, tls: TlsOptions): Http
 /** A server of HTTP/2 and HTTP/1.1 over TLS. */
 function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2SecureServer {
   const handle = requestHandler(options);
+  const {
+    http2Connections: connections = new Http2Connections({
+      connections: Number.POSITIVE_INFINITY,
+      requests: Number.POSITIVE_INFINITY,
+      clock: systemClock,
+    }),
+  } = options;
   const server = createSecureServer({
     ...http1Options(options),
     ...tls,
     allowHTTP1: true,
+    // Node calls it as a method of the connection.
+    ALPNCallback(this: TLSSocket, { protocols }: { readonly protocols: readonly string[] }) {
+      return connections.choose(this, protocols);
+    },
     // Pseudo headers and the line too many, which is answered 431.
     maxHeaderListPairs: options.maxHeaderLines + 8,
     maxSendHeaderBlockLength: options.maxAnswerHeaderSize,
@@ -99,8 +113,8 @@ function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2
     newest = socket;
   });
   server.on('session', (session) => {
-    if (newest !== null) socketOf.set(session, newest);
-    limitSession(session, options.idleTimeout);
+    if (newest === null) return;
+    limitSession(session, new ClientSession(session, newest, connections), options.idleTimeout);
   });
   server.on('request', (request, response) => {
     if (request.httpVersionMajor === 2) {
@@ -113,28 +127,28 @@ function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2
   return server;
 }
 
-/** Ends sessions on which nothing runs. */
-function limitSession(session: ServerHttp2Session, idleTimeout: number): void {
-  let open = 0;
+/** Limits what is on the way on a session, and ends it where nothing runs on it. */
+function limitSession(session: ServerHttp2Session, noted: ClientSession, idleTimeout: number): void {
   session.setLocalWindowSize(CONNECTION_WINDOW);
-  session.on('stream', (stream) => {
-    open++;
-    stream.once('close', () => open--);
-  });
   session.setTimeout(idleTimeout, () => {
-    if (open === 0) session.close();
+    if (noted.open === 0) session.close();
   });
 }
 
-/** What Node does for HTTP/1.1 by itself: 408 for a body that does not come. */
+/** What Node does for HTTP/1.1 by itself: 408 for a body that does not come. Trailers are dropped. */
 function handleHttp2(
   request: Http2Request,
   response: Parameters<RequestHandler>[1],
-  { requestTimeout }: GatewayServerOptions,
+  { requestTimeout, bodies }: GatewayServerOptions,
   handle: () => void,
 ): void {
   const { stream } = request;
   if (!stream.endAfterHeaders) {
+    // Node would keep them with the request.
+    stream.removeAllListeners('trailers');
+    stream.on('trailers', (_fields, _flags, raw?: readonly string[]) => {
+      bodies?.noteHttp2Head((raw ?? []).reduce((size, text) => size + text.length, 0));
+    });
     const timer = setTimeout(() => {
       if (response.headersSent) resetStream(stream, constants.NGHTTP2_CANCEL);
       else {

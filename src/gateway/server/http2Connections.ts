@@ -1,0 +1,170 @@
+import type { TLSSocket } from 'node:tls';
+import type { Logger } from 'pino';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Clock } from '../../model/clock.ts';
+import { plainAddress } from '../headers/trustedProxies.ts';
+import { Http1Addresses } from './http1Addresses.ts';
+import { PacedReading } from './pacedReading.ts';
+
+/** What decides which connections may speak HTTP/2. */
+export interface Http2ConnectionsOptions {
+  /** Most connections at once over HTTP/2, all listeners together. */
+  readonly connections: number;
+  /** Most requests at once on all of them together. */
+  readonly requests: number;
+  readonly clock: Clock;
+  /** Left out, nothing is logged. */
+  readonly logger?: Logger;
+  /** Left out, nothing is counted. */
+  readonly registry?: Registry;
+}
+
+/** A session that shares the requests at once with others. */
+export interface SharedSession {
+  /** Its requests at once. */
+  readonly open: number;
+  evict(): void;
+}
+
+/** Why a client gets HTTP/1.1 that asks for HTTP/2: as many connections speak it as may, or it needs HTTP/1.1. */
+type DeclineReason = 'limit' | 'client';
+
+/** Why a client needs HTTP/1.1: it got header lines that are too long to be sent back over HTTP/2, or broke the protocol. */
+export type Http1Need = 'long header lines in an answer' | 'error of its HTTP/2 connection';
+
+/** Bytes of refused heads that are read in each turn of the time below, on all connections together; 512 kB take about 5 ms. */
+const REFUSED_AT_ONCE = 512 * 1024;
+const REFUSED_MS = 25;
+
+/** The handle of a connection, which the HTTP/2 library reads in place of the connection. */
+interface ReadSocket extends TLSSocket {
+  readonly _handle: { readStop(): void; readStart(): void } | null;
+}
+
+/**
+ * Decides which connections over TLS speak HTTP/2 (docs/serving.md#http2). A connection over HTTP/2 may hold many requests
+ * and a head whose end has not come, so there is a limit of them; further clients speak HTTP/1.1. So do those whose header
+ * lines are longer than the HTTP/2 library takes: they are recognised by their address.
+ */
+export class Http2Connections {
+  readonly #limit: number;
+  readonly #maxRequests: number;
+  readonly #open = new Set<TLSSocket>();
+  readonly #sessions = new Set<SharedSession>();
+  #requests = 0;
+  readonly #refusedHeads = new PacedReading<TLSSocket>({
+    workAtOnce: REFUSED_AT_ONCE,
+    turnMs: REFUSED_MS,
+    pause: (socket) => (socket as ReadSocket)._handle?.readStop(),
+    resume: (socket) => (socket as ReadSocket)._handle?.readStart(),
+  });
+  readonly #http1: Http1Addresses;
+  /** Addresses of clients over HTTP/2 that speak HTTP/1.1 as well; a socket that is closed has none any more. */
+  readonly #addresses = new WeakMap<TLSSocket, string>();
+  readonly #logger: Logger | null;
+  readonly #declined: Counter<'reason'> | null;
+  #evicted: Counter | null = null;
+
+  constructor({ connections, requests, clock, logger, registry }: Http2ConnectionsOptions) {
+    this.#limit = connections;
+    this.#maxRequests = requests;
+    this.#http1 = new Http1Addresses(clock);
+    this.#logger = logger ?? null;
+    this.#declined = registry === undefined ? null : this.#metrics(registry);
+  }
+
+  /**
+   * The protocol of a connection that is being made.
+   * @param offered by the client, by ALPN (RFC 7301)
+   * @returns undefined where it has to be refused, as the client offers nothing else
+   */
+  choose(socket: TLSSocket, offered: readonly string[]): 'h2' | 'http/1.1' | undefined {
+    const http1 = offered.includes('http/1.1') ? 'http/1.1' : undefined;
+    if (!offered.includes('h2')) return http1;
+    if (this.#open.size >= this.#limit) return this.#decline('limit', http1);
+    // A client that speaks nothing else is better off with the limits of HTTP/2.
+    if (http1 !== undefined) {
+      const client = plainAddress(socket.remoteAddress);
+      if (this.#http1.has(client)) return this.#decline('client', http1);
+      this.#addresses.set(socket, client);
+    }
+    this.#open.add(socket);
+    socket.once('close', () => this.#open.delete(socket));
+    return 'h2';
+  }
+
+  /**
+   * Gives the client of a connection HTTP/1.1 alone from its next connection on.
+   * @returns false where that cannot be, as the client speaks HTTP/2 alone
+   */
+  needsHttp1(socket: TLSSocket, reason: Http1Need): boolean {
+    const client = this.#addresses.get(socket);
+    if (client === undefined) return false;
+    if (this.#http1.add(client)) this.#logger?.info({ client, reason }, 'client is offered HTTP/1.1 alone');
+    return true;
+  }
+
+  /** Takes in a session. */
+  add(session: SharedSession): void {
+    this.#sessions.add(session);
+  }
+
+  /** A session is over. */
+  remove(session: SharedSession): void {
+    this.#sessions.delete(session);
+  }
+
+  /** A request began. Where that is one too many, the session that has the most is ended: others are served then. */
+  streamOpened(): void {
+    this.#requests++;
+    if (this.#requests <= this.#maxRequests) return;
+    let busiest: SharedSession | null = null;
+    for (const session of this.#sessions) if (session.open > (busiest?.open ?? 0)) busiest = session;
+    if (busiest === null) return;
+    this.#sessions.delete(busiest);
+    this.#evicted?.inc();
+    busiest.evict();
+  }
+
+  /** The answer of a request is over. */
+  streamClosed(): void {
+    this.#requests--;
+  }
+
+  /** Reads a connection more slowly on which a head was refused for lack of memory. @param head bytes */
+  slowDown(socket: TLSSocket, head: number): void {
+    this.#refusedHeads.note(socket, head);
+  }
+
+  #decline<Protocol>(reason: DeclineReason, protocol: Protocol): Protocol {
+    this.#declined?.inc({ reason });
+    return protocol;
+  }
+
+  #metrics(registry: Registry): Counter<'reason'> {
+    const registers = [registry];
+    const open: Gauge = new Gauge({
+      name: 'engine_gateway_http2_connections',
+      help: 'Connections of clients over HTTP/2.',
+      registers,
+      collect: () => open.set(this.#open.size),
+    });
+    const limit: Gauge = new Gauge({
+      name: 'engine_gateway_http2_connections_limit',
+      help: 'Connections of clients that may speak HTTP/2 at once (server.maxHttp2Connections).',
+      registers,
+      collect: () => limit.set(this.#limit),
+    });
+    this.#evicted = new Counter({
+      name: 'engine_gateway_http2_evicted_total',
+      help: 'Connections over HTTP/2 that were ended, as they had the most of too many requests at once.',
+      registers,
+    });
+    return new Counter({
+      name: 'engine_gateway_http2_declined_total',
+      help: 'Connections that asked for HTTP/2 and were not given it: as many speak it as may (limit), or the client sends header lines that are too long for it (client).',
+      labelNames: ['reason'],
+      registers,
+    });
+  }
+}
