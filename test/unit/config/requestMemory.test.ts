@@ -33,6 +33,14 @@ test.each([
   expect(4 * head).toBeLessThanOrEqual(Math.min(Math.max(largest, memory / 4), 0.75 * memory));
 });
 
+test.each([
+  ['one connection for each MB, a request for each 32 kB', '', 512 * MB, 128, 4096],
+  ['32 connections at least', 'server: {requestMemory: 8MB}', 512 * MB, 32, 256],
+  ['what is set', 'server: {maxHttp2Connections: 7}', 512 * MB, 7, 4096],
+])('HTTP/2: %s', (_name, text, memoryLimit, http2Connections, http2Requests) => {
+  expect(limits(text, memoryLimit)).toMatchObject({ http2Connections, http2Requests });
+});
+
 describe('without a limit of the process', () => {
   test('there is a value', () => {
     expect(limits('').memory).toBeGreaterThanOrEqual(32 * MB);
