@@ -122,12 +122,17 @@ describe.skipIf(!hasOpenssl)('large heads on many connections', () => {
       'x-b': '~'.repeat(60_000),
       'x-c': '~'.repeat(20_000),
     });
-    const senders = (await open(400)).filter(({ alpnProtocol }) => alpnProtocol === 'h2');
+    const opened = await open(400);
+    const senders = opened.filter(({ alpnProtocol }) => alpnProtocol === 'h2');
     for (const socket of senders) {
       socket.resume();
       socket.write(Buffer.concat([PREFACE, ...headFrames(1, block, true, true)]));
     }
     await settled(senders);
+    expect(senders.length).toBeLessThanOrEqual(BUDGET_MB);
+    const further = opened.find(({ alpnProtocol }) => alpnProtocol === 'http/1.1') as TLSSocket;
+    further.write('GET /v1/node HTTP/1.1\r\nHost: x\r\n\r\n');
+    expect(String(await once(further, 'data'))).toMatch(/^HTTP\/1\.1 200 /);
     await ended(`heads without an end (${senders.length} taken)`, 400, MB_PER_TLS_CONNECTION);
   });
 
