@@ -1,8 +1,11 @@
+import { decisionText } from '../src/gateway/exchanges/decisionText.ts';
 import { productNames } from '../src/model/names.ts';
 import { createRuleCompiler } from '../src/rules/compiler.ts';
-import type { RuleRequest } from '../src/rules/decision.ts';
+import type { RuleSet } from '../src/rules/decision.ts';
 import { escapeAttempts } from '../test/support/escapeAttempts.ts';
 import { attempt } from '../test/support/ruleAttempt.ts';
+import { inputTimes } from './workload/inputTimes.ts';
+import { inputModel, type SampleSubmission } from './workload/submissions.ts';
 
 const names = productNames('Engine');
 
@@ -54,51 +57,6 @@ export function rulesFileOf(rules: readonly (readonly [condition: string, group:
     .join('');
 }
 
-function request(index: number): RuleRequest {
-  return {
-    method: 'POST',
-    path: '/v1/statement',
-    query: null,
-    headers: [
-      ...['Host', 'gateway.example:8080'],
-      ...['User-Agent', 'engine-jdbc/476'],
-      ...['X-Engine-User', `user${index % 50}`],
-      ...['X-Engine-Source', index % 3 === 0 ? 'airflow' : `tool-${index % 900}`],
-      ...['X-Engine-Catalog', 'hive'],
-      ...['X-Engine-Schema', 'web'],
-      ...['X-Engine-Client-Tags', 'team=etl,label=gold'],
-      ...['Accept-Encoding', 'gzip'],
-      ...['Content-Length', '120'],
-      ...['Content-Type', 'text/plain;charset=utf-8'],
-    ],
-    scheme: 'http',
-    serverName: 'gateway.example',
-    serverPort: 8080,
-    remoteAddr: '10.1.2.3',
-    remoteUser: null,
-    formBody: null,
-    isSubmission: true,
-    user: { user: `user${index % 50}`, userInfo: null },
-    queryProperties: {
-      errorMessage: null,
-      isNewQuerySubmission: true,
-      queryType: 'Query',
-      resourceGroupQueryType: 'SELECT',
-      defaultCatalog: 'hive',
-      defaultSchema: 'web',
-      tables: [
-        ['hive', 'web', 'events'],
-        ['hive', 'web', 'sessions'],
-      ],
-      catalogs: ['hive'],
-      schemas: ['web'],
-      catalogSchemas: ['hive.web'],
-      body: 'SELECT count(*) FROM events e JOIN sessions s ON e.sid = s.id',
-      queryId: null,
-    },
-  };
-}
-
 function compile(text: string): ReturnType<ReturnType<typeof createRuleCompiler>['compile']> {
   const compiler = createRuleCompiler({
     names,
@@ -112,26 +70,20 @@ function compile(text: string): ReturnType<ReturnType<typeof createRuleCompiler>
   return compiler.compile([], { path: 'rules.yaml', text });
 }
 
-/** Microseconds of processor time a decision (another process on the machine does not count): the best of fifteen rounds, after warming up. */
-function decisionTime(text: string, rounds: number): number {
-  const compiled = compile(text);
-  const { ruleSet } = compiled;
-  if (ruleSet === null || compiled.fileProblems.length > 0) throw new Error(JSON.stringify(compiled.fileProblems[0]));
-  // A new request object each time: nothing that it remembers may be used twice.
-  const requests = Array.from({ length: 997 }, (_, index) => request(index));
-  let sink = 0;
-  const run = (): number => {
-    const start = process.threadCpuUsage().user;
-    for (let round = 0; round < rounds; round += 1) {
-      const decision = ruleSet.decide(requests[round % requests.length] as RuleRequest);
-      sink += decision.trace.rules.length;
-    }
-    return (process.threadCpuUsage().user - start) / rounds;
+function ruleSetOf(text: string): RuleSet {
+  const { ruleSet, fileProblems } = compile(text);
+  if (ruleSet === null || fileProblems.length > 0) throw new Error(JSON.stringify(fileProblems[0]));
+  return ruleSet;
+}
+
+/** Decides, and writes the decision as the history keeps it. */
+function decideAndWrite(ruleSet: RuleSet): (submission: SampleSubmission) => string {
+  return ({ ruleRequest }) => {
+    const { routingGroup, rule, cluster, trace } = ruleSet.decide(ruleRequest);
+    const decision = { group: routingGroup ?? 'adhoc', decidedBy: 'rule', rule, cluster, trace } as const;
+    const way = { cluster: 'engine-a', fallback: false, attempts: null };
+    return decisionText({ ...decision, onUnavailable: 'fallback' }, way);
   };
-  run();
-  const best = Math.min(...Array.from({ length: 15 }, run));
-  if (sink === 0) throw new Error('nothing was decided');
-  return best;
 }
 
 /** Milliseconds of processor time to load a file's text into a rule set: the best of five. */
@@ -154,15 +106,22 @@ function line(what: string, value: number, unit: string, limit: number): boolean
 
 /** `npm run bench -- rules`: decisions and loading on one thread, and the times of the escape attempts. */
 export function run(): Promise<void> {
-  const typical = decisionTime(rulesFileOf(typicalRules), 20_000);
   const thousandText = rulesFileOf(manyRules(1000));
-  const thousand = decisionTime(thousandText, 2000);
-  console.log(
-    `10 typical rules: ${Math.round(1e6 / typical)} decisions a second; 1,000 rules: ${Math.round(1e6 / thousand)}`,
-  );
+  const [typical, thousand] = [ruleSetOf(rulesFileOf(typicalRules)), ruleSetOf(thousandText)];
+  const times = inputTimes([
+    ({ ruleRequest }) => typical.decide(ruleRequest),
+    decideAndWrite(typical),
+    ({ ruleRequest }) => thousand.decide(ruleRequest),
+    decideAndWrite(thousand),
+  ]);
+  console.log(`${inputModel}\n`);
   const results = [
-    line('10 typical rules, a decision', typical, 'µs', 3),
-    line('1,000 rules, a decision', thousand, 'µs', 150),
+    ...[...times].flatMap(([kind, [ten = 0, tenWritten = 0, many = 0, manyWritten = 0]]) => [
+      line(`10 typical rules, ${kind}: a decision`, ten, 'µs', 5),
+      line(`10 typical rules, ${kind}: and its text`, tenWritten, 'µs', 8),
+      line(`1,000 rules, ${kind}: a decision`, many, 'µs', 30),
+      line(`1,000 rules, ${kind}: and its text`, manyWritten, 'µs', 35),
+    ]),
     line('1,000 rules, loading (after warming up)', loadTime(thousandText), 'ms', 150),
   ];
   const slowest = escapeAttempts

@@ -1,8 +1,10 @@
 import { readCases } from '../scripts/cases/sql.ts';
 import { productNames } from '../src/model/names.ts';
-import { type AnalyzableRequest, requestAnalysis } from '../src/sql/analyzeRequest.ts';
+import { type AnalyzableRequest, DEFAULT_CACHE_BYTES, requestAnalysis } from '../src/sql/analyzeRequest.ts';
 import { analyzeSql } from '../src/sql/analyzeSql.ts';
 import { timeParserPeer } from './sql/parserPeer.ts';
+import { inputTimes } from './workload/inputTimes.ts';
+import { inputModel } from './workload/submissions.ts';
 
 /** Groups of requests: the whole analysis is timed on them, the engine's parser on their texts. */
 interface Group {
@@ -82,8 +84,26 @@ function growing(): readonly (readonly [name: string, make: (size: number) => st
   ];
 }
 
-/** `npm run bench -- sql`: the whole analysis, cache off, beside the engine's own parser in the same run. */
+/** What the memory of verdicts does for submissions that are unique, and for such as repeat. */
+function printInputs(): void {
+  const settings = { names: productNames('Engine'), maxBodySize: () => 2_000_000, clientsUseV2Format: false };
+  const [kept, each] = [DEFAULT_CACHE_BYTES, 0].map((cacheBytes) => requestAnalysis({ ...settings, cacheBytes }));
+  if (kept === undefined || each === undefined) return;
+  const times = inputTimes([({ analyzable }) => kept(analyzable), ({ analyzable }) => each(analyzable)]);
+  console.log(`${inputModel}\n`);
+  console.log(`${'submissions'.padEnd(16)}${'analysis µs'.padStart(13)}${'without memory µs'.padStart(20)}`);
+  for (const [kind, [withMemory = 0, without = 0]] of times) {
+    console.log(`${kind.padEnd(16)}${withMemory.toFixed(2).padStart(13)}${without.toFixed(2).padStart(20)}`);
+  }
+  console.log();
+}
+
+/**
+ * `npm run bench -- sql`: the analysis of submissions, then of groups of statements, cache off, beside the engine's own parser
+ * in the same run.
+ */
 export async function run(): Promise<void> {
+  printInputs();
   const measured = await groups();
   const analyze = requestAnalysis({
     names: productNames('Engine'),
