@@ -4,7 +4,6 @@ import { headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.
 import type { SqlVerdict } from './analyzeSql.ts';
 import { bodyText } from './bodyText.ts';
 import type { QueryProperties } from './queryProperties.ts';
-import { RecentTexts } from './recentTexts.ts';
 import { analyzeShort, analyzeTask, type StatementTask, taskCharacters } from './statementTask.ts';
 import { v2Body } from './v2Body.ts';
 
@@ -60,7 +59,7 @@ const nothing: SqlVerdict = {
   queryId: null,
 };
 
-/** Makes the analysis of requests; verdicts of texts that come again with equal defaults are kept. */
+/** Makes the analysis of requests; verdicts are kept by text and defaults, those that were used last. */
 export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest;
 /** @param analyzeLong analyses long statements; without, they are analysed at once like the others */
 export function requestAnalysis(settings: AnalysisSettings, analyzeLong: AnalyzeLongSql): AnalyzeLongRequest;
@@ -72,7 +71,6 @@ export function requestAnalysis(
   const schemaKey = settings.names.headerKey('Schema');
   const preparedKey = settings.names.headerKey('Prepared-Statement');
   const cache = verdictCache(settings.cacheBytes);
-  const texts = new RecentTexts();
 
   // Characters are at most four bytes of UTF-8.
   const maxPreparedBytes = (): number => Math.min(Math.max(settings.maxBodySize() * 4, 1), 2 ** 30);
@@ -100,8 +98,7 @@ export function requestAnalysis(
     schema: string | null,
     preparedLines: readonly string[],
   ): SqlVerdict | Promise<SqlVerdict> {
-    // A verdict that is kept costs more than a short analysis: only texts that come again are worth it.
-    if (cache === null || text.length > LONGEST_KEPT || !texts.seen(text)) {
+    if (cache === null || text.length > LONGEST_KEPT) {
       return statementVerdict(text, catalog, schema, preparedLines);
     }
     const key = cacheKey(text, catalog, schema, preparedLines);
