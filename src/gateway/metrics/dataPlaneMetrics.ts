@@ -1,11 +1,10 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { RefusalReason } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { LookupSource } from '../ownership/stickiness.ts';
 import type { ClusterErrorType } from '../upstreams/clusterError.ts';
 import type { Upstreams } from '../upstreams/upstreams.ts';
 import { LocalCounter, type Tally } from './localCounter.ts';
-import { LocalHistogram, type Observations } from './localHistogram.ts';
 
 /** Kinds of proxied requests, a label of the metrics. */
 export type RequestKind = 'submission' | 'follow_up' | 'query' | 'ui' | 'other';
@@ -14,7 +13,7 @@ const methods = ['GET', 'POST', 'DELETE', 'PUT', 'HEAD'];
 
 /** What is counted of the requests of one kind. */
 interface KindCounts {
-  readonly duration: Observations;
+  readonly duration: Histogram.Internal<'kind'>;
   /** By method as it is shown, then by class of the status. */
   readonly requests: Map<string, (Tally | undefined)[]>;
 }
@@ -22,7 +21,7 @@ interface KindCounts {
 /** Metrics of the data plane. What every request counts is kept in numbers of its own: an addition costs nanoseconds. */
 export class DataPlaneMetrics {
   readonly #requests: LocalCounter<'kind' | 'method' | 'status'>;
-  readonly #duration: LocalHistogram;
+  readonly #duration: Histogram<'kind'>;
   readonly #kinds = new Map<RequestKind, KindCounts>();
   readonly #submissions: Tally;
   readonly #refusals: Counter<'reason'>;
@@ -39,12 +38,12 @@ export class DataPlaneMetrics {
       labelNames: ['kind', 'method', 'status'],
       registers,
     });
-    this.#duration = new LocalHistogram({
+    this.#duration = new Histogram({
       name: 'engine_gateway_request_duration_seconds',
       help: 'Time from the head of a proxied request to the end of its answer, in seconds.',
-      labelName: 'kind',
+      labelNames: ['kind'],
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-      registry,
+      registers,
     });
     this.#submissions = new LocalCounter({
       name: 'engine_gateway_statement_submissions_total',
@@ -95,7 +94,7 @@ export class DataPlaneMetrics {
   request(kind: RequestKind, method: string, status: number, seconds: number): void {
     let counts = this.#kinds.get(kind);
     if (counts === undefined) {
-      counts = { duration: this.#duration.of(kind), requests: new Map() };
+      counts = { duration: this.#duration.labels(kind), requests: new Map() };
       this.#kinds.set(kind, counts);
     }
     counts.duration.observe(seconds);
