@@ -9,6 +9,7 @@ import { plainRule, type RuleDefinition } from './compile/definition.ts';
 import { draftDefinition, placedProblems, type RuleDraft } from './compile/ruleDraft.ts';
 import { type ParsedRulesFile, parseRulesFile, parseRulesFileInTurns, type RuleDocument } from './compile/rulesFile.ts';
 import { FailureReports } from './decide/failureReports.ts';
+import { MemoizedRuleSet } from './decide/memoizedRuleSet.ts';
 import { CompiledRuleSet } from './decide/ruleSet.ts';
 import type { RuleSet } from './decision.ts';
 import { systemSources } from './evaluation.ts';
@@ -46,6 +47,9 @@ interface KnownFile {
   /** Mistakes and warnings. */
   readonly problems: readonly RulesFileProblem[];
 }
+
+/** Decisions of fewer rules are not remembered: asking them costs about as much (docs/decisions/0012-memory-of-decisions.md). */
+const MEMOIZED_FROM = 100;
 
 /** Makes the compiler of rules; one a process, as it remembers what compiled last. */
 export function createRuleCompiler(options: RuleCompilerOptions): RuleCompiler {
@@ -180,7 +184,8 @@ class SetCompiler implements RuleCompiler {
     ) {
       return made.ruleSet;
     }
-    const ruleSet = this.#newRuleSet(order, fileFailed, settings, this.#failures);
+    const compiled = this.#newRuleSet(order, fileFailed, settings, this.#failures);
+    const ruleSet = order.length < MEMOIZED_FROM ? compiled : new MemoizedRuleSet(compiled);
     this.#made = { order, fileFailed, settings: kept, ruleSet };
     return ruleSet;
   }
@@ -190,11 +195,10 @@ class SetCompiler implements RuleCompiler {
     fileFailed: boolean,
     { onRuleError, limits }: LiveRuleSettings,
     failures: FailureReports | null,
-  ): RuleSet {
-    const { names, sources = systemSources } = this.#options;
+  ): CompiledRuleSet {
+    const { sources = systemSources } = this.#options;
     const all = { ...defaultRuleLimits, ...limits };
     return new CompiledRuleSet(order, {
-      names,
       limits: all,
       onRuleError,
       fileFailed,

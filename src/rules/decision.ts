@@ -41,7 +41,7 @@ export interface RuleTrace {
   readonly error?: string;
 }
 
-/** What each rule did to a request; shared by all requests that the rules treated alike, so it never changes. */
+/** What each rule did to a request; requests with the same values may share it, so it never changes. */
 export interface DecisionTrace {
   /** One entry a rule, in the order in which rules are asked. */
   readonly rules: readonly RuleTrace[];

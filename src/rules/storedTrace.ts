@@ -1,7 +1,7 @@
 import type { RuleTrace } from './decision.ts';
 
 /** Traces of more rules than this are stored without those that did not match: they are stored for every query. */
-const LONGEST_WHOLE_TRACE = 50;
+export const LONGEST_WHOLE_TRACE = 50;
 
 /** Rules of one origin, one after the other, that did not match: name and priority of each in turn. */
 interface NotMatched {

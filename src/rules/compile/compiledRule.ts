@@ -10,6 +10,7 @@ import { CompileError, placeText, positionOf, UnavailableError } from '../langua
 import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
+import { ruleReads } from './ruleReads.ts';
 
 /** A rule ready to run. */
 export interface CompiledRule {
@@ -18,6 +19,8 @@ export interface CompiledRule {
   readonly actions: readonly { readonly field: string; readonly program: Program }[];
   /** What its condition needs to be true, for the index; null when it cannot be determined. The parsed text is not kept. */
   readonly neededKeys: readonly IndexKey[] | null;
+  /** All that condition and actions read of a request (`ruleReads`); null when that cannot be told. */
+  readonly reads: readonly string[] | null;
   /** Whether it reads the user or the query. */
   readonly needsAnalysis: boolean;
   /** Trace entries that are the same for every request. */
@@ -55,18 +58,24 @@ export function compileRule(
     }
   };
   const condition = parsed(definition.condition);
-  const actions = definition.actions.map((text) => ({ field: text.field, program: parsed(text)?.program ?? null }));
+  const actions = definition.actions.map((text) => ({ field: text.field, parsed: parsed(text) }));
   if (condition === null || problems.length > 0) return { problems };
-  const programs = actions.flatMap(({ field, program }) => (program === null ? [] : [{ field, program }]));
-  const all = [condition.program, ...programs.map(({ program }) => program)];
+  const compiled = actions.flatMap(({ field, parsed }) => (parsed === null ? [] : [{ field, ...parsed }]));
+  const all = [condition, ...compiled];
+  const isDeny = definition.deny !== null;
   const base = { rule: definition.name, origin: definition.origin, priority: definition.priority };
   return {
     rule: {
       definition,
       condition: condition.program,
-      actions: programs,
-      neededKeys: neededKeys(condition.block, definition.deny !== null, context.names),
-      needsAnalysis: all.some((program) => program.readsUser || program.readsQuery),
+      actions: compiled.map(({ field, program }) => ({ field, program })),
+      neededKeys: neededKeys(condition.block, isDeny, context.names),
+      reads: ruleReads(
+        all.map(({ block }) => block),
+        isDeny,
+        context.names,
+      ),
+      needsAnalysis: all.some(({ program }) => program.readsUser || program.readsQuery),
       notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),
       skipped: Object.freeze({ ...base, outcome: 'skipped' }),
     },

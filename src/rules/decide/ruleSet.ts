@@ -1,4 +1,3 @@
-import type { ProductNames } from '../../model/names.ts';
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import type { RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
 import { Evaluation, type Sources } from '../evaluation.ts';
@@ -12,8 +11,7 @@ import { describe } from '../values/describe.ts';
 import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import { ConditionIndex } from './conditionIndex.ts';
-import { DecisionMemory } from './decisionMemory.ts';
-import { TraceMemory, type TraceNode } from './traceMemory.ts';
+import { Trace } from './trace.ts';
 
 /** Key of `result` that holds the group. */
 const GROUP_KEY = 'routingGroup';
@@ -70,7 +68,6 @@ function lastKey(puts: readonly Value[], key: string): number {
 
 /** How a rule set behaves beside its rules. */
 export interface RuleSetOptions {
-  readonly names: ProductNames;
   readonly limits: RuleLimits;
   readonly onRuleError: 'skip' | 'reject';
   /** The rules file did not load: where no rule sets a group, the header decides. */
@@ -91,7 +88,7 @@ class Verdict {
   denied: RuleDecision['denied'] = null;
   rejected: RuleDecision['rejected'] = null;
   onUnavailable: 'fallback' | 'reject' = 'fallback';
-  trace: TraceNode;
+  readonly trace: Trace;
   /** No later rule is asked. */
   isFinal = false;
   /** A rule failed. */
@@ -99,7 +96,7 @@ class Verdict {
   /** Name of the rule in which the decision's time was used up. */
   outOfTime: string | null = null;
 
-  constructor(trace: TraceNode) {
+  constructor(trace: Trace) {
     this.trace = trace;
   }
 }
@@ -110,8 +107,6 @@ export class CompiledRuleSet implements RuleSet {
   readonly #rules: readonly CompiledRule[];
   readonly #options: RuleSetOptions;
   readonly #index: Pick<ConditionIndex, 'candidates'>;
-  readonly #traces: TraceMemory;
-  readonly #decisions: DecisionMemory;
 
   /** @param rules in order, suspended ones left out */
   constructor(rules: readonly CompiledRule[], options: RuleSetOptions) {
@@ -119,24 +114,30 @@ export class CompiledRuleSet implements RuleSet {
     this.#options = options;
     this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
     this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : allOf(rules.length);
-    this.#traces = new TraceMemory(rules);
-    this.#decisions = new DecisionMemory(rules, options.names);
   }
 
   decide(request: RuleRequest): RuleDecision {
-    const marked = this.#index.candidates(request);
-    // Only submissions are denied; others are few, and their decisions differ.
-    const place = request.isSubmission ? this.#decisions.placeOf(request, marked, this.#traces.start) : null;
-    if (place === null) return this.#ask(request, marked).decision;
-    if (place.decision !== null) return place.decision;
-    const { decision, hasFailed } = this.#ask(request, marked);
-    // Failures are reported each time.
-    if (!hasFailed) place.decision = decision;
-    return decision;
+    return this.ask(request, this.candidates(request)).decision;
+  }
+
+  /** The rules to ask, as `ConditionIndex.candidates` marks them: valid until it is called again. */
+  candidates(request: RuleRequest): Uint32Array {
+    return this.#index.candidates(request);
+  }
+
+  /** Sources of all that the marked rules read of a request; null when that cannot be told of one of them. */
+  readsOf(marked: Uint32Array): readonly string[] | null {
+    const found = new Set<string>();
+    for (const number of numbersOf(marked)) {
+      const reads = this.#rules[number]?.reads ?? null;
+      if (reads === null) return null;
+      for (const source of reads) found.add(source);
+    }
+    return [...found];
   }
 
   /** Asks the marked rules. */
-  #ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
+  ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const result = new ResultMap();
     const objects = {
       request: new RequestObject(request),
@@ -146,11 +147,10 @@ export class CompiledRuleSet implements RuleSet {
       query: request.queryProperties === null ? undefined : new QueryObject(request.queryProperties),
     };
     const e = new Evaluation(objects, this.#options.limits, this.#options.sources);
-    const verdict = new Verdict(this.#traces.start);
-    for (let word = 0; word < marked.length && !verdict.isFinal; word += 1) {
-      for (let bits = marked[word] ?? 0; bits !== 0 && !verdict.isFinal; bits &= bits - 1) {
-        this.#askRule(word * 32 + 31 - Math.clz32(bits & -bits), request, result, e, verdict);
-      }
+    const verdict = new Verdict(new Trace(this.#rules));
+    for (const number of numbersOf(marked)) {
+      this.#askRule(number, request, result, e, verdict);
+      if (verdict.isFinal) break;
     }
     const decision = {
       routingGroup: verdict.routingGroup,
@@ -171,7 +171,7 @@ export class CompiledRuleSet implements RuleSet {
     const { definition } = rule;
     const { deny } = definition;
     if (deny !== null && !request.isSubmission) {
-      verdict.trace = verdict.trace.with(number, rule.skipped);
+      verdict.trace.note(number, 'skipped');
       return;
     }
     if (verdict.outOfTime !== null) {
@@ -253,7 +253,7 @@ export class CompiledRuleSet implements RuleSet {
       verdict.onUnavailable = definition.onUnavailable;
     }
     const put = result.puts === null ? undefined : putTexts(result.puts, e);
-    verdict.trace = verdict.trace.with(number, this.#traces.entry(number, 'fired', put));
+    verdict.trace.note(number, 'fired', { put });
     if (stop) this.#end(number, verdict);
   }
 
@@ -275,7 +275,7 @@ export class CompiledRuleSet implements RuleSet {
       this.#deny(number, deny.message, message, verdict);
       return;
     }
-    verdict.trace = verdict.trace.with(number, this.#traces.entry(number, 'failed', undefined, message));
+    verdict.trace.note(number, 'failed', { error: message });
     if (deny !== null || this.#options.onRuleError === 'skip') return;
     verdict.rejected = { rule: definition.name, message };
     this.#end(number, verdict);
@@ -284,7 +284,7 @@ export class CompiledRuleSet implements RuleSet {
   #deny(number: number, message: string, error: string | undefined, verdict: Verdict): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
-    verdict.trace = verdict.trace.with(number, this.#traces.entry(number, 'denied', undefined, error));
+    verdict.trace.note(number, 'denied', { error });
     verdict.denied = { rule: rule.definition.name, message };
     this.#end(number, verdict);
   }
@@ -292,7 +292,7 @@ export class CompiledRuleSet implements RuleSet {
   /** Later rules are not asked. */
   #end(number: number, verdict: Verdict): void {
     verdict.isFinal = true;
-    verdict.trace = verdict.trace.stoppedAfter(number);
+    verdict.trace.endAt(number);
   }
 }
 
@@ -303,6 +303,17 @@ function checkGroupLength({ actions, condition }: CompiledRule, { groupPut }: Re
   if (typeof groupPut !== 'string' || groupPut.length <= MAX_GROUP_LENGTH) return;
   const message = `result.routingGroup is longer than ${MAX_GROUP_LENGTH} characters`;
   throw new RuleFailed('actions', actions.at(-1)?.program ?? condition, { message, offset: 0 }, 0);
+}
+
+/** Numbers of marked rules, ascending. */
+function numbersOf(marked: Uint32Array): readonly number[] {
+  const numbers: number[] = [];
+  for (let word = 0; word < marked.length; word += 1) {
+    for (let bits = marked[word] ?? 0; bits !== 0; bits &= bits - 1) {
+      numbers.push(word * 32 + 31 - Math.clz32(bits & -bits));
+    }
+  }
+  return numbers;
 }
 
 /** Asks every one of a few rules. */

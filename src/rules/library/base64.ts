@@ -23,10 +23,10 @@ export class JavaCodec extends JavaObject {
 /** `java.util.Base64`. */
 export const base64Class = new LibraryClass('Base64');
 base64Class.statics
-  .add('getEncoder', [], () => new JavaCodec('encoder', 'base64'))
-  .add('getUrlEncoder', [], () => new JavaCodec('encoder', 'base64url'))
-  .add('getDecoder', [], () => new JavaCodec('decoder', 'base64'))
-  .add('getUrlDecoder', [], () => new JavaCodec('decoder', 'base64url'));
+  .add('getEncoder', [], () => new JavaCodec('encoder', 'base64'), 'identity')
+  .add('getUrlEncoder', [], () => new JavaCodec('encoder', 'base64url'), 'identity')
+  .add('getDecoder', [], () => new JavaCodec('decoder', 'base64'), 'identity')
+  .add('getUrlDecoder', [], () => new JavaCodec('decoder', 'base64url'), 'identity');
 
 /** Units that reading or making one byte costs. */
 export const UNITS_A_BYTE = 128;
@@ -65,18 +65,25 @@ function decoded(self: JavaCodec, text: string, e: Evaluation): JavaArray {
 }
 
 /** Methods of Base64's encoder. */
-export const encoderMethods = new MethodTable('Base64.Encoder')
+export const encoderMethods = new MethodTable('Base64.Encoder', 'operands')
   .add('encodeToString', ['elements'], (e, self: JavaCodec, elements) =>
     encoded(self, itemsOf(elements, e), 'encodeToString', e),
   )
-  .add('encode', ['elements'], (e, self: JavaCodec, elements) =>
-    byteArray(Buffer.from(encoded(self, itemsOf(elements, e), 'encode', e), 'latin1'), e),
+  .add(
+    'encode',
+    ['elements'],
+    (e, self: JavaCodec, elements) =>
+      byteArray(Buffer.from(encoded(self, itemsOf(elements, e), 'encode', e), 'latin1'), e),
+    'identity',
   )
-  .add('withoutPadding', [], (_e, self: JavaCodec) => new JavaCodec('encoder', self.alphabet, false));
+  .add('withoutPadding', [], (_e, self: JavaCodec) => new JavaCodec('encoder', self.alphabet, false), 'identity');
 
 /** Methods of Base64's decoder. */
-export const decoderMethods = new MethodTable('Base64.Decoder')
-  .add('decode', ['string'], (e, self: JavaCodec, text) => decoded(self, text, e))
-  .add('decode', ['elements'], (e, self: JavaCodec, elements) =>
-    decoded(self, bytesOf(itemsOf(elements, e), 'decode', e).toString('latin1'), e),
+export const decoderMethods = new MethodTable('Base64.Decoder', 'operands')
+  .add('decode', ['string'], (e, self: JavaCodec, text) => decoded(self, text, e), 'identity')
+  .add(
+    'decode',
+    ['elements'],
+    (e, self: JavaCodec, elements) => decoded(self, bytesOf(itemsOf(elements, e), 'decode', e).toString('latin1'), e),
+    'identity',
   );

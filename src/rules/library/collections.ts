@@ -40,7 +40,7 @@ function sizeOf(collection: AnyElements): number {
 }
 
 /** What lists, sets and views share (`java.util.Collection`); reading only. */
-const collectionMethods = new MethodTable('Collection')
+const collectionMethods = new MethodTable('Collection', 'operands')
   .add('size', [], (_e, self: AnyElements) => sizeOf(self))
   .add('isEmpty', [], (_e, self: AnyElements) => sizeOf(self) === 0)
   .add('containsAll', ['elements'], (e, self: AnyElements, others) =>
@@ -49,9 +49,9 @@ const collectionMethods = new MethodTable('Collection')
       return includes(self, item, e);
     }),
   )
-  .add('iterator', [], (e, self: AnyElements) => new JavaIterator('iterator', itemsOf(self, e)))
-  .add('stream', [], (e, self: AnyElements) => new JavaStream(itemsOf(self, e)))
-  .add('toArray', [], (e, self: AnyElements) => new JavaArray(itemsOf(self, e)))
+  .add('iterator', [], (e, self: AnyElements) => new JavaIterator('iterator', itemsOf(self, e)), 'identity')
+  .add('stream', [], (e, self: AnyElements) => new JavaStream(itemsOf(self, e)), 'identity')
+  .add('toArray', [], (e, self: AnyElements) => new JavaArray(itemsOf(self, e)), 'identity')
   .add('toString', [], (e, self: AnyElements) => javaText(self, e))
   .add('hashCode', [], (e, self: AnyElements) => hashOf(self, e))
   .add('equals', ['any'], (e, self: AnyElements, other) => javaEquals(self, other, e));
@@ -62,7 +62,7 @@ function textProperty(self: JavaMap, key: string, e: Evaluation): string | null 
 }
 
 /** Views such as `map.values()`. */
-export const viewMethods = new MethodTable('Collection')
+export const viewMethods = new MethodTable('Collection', 'operands')
   .include(collectionMethods)
   .add('contains', ['any'], (e, self: AnyElements, value) => includes(self, value, e));
 
@@ -113,7 +113,7 @@ function keep(list: JavaList, others: AnyElements, shouldHave: boolean, e: Evalu
 }
 
 /** `java.util.List` and what LinkedList and ArrayDeque add. */
-export const listMethods = new MethodTable('List')
+export const listMethods = new MethodTable('List', 'operands')
   .include(collectionMethods)
   .add('contains', ['any'], (e, self: JavaList, value) => {
     if (self.access === 'immutable' && value === null) throw new EvaluationError('List.of(…).contains(null)');
@@ -193,7 +193,7 @@ function setEnd(set: JavaSet, index: number, e: Evaluation): Value {
 }
 
 /** `java.util.Set` and what TreeSet adds. */
-export const setMethods = new MethodTable('Set')
+export const setMethods = new MethodTable('Set', 'operands')
   .include(collectionMethods)
   .add('contains', ['any'], (e, self: JavaSet, value) => {
     if (self.immutable && value === null) throw new EvaluationError('Set.of(…).contains(null)');
@@ -235,7 +235,7 @@ function keyAt(map: JavaMap, index: number, e: Evaluation): Value {
 }
 
 /** `java.util.Map` and what TreeMap adds. */
-export const mapMethods = new MethodTable('Map')
+export const mapMethods = new MethodTable('Map', 'operands')
   .add('size', [], (_e, self: JavaMap) => self.size)
   .add('isEmpty', [], (_e, self: JavaMap) => self.size === 0)
   .add('get', ['any'], (e, self: JavaMap, key) => self.get(key, e) ?? null)
@@ -288,6 +288,7 @@ export const mapMethods = new MethodTable('Map')
     'values',
     [],
     (e, self: JavaMap) => new JavaCollection(self.ordered(e, compareNatural).map((entry) => entry.value)),
+    'identity',
   )
   .add('entrySet', [], (e, self: JavaMap) => {
     const set = new JavaSet('insertion', true);
@@ -301,7 +302,7 @@ export const mapMethods = new MethodTable('Map')
   .add('equals', ['any'], (e, self: JavaMap, other) => javaEquals(self, other, e));
 
 /** `Map.Entry`. */
-export const entryMethods = new MethodTable('Map.Entry')
+export const entryMethods = new MethodTable('Map.Entry', 'operands')
   .add('getKey', [], (_e, self: JavaEntry) => self.key)
   .add('getValue', [], (_e, self: JavaEntry) => self.value)
   .add('toString', [], (e, self: JavaEntry) => javaText(self, e))
@@ -309,35 +310,50 @@ export const entryMethods = new MethodTable('Map.Entry')
   .add('equals', ['any'], (e, self: JavaEntry, other) => javaEquals(self, other, e));
 
 /** Iterator and Enumeration. */
-export const iteratorMethods = new MethodTable('Iterator')
+export const iteratorMethods = new MethodTable('Iterator', 'operands')
   .add('hasNext', [], (_e, self: JavaIterator) => self.hasNext())
   .add('next', [], (_e, self: JavaIterator) => self.next());
-export const enumerationMethods = new MethodTable('Enumeration')
+export const enumerationMethods = new MethodTable('Enumeration', 'operands')
   .add('hasMoreElements', [], (_e, self: JavaIterator) => self.hasNext())
   .add('nextElement', [], (_e, self: JavaIterator) => self.next());
 
 /** Streams without functions. */
-export const streamMethods = new MethodTable('Stream')
+export const streamMethods = new MethodTable('Stream', 'operands')
   .add('count', [], (_e, self: JavaStream) => long(BigInt(self.items.length)))
   .add('toList', [], (e, self: JavaStream) => new JavaList(copied(self.items, e), 'immutable'))
-  .add('toArray', [], (_e, self: JavaStream) => new JavaArray(self.items))
+  .add('toArray', [], (_e, self: JavaStream) => new JavaArray(self.items), 'identity')
   .add('findFirst', [], (_e, self: JavaStream) =>
     self.items.length === 0 ? emptyOptional : new JavaOptional(self.items[0] ?? null),
   )
-  .add('distinct', [], (e, self: JavaStream) => {
-    const set = new JavaSet('insertion');
-    for (const item of self.items) {
-      e.step();
-      set.fill(item, e);
-    }
-    return new JavaStream([...set.elements.values()]);
-  })
-  .add('sorted', [], (e, self: JavaStream) => {
-    e.step(self.items.length);
-    return new JavaStream(sortItems(copied(self.items, e), compareNatural, e));
-  })
-  .add('limit', ['int'], (e, self: JavaStream, most) => part(self, 0, Math.max(0, most), e))
-  .add('skip', ['int'], (e, self: JavaStream, count) => part(self, Math.max(0, count), self.items.length, e));
+  .add(
+    'distinct',
+    [],
+    (e, self: JavaStream) => {
+      const set = new JavaSet('insertion');
+      for (const item of self.items) {
+        e.step();
+        set.fill(item, e);
+      }
+      return new JavaStream([...set.elements.values()]);
+    },
+    'identity',
+  )
+  .add(
+    'sorted',
+    [],
+    (e, self: JavaStream) => {
+      e.step(self.items.length);
+      return new JavaStream(sortItems(copied(self.items, e), compareNatural, e));
+    },
+    'identity',
+  )
+  .add('limit', ['int'], (e, self: JavaStream, most) => part(self, 0, Math.max(0, most), e), 'identity')
+  .add(
+    'skip',
+    ['int'],
+    (e, self: JavaStream, count) => part(self, Math.max(0, count), self.items.length, e),
+    'identity',
+  );
 
 function part({ items }: JavaStream, from: number, to: number, e: Evaluation): JavaStream {
   const kept = Math.max(0, Math.min(to, items.length) - from);
@@ -346,7 +362,7 @@ function part({ items }: JavaStream, from: number, to: number, e: Evaluation): J
 }
 
 /** `java.util.Optional`. */
-export const optionalMethods = new MethodTable('Optional')
+export const optionalMethods = new MethodTable('Optional', 'operands')
   .add('get', [], (_e, self: JavaOptional) => {
     if (self.value === null) throw new EvaluationError('the Optional is empty; ask isPresent() first or use orElse');
     return self.value;
@@ -363,4 +379,8 @@ export const optionalMethods = new MethodTable('Optional')
   .add('equals', ['any'], (e, self: JavaOptional, other) => javaEquals(self, other, e));
 
 /** Arrays have a length and nothing else. */
-export const arrayMethods = new MethodTable('array').add('length', [], (_e, self: JavaArray) => self.items.length);
+export const arrayMethods = new MethodTable('array', 'operands').add(
+  'length',
+  [],
+  (_e, self: JavaArray) => self.items.length,
+);

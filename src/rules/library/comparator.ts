@@ -15,7 +15,7 @@ export class JavaComparator extends JavaObject {
 }
 
 /** Methods of a Comparator. */
-export const comparatorMethods = new MethodTable('Comparator').add(
+export const comparatorMethods = new MethodTable('Comparator', 'operands').add(
   'compare',
   ['any', 'any'],
   (e, self: JavaComparator, a, b) => self.compare(a, b, e),

@@ -17,14 +17,16 @@ export class JavaDate extends JavaObject {
 }
 
 /** Methods of Date. */
-export const dateMethods = new MethodTable('Date').add('getTime', [], (_e, self: JavaDate) => long(BigInt(self.time)));
+export const dateMethods = new MethodTable('Date', 'operands').add('getTime', [], (_e, self: JavaDate) =>
+  long(BigInt(self.time)),
+);
 textBy('date', (value) => new Date((value as JavaDate).time).toISOString());
 compareByText('date', (value) => String((value as JavaDate).time));
 
 /** The class Date. */
 export const dateClass = new LibraryClass('Date', ['date']);
 dateClass.constructors
-  .add('new', [], (e) => new JavaDate(e.sources.now()))
+  .add('new', [], (e) => new JavaDate(e.sources.now()), 'time')
   .add('new', ['long'], (_e, _self, time) => new JavaDate(Number(BigInt.asIntN(53, time))));
 
 /** `java.util.Calendar` in the machine's time zone. */
@@ -55,10 +57,10 @@ for (const [name, number] of calendarFields) calendarClass.field(name, number);
 for (const [index, day] of ['SUNDAY', 'MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY', 'SATURDAY'].entries()) {
   calendarClass.field(day, index + 1);
 }
-calendarClass.statics.add('getInstance', [], (e) => new JavaCalendar(e.sources.now()));
+calendarClass.statics.add('getInstance', [], (e) => new JavaCalendar(e.sources.now()), 'time');
 
 /** Methods of Calendar: the machine's time zone, as in Java. */
-export const calendarMethods = new MethodTable('Calendar')
+export const calendarMethods = new MethodTable('Calendar', 'operands')
   .add('get', ['int'], (_e, self: JavaCalendar, field) => {
     const found = calendarFields.find(([, number]) => number === field);
     if (found === undefined) throw new EvaluationError(`Calendar has no field ${field} here`);

@@ -13,8 +13,8 @@ export class LibraryClass {
 
   constructor(name: string, instances: readonly Kind[] = []) {
     this.name = name;
-    this.statics = new MethodTable(name);
-    this.constructors = new MethodTable(name);
+    this.statics = new MethodTable(name, 'operands');
+    this.constructors = new MethodTable(name, 'operands');
     this.instances = instances;
   }
 

@@ -20,7 +20,7 @@ import {
 import { caseInsensitiveOrder, comparatorMethods } from './comparator.ts';
 import { calendarClass, calendarMethods, dateClass, dateMethods } from './dates.ts';
 import { LibraryClass } from './javaClass.ts';
-import type { MethodTable } from './methodTable.ts';
+import type { MethodTable, Overloads } from './methodTable.ts';
 import {
   booleanClass,
   booleanMethods,
@@ -87,6 +87,24 @@ export function methodsOf(value: Value): MethodTable | undefined {
 /** Methods of a type. */
 export function methodsOfKind(kind: Kind): MethodTable | undefined {
   return byKind.get(kind);
+}
+
+/**
+ * Whether a method of this name gives the same for equal receivers and arguments, whatever type has it. Types are not known
+ * before a rule runs.
+ */
+export function isPureMethod(name: string): boolean {
+  const all = [...byKind.values()].flatMap((table) => table.get(name) ?? []);
+  return all.length > 0 && all.every(isPure);
+}
+
+/** The same of `value.name`, which is a getter, or a key of a map. */
+export function isPureProperty(name: string): boolean {
+  return [...byKind.values()].flatMap((table) => table.getter(name) ?? []).every(isPure);
+}
+
+function isPure({ methods }: Overloads): boolean {
+  return methods.every(({ dependsOn }) => dependsOn === 'operands');
 }
 
 /** Kinds that have methods, for documentation and its test. */

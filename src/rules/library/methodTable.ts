@@ -43,9 +43,21 @@ export type Parameter = keyof ParameterTypes;
 
 type Arguments<P extends readonly Parameter[]> = { [I in keyof P]: ParameterTypes[P[I]] };
 
+/**
+ * What the result of a call follows from, beside receiver and arguments (docs/decisions/0012-memory-of-decisions.md):
+ * - `operands`: nothing else, so that equal operands give an equal result;
+ * - `identity`: it is an object that equals only itself, such as an array;
+ * - `time`, `chance`;
+ * - `header`: the request's header that the first argument names;
+ * - `reads`: this value of the request, a source of `src/rules/compile/requestValues.ts`;
+ * - `request`: anything else of the request.
+ */
+export type DependsOn = 'operands' | 'identity' | 'time' | 'chance' | 'header' | 'request' | { readonly reads: string };
+
 /** One overload of a method. */
 export interface Method {
   readonly parameters: readonly Parameter[];
+  readonly dependsOn: DependsOn;
   /** The last parameter may be repeated; its values come as one array. */
   readonly variadic: boolean;
   readonly run: (e: Evaluation, self: Value, ...args: unknown[]) => Value;
@@ -143,12 +155,14 @@ function convertNumber(parameter: 'int' | 'long' | 'float' | 'double', value: Va
 /** The methods of a type by name: an allow-list, the only way from a rule to code. */
 export class MethodTable {
   readonly #overloads = new Map<string, { name: string; methods: Method[] }>();
-  readonly #getters = new Map<string, Overloads | null>();
   /** Type in messages. */
   readonly owner: string;
+  readonly #dependsOn: DependsOn;
 
-  constructor(owner: string) {
+  /** @param dependsOn what the results of its methods follow from, where a method does not say otherwise */
+  constructor(owner: string, dependsOn: DependsOn) {
     this.owner = owner;
+    this.#dependsOn = dependsOn;
   }
 
   /** Adds an overload. Implementations get the evaluation, the receiver and the converted arguments. */
@@ -156,8 +170,9 @@ export class MethodTable {
     name: string,
     parameters: P,
     run: (e: Evaluation, self: Self, ...args: Arguments<P>) => Value,
+    dependsOn: DependsOn = this.#dependsOn,
   ): this {
-    return this.#add(name, { parameters, variadic: false, run: run as unknown as Method['run'] });
+    return this.#add(name, { parameters, variadic: false, run: run as unknown as Method['run'], dependsOn });
   }
 
   /** Adds an overload whose last parameter takes any number of arguments, which come as one array. */
@@ -166,7 +181,8 @@ export class MethodTable {
     parameters: P,
     run: (e: Evaluation, self: Self, ...args: [...Arguments<P>, readonly Value[]]) => Value,
   ): this {
-    return this.#add(name, { parameters, variadic: true, run: run as unknown as Method['run'] });
+    const dependsOn = this.#dependsOn;
+    return this.#add(name, { parameters, variadic: true, run: run as unknown as Method['run'], dependsOn });
   }
 
   #add(name: string, method: Method): this {
@@ -188,17 +204,12 @@ export class MethodTable {
 
   /** What `x.name` calls: getName(), isName() or name(); null when there is none. */
   getter(name: string): Overloads | null {
-    let found = this.#getters.get(name);
-    if (found === undefined) {
-      const capital = name.charAt(0).toUpperCase() + name.slice(1);
-      found =
-        [`get${capital}`, `is${capital}`, name]
-          .map((candidate) => this.#overloads.get(candidate))
-          .find((overloads) => overloads?.methods.some((method) => method.parameters.length === 0)) ?? null;
-      // Names come from rules: the cache stays as small as the table.
-      if (found !== null) this.#getters.set(name, found);
+    const capital = name.charAt(0).toUpperCase() + name.slice(1);
+    for (const candidate of [`get${capital}`, `is${capital}`, name]) {
+      const overloads = this.#overloads.get(candidate);
+      if (overloads?.methods.some(({ parameters }) => parameters.length === 0) === true) return overloads;
     }
-    return found;
+    return null;
   }
 
   /** All names, sorted, for messages and documentation. */

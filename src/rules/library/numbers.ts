@@ -21,7 +21,7 @@ type AnyNumber = number | JavaNumberObject;
 const asLong = (value: AnyNumber): bigint => (value instanceof JavaLong ? value.value : doubleToLong(toDouble(value)));
 
 /** Methods of every number. */
-export const numberMethods = new MethodTable('Number')
+export const numberMethods = new MethodTable('Number', 'operands')
   .add('intValue', [], (_e, self: AnyNumber) =>
     self instanceof JavaLong ? Number(BigInt.asIntN(32, self.value)) : doubleToInt(toDouble(self)),
   )
@@ -37,7 +37,7 @@ export const numberMethods = new MethodTable('Number')
   .add('isInfinite', [], (_e, self: AnyNumber) => Math.abs(toDouble(self)) === Number.POSITIVE_INFINITY);
 
 /** Methods of a boolean. */
-export const booleanMethods = new MethodTable('Boolean')
+export const booleanMethods = new MethodTable('Boolean', 'operands')
   .add('booleanValue', [], (_e, self: boolean) => self)
   .add('toString', [], (_e, self: boolean) => String(self))
   .add('hashCode', [], (e, self: boolean) => hashOf(self, e))
@@ -278,7 +278,7 @@ mathClass.statics
   .add('atan2', ['double', 'double'], (_e, _self, a, b) => double(Math.atan2(a, b)))
   .add('round', ['float'], (_e, _self, a) => doubleToInt(round(a)))
   .add('round', ['double'], (_e, _self, a) => long(doubleToLong(round(a))))
-  .add('random', [], (e) => double(e.sources.random()))
+  .add('random', [], (e) => double(e.sources.random()), 'chance')
   .add('addExact', ['int', 'int'], (_e, _self, a, b) => exactInt(a + b))
   .add('addExact', ['long', 'long'], (_e, _self, a, b) => exactLong(a + b))
   .add('subtractExact', ['int', 'int'], (_e, _self, a, b) => exactInt(a - b))

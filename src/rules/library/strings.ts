@@ -15,7 +15,7 @@ import { LibraryClass } from './javaClass.ts';
 import { char, MethodTable } from './methodTable.ts';
 
 /** Methods of `java.lang.String`. */
-export const stringMethods = new MethodTable('String')
+export const stringMethods = new MethodTable('String', 'operands')
   .add('length', [], (_e, self: string) => self.length)
   .add('isEmpty', [], (_e, self: string) => self === '')
   .add('isBlank', [], (e, self: string) => isBlankText(self, e))
@@ -68,15 +68,21 @@ export const stringMethods = new MethodTable('String')
   .add('replaceFirst', ['string', 'string'], (e, self: string, pattern, by) =>
     javaPattern(pattern, e).replace(self, by, false, e),
   )
-  .add('split', ['string'], (e, self: string, pattern) => new JavaArray(javaPattern(pattern, e).split(self, 0, e)))
+  .add(
+    'split',
+    ['string'],
+    (e, self: string, pattern) => new JavaArray(javaPattern(pattern, e).split(self, 0, e)),
+    'identity',
+  )
   .add(
     'split',
     ['string', 'int'],
     (e, self: string, pattern, limit) => new JavaArray(javaPattern(pattern, e).split(self, limit, e)),
+    'identity',
   )
-  .add('toCharArray', [], (e, self: string) => new JavaArray(units(e, self).map(char)))
-  .add('chars', [], (e, self: string) => new JavaStream(units(e, self).map((unit) => unit.charCodeAt(0))))
-  .add('lines', [], (e, self: string) => new JavaStream(linesOf(e, self)))
+  .add('toCharArray', [], (e, self: string) => new JavaArray(units(e, self).map(char)), 'identity')
+  .add('chars', [], (e, self: string) => new JavaStream(units(e, self).map((unit) => unit.charCodeAt(0))), 'identity')
+  .add('lines', [], (e, self: string) => new JavaStream(linesOf(e, self)), 'identity')
   .add('regionMatches', ['int', 'string', 'int', 'int'], (e, self: string, from, other, otherFrom, length) => {
     const [own, others] = [region(self, from, length), region(other, otherFrom, length)];
     return own !== null && others !== null && sameText(own, others, e);
@@ -90,12 +96,12 @@ export const stringMethods = new MethodTable('String')
       return ignoresCase ? sameIgnoringCase(own, others, e) : sameText(own, others, e);
     },
   )
-  .add('getBytes', [], (e, self: string) => bytes(e, self))
+  .add('getBytes', [], (e, self: string) => bytes(e, self), 'identity')
   .add('indent', ['int'], (e, self: string, count) => indent(e, self, count))
   .addVariadic('formatted', [], (e, self: string, args) => format(self, args, e));
 
 /** `java.lang.StringBuilder`. */
-export const builderMethods = new MethodTable('StringBuilder')
+export const builderMethods = new MethodTable('StringBuilder', 'operands')
   .add('append', ['any'], (e, self: JavaBuilder, value) => {
     const text = javaText(value, e);
     e.reserveText(self.text.length + text.length, text.length);
@@ -139,7 +145,7 @@ export const builderMethods = new MethodTable('StringBuilder')
   .add('substring', ['int', 'int'], (e, self: JavaBuilder, from, to) => slice(e, self.text, from, to));
 
 /** Methods of a char. */
-export const charMethods = new MethodTable('Character')
+export const charMethods = new MethodTable('Character', 'operands')
   .add('toString', [], (_e, self: JavaChar) => self.text)
   .add('charValue', [], (_e, self: JavaChar) => self)
   .add('hashCode', [], (_e, self: JavaChar) => self.text.charCodeAt(0))
@@ -166,14 +172,19 @@ stringClass.constructors
 /** The class StringBuilder (and StringBuffer). */
 export const builderClass = new LibraryClass('StringBuilder', ['builder']);
 builderClass.constructors
-  .add('new', [], () => new JavaBuilder())
-  .add('new', ['int'], () => new JavaBuilder())
-  .add('new', ['string'], (e, _self, text) => {
-    const builder = new JavaBuilder();
-    e.reserveText(text.length);
-    builder.text = text;
-    return builder;
-  });
+  .add('new', [], () => new JavaBuilder(), 'identity')
+  .add('new', ['int'], () => new JavaBuilder(), 'identity')
+  .add(
+    'new',
+    ['string'],
+    (e, _self, text) => {
+      const builder = new JavaBuilder();
+      e.reserveText(text.length);
+      builder.text = text;
+      return builder;
+    },
+    'identity',
+  );
 
 /** The class Character. */
 export const characterClass = new LibraryClass('Character', ['char']);

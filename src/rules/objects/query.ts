@@ -85,7 +85,7 @@ export class QualifiedNameObject extends JavaObject {
 }
 
 /** Methods of QualifiedName. */
-export const qualifiedNameMethods = new MethodTable('QualifiedName')
+export const qualifiedNameMethods = new MethodTable('QualifiedName', 'operands')
   .add('getParts', [], (_e, self: QualifiedNameObject) => new JavaList([...self.parts], 'immutable'))
   .add('getSuffix', [], (_e, self: QualifiedNameObject) => self.parts.at(-1) ?? '')
   .add('getPrefix', [], (_e, self: QualifiedNameObject) =>
@@ -132,30 +132,43 @@ function stringSet(e: Evaluation, items: readonly Value[]): JavaSet {
 const optionalText = (text: string | null): JavaOptional => (text === null ? emptyOptional : new JavaOptional(text));
 
 /** Methods of `engineQueryProperties`. */
-export const queryMethods = new MethodTable('query properties')
+export const queryMethods = new MethodTable('query properties', 'request')
   .add('errorMessage', [], (e, self: QueryObject) => analysed(e, self).errorMessage)
   // Beside errorMessage(): rules of the reference gateway ask getErrorMessage().isPresent().
   .add('getErrorMessage', [], (e, self: QueryObject) => optionalText(analysed(e, self).errorMessage))
   .add('isQueryParsingSuccessful', [], (e, self: QueryObject) => analysed(e, self).errorMessage === null)
   .add('isNewQuerySubmission', [], (_e, self: QueryObject) => self.properties.isNewQuerySubmission)
-  .add('getQueryType', [], (e, self: QueryObject) => analysed(e, self).queryType)
-  .add('getResourceGroupQueryType', [], (e, self: QueryObject) => analysed(e, self).resourceGroupQueryType)
-  .add('getDefaultCatalog', [], (_e, self: QueryObject) => self.properties.defaultCatalog)
-  .add('getDefaultSchema', [], (_e, self: QueryObject) => self.properties.defaultSchema)
-  .add('getCatalogs', [], (e, self: QueryObject) => analysedSet(e, self, 'catalogs'))
-  .add('getSchemas', [], (e, self: QueryObject) => analysedSet(e, self, 'schemas'))
-  .add('getCatalogSchemas', [], (e, self: QueryObject) => analysedSet(e, self, 'catalogSchemas'))
-  .add('tablesContains', ['string'], (e, self: QueryObject, name) => {
-    analysed(e, self);
-    e.text(8 * Math.min(name.length, LONGEST_NAME));
-    const key = tableKey(name);
-    return key !== null && self.tables.has(key);
+  .add('getQueryType', [], (e, self: QueryObject) => analysed(e, self).queryType, { reads: 'queryType' })
+  .add('getResourceGroupQueryType', [], (e, self: QueryObject) => analysed(e, self).resourceGroupQueryType, {
+    reads: 'resourceGroupQueryType',
   })
-  .add('getTables', [], (e, self: QueryObject) =>
-    stringSet(
-      e,
-      analysed(e, self).tables.map((parts) => new QualifiedNameObject(parts)),
-    ),
+  .add('getDefaultCatalog', [], (_e, self: QueryObject) => self.properties.defaultCatalog, { reads: 'defaultCatalog' })
+  .add('getDefaultSchema', [], (_e, self: QueryObject) => self.properties.defaultSchema, { reads: 'defaultSchema' })
+  .add('getCatalogs', [], (e, self: QueryObject) => analysedSet(e, self, 'catalogs'), { reads: 'catalog' })
+  .add('getSchemas', [], (e, self: QueryObject) => analysedSet(e, self, 'schemas'), { reads: 'schema' })
+  .add('getCatalogSchemas', [], (e, self: QueryObject) => analysedSet(e, self, 'catalogSchemas'), {
+    reads: 'catalogSchema',
+  })
+  .add(
+    'tablesContains',
+    ['string'],
+    (e, self: QueryObject, name) => {
+      analysed(e, self);
+      e.text(8 * Math.min(name.length, LONGEST_NAME));
+      const key = tableKey(name);
+      return key !== null && self.tables.has(key);
+    },
+    { reads: 'table' },
+  )
+  .add(
+    'getTables',
+    [],
+    (e, self: QueryObject) =>
+      stringSet(
+        e,
+        analysed(e, self).tables.map((parts) => new QualifiedNameObject(parts)),
+      ),
+    { reads: 'table' },
   )
   .add('getBody', [], (e, self: QueryObject) => analysed(e, self).body)
   .add('getQueryId', [], (e, self: QueryObject) => optionalText(analysed(e, self).queryId));

@@ -74,7 +74,7 @@ export class CookieObject extends JavaObject {
 }
 
 /** Methods of a cookie. */
-export const cookieMethods = new MethodTable('Cookie')
+export const cookieMethods = new MethodTable('Cookie', 'operands')
   .add('getName', [], (_e, self: CookieObject) => self.name)
   .add('getValue', [], (_e, self: CookieObject) => self.value);
 
@@ -160,11 +160,16 @@ function headerKey(name: string): string {
 }
 
 /** Methods of `request`. */
-export const requestMethods = new MethodTable('request')
-  .add('getHeader', ['string?'], (e, self: RequestObject, name) => {
-    self.countHeaders(e);
-    return name === null ? null : self.header(headerKey(name));
-  })
+export const requestMethods = new MethodTable('request', 'request')
+  .add(
+    'getHeader',
+    ['string?'],
+    (e, self: RequestObject, name) => {
+      self.countHeaders(e);
+      return name === null ? null : self.header(headerKey(name));
+    },
+    'header',
+  )
   .add('getHeaders', ['string?'], (e, self: RequestObject, name) => {
     self.countHeaders(e);
     return absolute(name === null ? [] : (self.headers.get(headerKey(name)) ?? []));
@@ -178,13 +183,13 @@ export const requestMethods = new MethodTable('request')
   })
   .add('getIntHeader', ['string'], (e, self: RequestObject, name) => intHeader(self, name, e))
   .add('getDateHeader', ['string'], (e, self: RequestObject, name) => dateHeader(self, name, e))
-  .add('getMethod', [], (_e, self: RequestObject) => self.request.method)
-  .add('getRequestURI', [], (_e, self: RequestObject) => self.request.path)
+  .add('getMethod', [], (_e, self: RequestObject) => self.request.method, { reads: 'method' })
+  .add('getRequestURI', [], (_e, self: RequestObject) => self.request.path, { reads: 'path' })
   .add('getRequestURL', [], (_e, self: RequestObject) => url(self))
   .add('getQueryString', [], (_e, self: RequestObject) => self.request.query)
   .add('getServletPath', [], () => '')
   .add('getContextPath', [], () => '')
-  .add('getPathInfo', [], (_e, self: RequestObject) => self.request.path)
+  .add('getPathInfo', [], (_e, self: RequestObject) => self.request.path, { reads: 'path' })
   .add('getParameter', ['string?'], (_e, self: RequestObject, name) =>
     name === null ? null : (self.parameters.get(name)?.[0] ?? null),
   )

@@ -37,15 +37,17 @@ export class UserInfoObject extends JavaObject {
 }
 
 /** Methods of `engineRequestUser`. */
-export const userMethods = new MethodTable('request user')
-  .add('getUser', [], (_e, self: UserObject) => self.name)
+export const userMethods = new MethodTable('request user', 'request')
+  .add('getUser', [], (_e, self: UserObject) => self.name, { reads: 'user' })
   .add('getUserInfo', [], (_e, self: UserObject) =>
     self.user.userInfo === null ? emptyOptional : new JavaOptional(new UserInfoObject(self.user.userInfo)),
   )
-  .add('userExistsAndEquals', ['string'], (_e, self: UserObject, name) => self.user.user === name && name !== '');
+  .add('userExistsAndEquals', ['string'], (_e, self: UserObject, name) => self.user.user === name && name !== '', {
+    reads: 'user',
+  });
 
 /** Methods of the user info. */
-export const userInfoMethods = new MethodTable('UserInfo')
+export const userInfoMethods = new MethodTable('UserInfo', 'operands')
   .add('getSubject', [], (_e, self: UserInfoObject) => self.text('sub'))
   .add('getName', [], (_e, self: UserInfoObject) => self.text('name'))
   .add('getGivenName', [], (_e, self: UserInfoObject) => self.text('given_name'))

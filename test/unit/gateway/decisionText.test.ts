@@ -24,7 +24,7 @@ const way = fc.record({
   attempts: fc.option(fc.constant([{ cluster: 'down', error: 'refused' }]), { nil: null }),
 });
 
-test('texts that are shared say of each query what is so of it', () => {
+test('the text of a decision holds what was decided and how the query got to its cluster', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(decision, way), { minLength: 1, maxLength: 60 }), (queries) => {
       for (const [decided, taken] of queries) {
@@ -41,33 +41,6 @@ test('texts that are shared say of each query what is so of it', () => {
       }
     }),
   );
-});
-
-test('groups that clients make up, one after the other, push out what was remembered, and change nothing', () => {
-  const base = { cluster: null, rule: null, decidedBy: 'header', onUnavailable: 'fallback', trace: fired } as const;
-  for (let turn = 0; turn < 3; turn++) {
-    for (let number = 0; number < 100; number++) {
-      const text = decisionText({ ...base, group: `g${number}` }, { cluster: 'one', fallback: false, attempts: null });
-      expect(JSON.parse(text)).toMatchObject({ group: `g${number}`, cluster: 'one' });
-    }
-  }
-});
-
-test('of more traces than fit into memory, texts are forgotten and come out the same again', () => {
-  const base = { group: 'etl', cluster: null, rule: 'etl', decidedBy: 'rule', onUnavailable: 'fallback' } as const;
-  const traces = Array.from({ length: 300 }, (_, number): DecisionTrace => {
-    const put = { routingGroup: `g${number}`, note: 'x'.repeat(10_000) };
-    return {
-      rules: [],
-      stored: JSON.stringify([{ rule: 'etl', origin: 'file', priority: 1, outcome: 'fired', put }]),
-    };
-  });
-  for (let turn = 0; turn < 2; turn++) {
-    for (const trace of traces) {
-      const text = decisionText({ ...base, trace }, { cluster: 'one', fallback: false, attempts: null });
-      expect(JSON.parse(text).rules).toEqual(JSON.parse(trace.stored ?? ''));
-    }
-  }
 });
 
 test('what the external rules service said is reported each time, without values of header lines', () => {

@@ -1,0 +1,124 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { Block, Expression, Statement } from '../language/ast.ts';
+import { isPureMethod, isPureProperty, libraryClass } from '../library/library.ts';
+import type { DependsOn, MethodTable } from '../library/methodTable.ts';
+import { queryMethods } from '../objects/query.ts';
+import { requestMethods } from '../objects/request.ts';
+import { userMethods } from '../objects/user.ts';
+import { literalText } from './requestExpressions.ts';
+import { ANALYSED, headerSource, isFromBody } from './requestValues.ts';
+
+/**
+ * All that the texts of a rule read of a request, as sources; null when they read something else, or when equal values may
+ * lead to something else another time, as the tables of methods have it. `result` and `state` hold what earlier rules of the
+ * same request put into them, so they follow from what those read.
+ * @param isDeny whether the rule denies: then it also depends on whether the body was analysed
+ */
+export function ruleReads(blocks: readonly Block[], isDeny: boolean, names: ProductNames): readonly string[] | null {
+  const finder = new ReadFinder(names);
+  if (!blocks.every((block) => finder.addBlock(block))) return null;
+  const sources = [...finder.found];
+  return isDeny && sources.some(isFromBody) ? [...sources, ANALYSED] : sources;
+}
+
+/** Each `add` returns whether what it adds depends on values of the request alone. */
+class ReadFinder {
+  readonly found = new Set<string>();
+  readonly #objects: ReadonlyMap<string, MethodTable>;
+
+  constructor(names: ProductNames) {
+    this.#objects = new Map([
+      ['request', requestMethods],
+      [names.requestUserObject, userMethods],
+      [names.queryPropertiesObject, queryMethods],
+    ]);
+  }
+
+  addBlock({ statements }: Block): boolean {
+    return statements.every((statement) => this.#addStatement(statement));
+  }
+
+  #addStatement(statement: Statement): boolean {
+    switch (statement.type) {
+      case 'expression':
+        return this.#add(statement.expression);
+      case 'return':
+        return statement.value === null || this.#add(statement.value);
+      case 'if':
+        return (
+          this.#add(statement.test) &&
+          this.addBlock(statement.yes) &&
+          (statement.no === null || this.addBlock(statement.no))
+        );
+      default:
+        return false;
+    }
+  }
+
+  #addAll(expressions: readonly Expression[]): boolean {
+    return expressions.every((each) => this.#add(each));
+  }
+
+  #add(expression: Expression): boolean {
+    switch (expression.type) {
+      case 'literal':
+      case 'empty':
+        return true;
+      case 'name':
+        return expression.name === 'result' || expression.name === 'state';
+      case 'not':
+      case 'negate':
+        return this.#add(expression.operand);
+      case 'binary':
+        return this.#add(expression.left) && this.#add(expression.right);
+      case 'logical':
+        return this.#addAll(expression.operands);
+      case 'ternary':
+        return this.#addAll([expression.test, expression.yes, expression.no]);
+      case 'list':
+        return this.#addAll(expression.items);
+      case 'new':
+        return this.#addMethod(libraryClass(expression.className)?.constructors, 'new', expression.args);
+      case 'property':
+        return this.#addProperty(expression);
+      case 'call':
+        return this.#addCall(expression);
+      default:
+        return false;
+    }
+  }
+
+  #addProperty({ target, name }: Extract<Expression, { type: 'property' }>): boolean {
+    const object = target.type === 'name' ? this.#objects.get(target.name) : undefined;
+    if (object === undefined) return isPureProperty(name) && this.#add(target);
+    const getter = object.getter(name);
+    return getter !== null && this.#addMethod(object, getter.name, []);
+  }
+
+  #addCall({ target, name, args }: Extract<Expression, { type: 'call' }>): boolean {
+    const named = target.type === 'name' ? target.name : null;
+    const table = named === null ? undefined : (this.#objects.get(named) ?? libraryClass(named)?.statics);
+    if (table !== undefined) return this.#addMethod(table, name, args);
+    return isPureMethod(name) && this.#add(target) && this.#addAll(args);
+  }
+
+  /** A method whose table is known. */
+  #addMethod(table: MethodTable | undefined, name: string, args: readonly Expression[]): boolean {
+    const overloads = table?.get(name);
+    if (overloads === undefined || !this.#addAll(args)) return false;
+    return overloads.methods.every(({ dependsOn }) => this.#addDependence(dependsOn, args));
+  }
+
+  #addDependence(dependsOn: DependsOn, args: readonly Expression[]): boolean {
+    if (dependsOn === 'operands') return true;
+    if (typeof dependsOn === 'object') {
+      this.found.add(dependsOn.reads);
+      return true;
+    }
+    const [first] = args;
+    const header = dependsOn === 'header' && first !== undefined ? literalText(first) : null;
+    if (header === null) return false;
+    this.found.add(headerSource(header));
+    return true;
+  }
+}

@@ -1,0 +1,106 @@
+import { LRUCache } from 'lru-cache';
+import { isList, listReader, textReader } from '../compile/requestValues.ts';
+import type { RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
+import type { CompiledRuleSet } from './ruleSet.ts';
+
+/** Longer values are not remembered: they seldom come again. */
+const LONGEST_VALUE = 256;
+/** Memory of the decisions, at most. */
+const MAX_BYTES = 8_000_000;
+/** What a decision takes beside its texts. */
+const BYTES_A_DECISION = 400;
+/** Sets of rules that requests are remembered by, at most. */
+const MAX_SETS = 1_000;
+
+/** Reads one value of a request as text; null where it has none. */
+type Read = (request: RuleRequest) => string | null | undefined;
+
+/** Rules that are asked together. */
+interface AskedRules {
+  readonly id: number;
+  readonly candidates: Uint32Array;
+  /** What these rules read; null where that cannot be told. */
+  readonly reads: readonly Read[] | null;
+}
+
+/**
+ * Decides as its rule set does, and remembers decisions of submissions: they follow from which rules are asked, and from the
+ * values of the request that these read (docs/decisions/0012-memory-of-decisions.md).
+ */
+export class MemoizedRuleSet implements RuleSet {
+  readonly #ruleSet: CompiledRuleSet;
+  /** By a number made of the candidates' bits: of two sets with the same number the newer one is kept. */
+  readonly #asked = new LRUCache<number, AskedRules>({ max: MAX_SETS });
+  #lastId = 0;
+  readonly #decisions = new LRUCache<string, RuleDecision>({
+    maxSize: MAX_BYTES,
+    // The trace is kept as objects and as text.
+    sizeCalculation: ({ trace }, key) => BYTES_A_DECISION + 2 * (key.length + 2 * (trace.stored?.length ?? 0)),
+  });
+
+  constructor(ruleSet: CompiledRuleSet) {
+    this.#ruleSet = ruleSet;
+  }
+
+  get needsAnalysis(): boolean {
+    return this.#ruleSet.needsAnalysis;
+  }
+
+  decide(request: RuleRequest): RuleDecision {
+    // Others than submissions are few, and deny rules are skipped for them.
+    if (!request.isSubmission) return this.#ruleSet.decide(request);
+    const candidates = this.#ruleSet.candidates(request);
+    const key = keyOf(request, this.#askedRules(candidates));
+    const known = key === null ? undefined : this.#decisions.get(key);
+    if (known !== undefined) return known;
+    const { decision, hasFailed } = this.#ruleSet.ask(request, candidates);
+    // Failures are reported each time.
+    if (key !== null && !hasFailed) this.#decisions.set(key, decision);
+    return decision;
+  }
+
+  #askedRules(candidates: Uint32Array): AskedRules {
+    const number = numberOf(candidates);
+    const known = this.#asked.get(number);
+    if (known !== undefined && areEqual(known.candidates, candidates)) return known;
+    const sources = this.#ruleSet.readsOf(candidates);
+    this.#lastId += 1;
+    const asked = { id: this.#lastId, candidates: candidates.slice(), reads: sources?.map(readerOf) ?? null };
+    this.#asked.set(number, asked);
+    return asked;
+  }
+}
+
+/** A text that differs where rules or values differ; null where the decision cannot be remembered. */
+function keyOf(request: RuleRequest, { id, reads }: AskedRules): string | null {
+  if (reads === null) return null;
+  let key = `${id}`;
+  for (const read of reads) {
+    const value = read(request) ?? null;
+    if (value === null) key += '/';
+    else if (value.length > LONGEST_VALUE) return null;
+    else key += `/${value.length}:${value}`;
+  }
+  return key;
+}
+
+/** Equal for equal bits, and seldom for others. */
+function numberOf(bits: Uint32Array): number {
+  let number = 0;
+  for (let word = 0; word < bits.length; word += 1) number = (Math.imul(number, 31) + (bits[word] ?? 0)) | 0;
+  return number;
+}
+
+function areEqual(a: Uint32Array, b: Uint32Array): boolean {
+  for (let word = 0; word < a.length; word += 1) if (a[word] !== b[word]) return false;
+  return true;
+}
+
+function readerOf(source: string): Read {
+  if (!isList(source)) return textReader(source);
+  const read = listReader(source);
+  return (request) => {
+    const values = read(request);
+    return values === undefined ? null : JSON.stringify(values);
+  };
+}

@@ -1,0 +1,57 @@
+import type { CompiledRule } from '../compile/compiledRule.ts';
+import type { DecisionTrace, RuleTrace } from '../decision.ts';
+import { LONGEST_WHOLE_TRACE, storedTrace } from '../storedTrace.ts';
+
+/** What the rules did to one request, as far as they have been asked: noted is what they did beside not to match. */
+export class Trace implements DecisionTrace {
+  readonly #all: readonly CompiledRule[];
+  readonly #noted: (readonly [number: number, entry: RuleTrace])[] = [];
+  /** Number of the last rule that was asked. */
+  #last = Number.POSITIVE_INFINITY;
+  #stored: string | null = null;
+
+  /** @param all the rules in the order in which they are asked */
+  constructor(all: readonly CompiledRule[]) {
+    this.#all = all;
+  }
+
+  /** Notes what a rule did. @param details what it put and its error; left out where there is none */
+  note(
+    number: number,
+    outcome: RuleTrace['outcome'],
+    { put, error }: { readonly put?: RuleTrace['put'] | undefined; readonly error?: string | undefined } = {},
+  ): void {
+    const { rule, origin, priority } = (this.#all[number] as CompiledRule).notMatched;
+    this.#noted.push([
+      number,
+      {
+        ...{ rule, origin, priority, outcome },
+        ...(put === undefined ? {} : { put }),
+        ...(error === undefined ? {} : { error }),
+      },
+    ]);
+  }
+
+  /** Notes that no rule after this one was asked. */
+  endAt(number: number): void {
+    this.#last = number;
+  }
+
+  get rules(): readonly RuleTrace[] {
+    const rules = this.#all.map(({ notMatched, skipped }, number) => (number > this.#last ? skipped : notMatched));
+    for (const [number, entry] of this.#noted) rules[number] = entry;
+    return rules;
+  }
+
+  get stored(): string | null {
+    if (this.#all.length === 0) return null;
+    this.#stored ??= JSON.stringify(this.#all.length > LONGEST_WHOLE_TRACE ? this.#matched : storedTrace(this.rules));
+    return this.#stored;
+  }
+
+  /** Without the rules that were asked and did not match: there may be thousands. */
+  get #matched(): readonly RuleTrace[] {
+    const skipped = this.#all.slice(Math.min(this.#last + 1, this.#all.length)).map((rule) => rule.skipped);
+    return [...this.#noted.map(([, entry]) => entry), ...skipped];
+  }
+}
