@@ -1,8 +1,8 @@
 import { type InputKind, inputKinds, type SampleSubmission, SubmissionStream } from './submissions.ts';
 
 /** Submissions a round. The clock of processor time advances by milliseconds: rounds are added up. */
-const A_ROUND = 5_000;
-const WARM_UP = 6;
+const A_ROUND = 4_000;
+const WARM_UP = 4;
 
 /**
  * Microseconds of processor time an operation, the mean of all rounds after warming up; another process on the machine does
@@ -11,7 +11,7 @@ const WARM_UP = 6;
  */
 export function inputTimes(
   operations: readonly ((submission: SampleSubmission) => unknown)[],
-  rounds = 20,
+  rounds = 10,
 ): ReadonlyMap<InputKind, readonly number[]> {
   return new Map(inputKinds.map((kind) => [kind, timesOf(kind, operations, rounds)] as const));
 }
