@@ -1,5 +1,6 @@
 import { LAST_IDENTIFIER, T } from './kinds.ts';
-import { type TokenBuffer, tokenize } from './lexer.ts';
+import { tokenize } from './lexer.ts';
+import type { TokenBuffer } from './tokenBuffer.ts';
 
 const { BACKQUOTED_IDENTIFIER, DIGIT_IDENTIFIER, DOT, EOF, IDENTIFIER, QUOTED_IDENTIFIER } = T;
 
