@@ -54,7 +54,7 @@ const DEFAULT_BODY_LIMIT = 1024 * 1024;
 /** What the API speaks for. */
 export interface ApiDependencies {
   readonly registry: ClusterRegistry;
-  /** Clusters with their resources; absent: they are not told of. */
+  /** Clusters with their resources; absent: `/api/clusters` is not served. */
   readonly inventory?: (() => readonly InventoryCluster[]) | null;
   readonly table: RoutingTableHolder;
   readonly readiness: Readiness;
@@ -65,7 +65,7 @@ export interface ApiDependencies {
   readonly bodies?: RequestBodies;
   /** Who may call. */
   readonly authentication: Authentication;
-  /** Told of every change that a call made, for events; absent: there is no place for them. */
+  /** Gets every change that a call made, for events; absent: there is no place for them. */
   readonly onChange?: (change: AppliedChange) => void;
   /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
   readonly resourceGroups?: SchemaStores | null;
@@ -199,7 +199,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   return { handler: (request, response) => app.routing(request, response), close: () => app.close() };
 }
 
-/** Tells of the way callers are recognised as well, so that an open API is seen. */
+/** Adds the way callers are recognised, so that an open API is visible. */
 function withAuthentication(readiness: Readiness, authentication: Authentication): Readiness {
   return {
     notReadyBecause: () => readiness.notReadyBecause(),

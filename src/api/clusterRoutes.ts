@@ -101,8 +101,8 @@ function stateOf({ name, origin, routable, resource }: InventoryCluster, table: 
 }
 
 function notRouted(resource: InventoryCluster['resource']): string {
-  const accepted = resource?.conditions.find(({ type }) => type === 'Accepted');
-  return accepted?.status === 'True' ? 'not in the routing table yet' : (accepted?.message ?? 'not looked at yet');
+  const acceptance = resource?.conditions.find(({ type }) => type === 'Accepted');
+  return acceptance?.status === 'True' ? 'not in the routing table yet' : (acceptance?.message ?? 'not looked at yet');
 }
 
 function resourceState({

@@ -37,7 +37,7 @@ export async function drainRoutes(app: FastifyInstance, { table, runningQueries 
       }
       const { queries, complete } = await runningQueries(name);
       const { running, queued, checkedAt } = cluster.health;
-      const counted = checkedAt !== null && (running !== null || queued !== null);
+      const hasCounts = checkedAt !== null && (running !== null || queued !== null);
       return reply.send({
         cluster: name,
         active: cluster.active,
@@ -50,7 +50,7 @@ export async function drainRoutes(app: FastifyInstance, { table, runningQueries 
           since: iso(started),
           lastRequest: iso(lastSeen),
         })),
-        reported: counted ? { running, queued, checkedAt: iso(checkedAt) } : null,
+        reported: hasCounts ? { running, queued, checkedAt: iso(checkedAt) } : null,
       } satisfies Drain);
     },
   );

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { type ErrorCode, GatewayError, type Problem } from '../model/errors.ts';
 import { contradictions, type ResourceGroupColumns } from '../model/resourceGroup.ts';
 
-/** Seconds told to callers where the error itself knows no better. */
+/** Seconds of `Retry-After` where the error itself knows no better. */
 const DEFAULT_RETRY_SECONDS = 5;
 
 const codeOfStatus = new Map<number, ErrorCode>([
@@ -13,7 +13,7 @@ const codeOfStatus = new Map<number, ErrorCode>([
   [415, 'EG_MEDIA_TYPE'],
 ]);
 
-/** The error of a body whose fields are wrong: names the first field, tells of all. */
+/** The error of a body whose fields are wrong: names the first field and lists all. */
 export function malformed(problems: readonly Problem[]): GatewayError {
   const text = problems.map(({ field, message }) => `${field === '' ? 'The body' : field} ${message}`).join('; ');
   const field = problems[0]?.field;
@@ -39,12 +39,12 @@ type ErrorForm = (body: ReturnType<GatewayError['toBody']>, status: number) => u
 
 /**
  * Answers every error of the API in its one form (or that of a family of its own); what is not a GatewayError is logged and
- * told as EG_INTERNAL.
+ * answered as EG_INTERNAL.
  */
 export function errorHandler(logger: Logger, form: ErrorForm = (body) => body) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
-    const told = toGatewayError(error);
-    if (told === null) {
+    const gatewayError = toGatewayError(error);
+    if (gatewayError === null) {
       logger.error(
         { err: error, requestId: request.id, method: request.method, path: pathOf(request) },
         'api call failed',
@@ -56,15 +56,18 @@ export function errorHandler(logger: Logger, form: ErrorForm = (body) => body) {
       reply.code(hidden.status).send(form(hidden.toBody(), hidden.status));
       return;
     }
-    if (told.status >= 500) {
+    if (gatewayError.status >= 500) {
       logger.warn(
-        { err: told, requestId: request.id, method: request.method, path: pathOf(request) },
+        { err: gatewayError, requestId: request.id, method: request.method, path: pathOf(request) },
         'api call failed',
       );
     }
-    const retry = told.retryAfterSeconds ?? (told.status === 503 ? DEFAULT_RETRY_SECONDS : undefined);
+    const retry = gatewayError.retryAfterSeconds ?? (gatewayError.status === 503 ? DEFAULT_RETRY_SECONDS : undefined);
     if (retry !== undefined) reply.header('Retry-After', String(Math.max(1, Math.ceil(retry))));
-    reply.code(told.status).type('application/json; charset=utf-8').send(form(told.toBody(), told.status));
+    reply
+      .code(gatewayError.status)
+      .type('application/json; charset=utf-8')
+      .send(form(gatewayError.toBody(), gatewayError.status));
   };
 }
 

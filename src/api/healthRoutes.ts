@@ -15,7 +15,7 @@ export interface HealthRoutes {
 
 const tags = ['probes'];
 const Verbose = Type.Object({
-  verbose: Type.Optional(Type.String({ description: 'Given at all: tells the state of every component.' })),
+  verbose: Type.Optional(Type.String({ description: 'Given at all: reports the state of every component.' })),
 });
 
 /**
@@ -38,7 +38,7 @@ export async function healthRoutes(app: FastifyInstance, { readiness, table, nam
           tags,
           summary: 'Readiness',
           description:
-            'Never unready because a database, an API server or a cluster is unavailable; verbose tells what is.',
+            'Never unready because a database, an API server or a cluster is unavailable; verbose reports what is.',
           querystring: Verbose,
           response: {
             200: textAnswer('ok: takes requests.'),

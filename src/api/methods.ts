@@ -10,9 +10,9 @@ import { pathOf } from './errors.ts';
 export function answerUnserved(app: FastifyInstance): void {
   const served = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
-    const known = served.get(url) ?? { pattern: patternOf(url), methods: new Set(['OPTIONS']) };
-    for (const name of [method].flat()) known.methods.add(name);
-    served.set(url, known);
+    const route = served.get(url) ?? { pattern: patternOf(url), methods: new Set(['OPTIONS']) };
+    for (const name of [method].flat()) route.methods.add(name);
+    served.set(url, route);
   });
   app.setNotFoundHandler(() => undefined);
   app.addHook('onRequest', async (request: FastifyRequest, reply: FastifyReply) => {
@@ -20,7 +20,7 @@ export function answerUnserved(app: FastifyInstance): void {
     const path = pathOf(request);
     const methods = [...served.values()]
       .filter(({ pattern }) => pattern.test(path))
-      .flatMap((known) => [...known.methods]);
+      .flatMap((route) => [...route.methods]);
     if (methods.length === 0) {
       throw new GatewayError('EG_NOT_FOUND', `There is no ${path} here; /openapi.json lists what there is.`);
     }

@@ -55,10 +55,10 @@ export async function metricsRoutes(app: FastifyInstance, { metrics }: MetricsRo
       const open = accept
         .split(',')
         .some((range) => /^\s*application\/openmetrics-text\b(?!.*;\s*q=0(\.0*)?\s*$)/i.test(range));
-      const wanted = [request.query['name[]'] ?? []].flat();
-      const shown = exposition(metrics, open ? openMetrics : Registry.PROMETHEUS_CONTENT_TYPE, wanted);
-      const exposed = await expositionText(shown);
-      return reply.header('Vary', 'Accept').type(shown.contentType).send(exposed);
+      const names = [request.query['name[]'] ?? []].flat();
+      const view = exposition(metrics, open ? openMetrics : Registry.PROMETHEUS_CONTENT_TYPE, names);
+      const exposed = await expositionText(view);
+      return reply.header('Vary', 'Accept').type(view.contentType).send(exposed);
     },
   );
 }
@@ -70,17 +70,18 @@ export async function metricsRoutes(app: FastifyInstance, { metrics }: MetricsRo
 function exposition(
   metrics: Registry,
   contentType: RegistryContentType,
-  wanted: readonly string[],
+  names: readonly string[],
 ): Registry<RegistryContentType> {
-  const shown: Registry<RegistryContentType> = new Registry();
-  shown.setContentType(contentType);
+  const view: Registry<RegistryContentType> = new Registry();
+  view.setContentType(contentType);
   for (const metric of metrics.getMetricsAsArray()) {
     const { name } = metric;
-    const matches = (asked: string) => asked === name || asked.replace(/_(total|bucket|sum|count)$/, '') === name;
-    if (wanted.length > 0 && !wanted.some(matches)) continue;
-    shown.registerMetric(Object.create(metric, { name: { value: name, writable: true, enumerable: true } }));
+    const matches = (requested: string) =>
+      requested === name || requested.replace(/_(total|bucket|sum|count)$/, '') === name;
+    if (names.length > 0 && !names.some(matches)) continue;
+    view.registerMetric(Object.create(metric, { name: { value: name, writable: true, enumerable: true } }));
   }
-  return shown;
+  return view;
 }
 
 /** Values of a metric that are formatted at once. */
@@ -90,17 +91,17 @@ const VALUES_AT_ONCE = 1000;
  * The text of a registry as `Registry.metrics` makes it, but in turns of the event loop: a gateway with thousands of
  * clusters has tens of thousands of values.
  */
-async function expositionText(shown: Registry<RegistryContentType>): Promise<string> {
-  const isOpen = shown.contentType === openMetrics;
+async function expositionText(view: Registry<RegistryContentType>): Promise<string> {
+  const isOpen = view.contentType === openMetrics;
   const turns = new Turns();
   const texts: string[] = [];
-  for (const metric of shown.getMetricsAsArray() as unknown as ReadableMetric[]) {
+  for (const metric of view.getMetricsAsArray() as unknown as ReadableMetric[]) {
     if (isOpen && metric.type === 'counter') metric.name = metric.name.replace(/_total$/, '');
     const read = await (metric.getForPromString?.() ?? metric.get());
     const lines: string[] = [];
     for (let start = 0; start === 0 || start < read.values.length; start += VALUES_AT_ONCE) {
       const part = { ...read, values: read.values.slice(start, start + VALUES_AT_ONCE) };
-      const text = await metricText({ ...part, get: () => Promise.resolve(part) }, shown.contentType);
+      const text = await metricText({ ...part, get: () => Promise.resolve(part) }, view.contentType);
       // HELP and TYPE are written once.
       lines.push(start === 0 ? text : text.split('\n').slice(2).join('\n'));
       if (turns.isOver) await turns.next();
@@ -140,7 +141,7 @@ export function registerMetrics({ metrics, table, version }: MetricsRoutes): voi
   collectDefaultMetrics({ register: metrics });
   new Gauge({
     name: 'engine_gateway_build_info',
-    help: 'Always 1; the label tells the version.',
+    help: 'Always 1; the label has the version.',
     labelNames: ['version'],
     registers: [metrics],
   }).set({ version }, 1);

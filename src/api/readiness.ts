@@ -1,4 +1,4 @@
-/** State of something the gateway uses, as `/readyz?verbose` tells it. */
+/** State of something the gateway uses, as `/readyz?verbose` reports it. */
 export interface ComponentState {
   /** e.g. `database`, `resource source`, `history buffer`. */
   readonly name: string;
@@ -14,6 +14,6 @@ export interface ComponentState {
 export interface Readiness {
   /** Null when ready, otherwise what is still missing. */
   notReadyBecause(): string | null;
-  /** Everything worth telling; must not take longer than about a second and must not reject. */
+  /** State of everything that the gateway uses; must not take longer than about a second and must not reject. */
   components(): Promise<readonly ComponentState[]>;
 }

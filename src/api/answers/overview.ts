@@ -5,7 +5,7 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 const counted = <Labels extends TProperties>(labels: Labels) =>
   Type.Array(Type.Object({ ...labels, count: count('Since the process started.') }));
 
-/** What the overview tells. */
+/** What the overview shows. */
 export const Overview = Type.Object(
   {
     version: Type.String(),

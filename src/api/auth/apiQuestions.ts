@@ -1,12 +1,12 @@
 import { GatewayError } from '../../model/errors.ts';
 
-/** Most questions asked at once; of those about callers who are not known yet; and of these from one network. */
+/** Most questions answer at once; of those about callers who are not known yet; and of these from one network. */
 const MAX_OPEN = 64;
 const MAX_NEW = 32;
 const MAX_NEW_OF_NETWORK = 8;
 
 /**
- * Questions that wait for an answer of the API server, each asked once however many calls wait for it. Half of the room
+ * Questions that wait for an answer of the API server, each answer once however many calls wait for it. Half of the room
  * is kept for callers who are known, and no network takes more than a quarter of the rest.
  */
 export class ApiQuestions {
@@ -25,14 +25,14 @@ export class ApiQuestions {
     const refusal = this.#refusal(network);
     if (refusal !== null) return Promise.reject(refusal);
     this.#count(network, 1);
-    const asked = ask().catch((cause: unknown) => Promise.reject(identityUnavailable(cause)));
-    this.#open.set(key, asked);
+    const answer = ask().catch((cause: unknown) => Promise.reject(identityUnavailable(cause)));
+    this.#open.set(key, answer);
     const forget = () => {
       this.#open.delete(key);
       this.#count(network, -1);
     };
-    asked.then(forget, forget);
-    return asked;
+    answer.then(forget, forget);
+    return answer;
   }
 
   #refusal(network: string | null): GatewayError | null {

@@ -17,7 +17,7 @@ export interface Change {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the call changed, as far as its route told. */
+    /** What the call changed, as far as its route records it. */
     changes: Change[];
   }
 }
@@ -25,16 +25,16 @@ declare module 'fastify' {
 /** Longest body that an audit line repeats, in bytes. */
 const MAX_BODY = 16_384;
 
-/** Tells the audit what a call changes; written to the log when the call has succeeded. */
+/** Records for the audit what a call changes; written to the log when the call has succeeded. */
 export function recordChange(request: FastifyRequest, change: Change): void {
   request.changes.push(change);
 }
 
 /**
  * Writes a line for every change (who, from where, by which call, what, before and after) and for every call that was
- * refused. A call whose route tells no change is written with what was sent. Never a credential: logins have no body here.
+ * refused. A call whose route records no change is written with what was sent. Never a credential: logins have no body here.
  * @param isWrite whether a route may change something
- * @param onChange told of every change that is to become an event
+ * @param onChange gets every change that is to become an event
  */
 export function auditCalls(
   app: FastifyInstance,
@@ -75,7 +75,7 @@ export function auditCalls(
   });
 }
 
-/** Roles for the audit; none where they cannot be asked for now: the change is made, and told without them. */
+/** Roles for the audit; none where they cannot be asked for now: the change is made, and reported without them. */
 async function rolesOf({ caller }: FastifyRequest): Promise<readonly string[]> {
   const roles = await caller?.roles().catch(() => null);
   return [...(roles ?? [])];

@@ -78,31 +78,31 @@ export class Authentication {
     const origin = this.parts.originOf(request.raw);
     const { headers } = request;
     const cookies = cookieNames(this.parts.names, origin.view.scheme === 'https');
-    const shown = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
+    const credentials = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
     const refuse = (why: string, invalidToken = false): GatewayError => {
       reply.header('WWW-Authenticate', this.#challenges(isBrowser(headers), invalidToken));
       return new GatewayError('EG_UNAUTHENTICATED', why);
     };
-    switch (shown.kind) {
+    switch (credentials.kind) {
       case 'none':
         throw refuse('Log in first, or send an Authorization header.');
       case 'unreadable':
-        throw refuse(shown.why);
+        throw refuse(credentials.why);
       case 'basic': {
         if (this.parts.form === null) throw refuse('Basic credentials are not accepted here.');
-        const known = await this.parts.form.checkAgain(shown.name, shown.password, origin.source);
-        if (known === null) throw refuse('Name or password are wrong.');
-        const caller = await this.#callerFrom(shown.name, known, 'basic', origin.source);
+        const userOrigin = await this.parts.form.checkAgain(credentials.name, credentials.password, origin.source);
+        if (userOrigin === null) throw refuse('Name or password are wrong.');
+        const caller = await this.#callerFrom(credentials.name, userOrigin, 'basic', origin.source);
         if (typeof caller === 'string') throw refuse('Name or password are wrong.');
         return caller;
       }
       case 'bearer': {
-        const caller = await this.#bearer(shown.token, origin.source);
+        const caller = await this.#bearer(credentials.token, origin.source);
         if (typeof caller === 'string') throw refuse(caller, true);
         return caller;
       }
       case 'cookie': {
-        const found = await this.sessionOf(shown.token, origin.source);
+        const found = await this.sessionOf(credentials.token, origin.source);
         if (typeof found === 'string') throw refuse(found, true);
         if (!isSafeMethod(request.method)) {
           const header = csrfHeader(this.parts.names);

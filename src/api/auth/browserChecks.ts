@@ -30,17 +30,22 @@ export function refuseForeignPages(headers: IncomingHttpHeaders, view: ClientVie
  * Refuses a write whose only credential is a cookie unless it repeats the session's token in a header.
  * @throws GatewayError EG_FORBIDDEN naming the header
  */
-export function requireTokenHeader(sent: string | undefined, csrfToken: string, header: string, cookie: string): void {
-  if (sent !== undefined && sameText(sent, csrfToken)) return;
+export function requireTokenHeader(
+  headerValue: string | undefined,
+  csrfToken: string,
+  header: string,
+  cookie: string,
+): void {
+  if (headerValue !== undefined && sameText(headerValue, csrfToken)) return;
   const message = `Calls by cookie must send the value of the cookie ${cookie} in the header ${header}.`;
   throw new GatewayError('EG_FORBIDDEN', message);
 }
 
-/** A proxy before the gateway may end TLS without telling, so the default ports count as the same. */
+/** A proxy before the gateway may end TLS without a header that says so, hence the default ports count as the same. */
 function isOwnOrigin(origin: string, view: ClientView): boolean {
   const url = URL.parse(origin);
   if (url === null || !/^https?:$/.test(url.protocol)) return false;
   const port = (number: number) => (number === 443 ? 80 : number);
-  const sent = url.port === '' ? 80 : Number(url.port);
-  return url.hostname === view.host.toLowerCase() && port(sent) === port(view.port);
+  const originPort = url.port === '' ? 80 : Number(url.port);
+  return url.hostname === view.host.toLowerCase() && port(originPort) === port(view.port);
 }

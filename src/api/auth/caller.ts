@@ -14,7 +14,7 @@ export interface Caller {
   /** Name for the audit, for override annotations and for `userId`. */
   readonly name: string;
   readonly by: Recognition;
-  /** Roles held, as `/userinfo` tells them. */
+  /** Roles held, as `/userinfo` lists them. */
   roles(): Promise<ReadonlySet<Role>>;
   /** Whether a call that needs this access may go on. */
   permits(access: Access): Promise<boolean>;

@@ -24,7 +24,7 @@ const statusesOfRefusal = [401, 403, 429, 503] as const;
 /**
  * Makes every route that is registered afterwards ask who calls and whether they may (docs/authentication.md#roles). A
  * route whose role nobody has declared makes this throw at start.
- * @param onChange told of every change that is to become an event
+ * @param onChange gets every change that is to become an event
  */
 export function guardRoutes(
   app: FastifyInstance,
@@ -82,7 +82,7 @@ export function guardRoutes(
  */
 export async function requireAccess(request: FastifyRequest, access: Access): Promise<void> {
   const caller = callerOf(request);
-  if (!(await caller.permits(access))) throw lacking(caller, access);
+  if (!(await caller.permits(access))) throw accessRefusal(caller, access);
 }
 
 /** Who makes a call whose route needs a role. */
@@ -91,7 +91,7 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
-/** Name of who changes something; `family` where callers are not told apart. */
+/** Name of who changes something; `family` where callers are not distinguished. */
 export function writerOf(request: FastifyRequest, family: string): string {
   const { name, by } = callerOf(request);
   return by === 'open' ? family : name;
@@ -124,7 +124,7 @@ function responsesOf(schema: unknown): Record<string, unknown> {
   return (schema as { response?: Record<string, unknown> } | undefined)?.response ?? {};
 }
 
-function lacking({ name, by }: Caller, { anyOf, resources }: Access): GatewayError {
+function accessRefusal({ name, by }: Caller, { anyOf, resources }: Access): GatewayError {
   const needed = by === 'kubernetes' ? rightsInWords(resources) : `the role ${anyOf.join(' or ')}`;
   const what = by === 'kubernetes' ? `may not ${needed}` : `lacks ${needed}, which this call needs`;
   return new GatewayError('EG_FORBIDDEN', `${JSON.stringify(name)} ${what}.`);

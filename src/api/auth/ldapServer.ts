@@ -73,13 +73,14 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     // Without a password a bind is an anonymous one and succeeds (RFC 4513 §5.1.2).
     if (name === '' || password === '') return false;
     const { ldapUserDnPattern } = this.#settings;
-    const found = ldapUserDnPattern === null ? ((await this.#find(name))?.dn ?? null) : fillDn(ldapUserDnPattern, name);
+    const userDn =
+      ldapUserDnPattern === null ? ((await this.#find(name))?.dn ?? null) : fillDn(ldapUserDnPattern, name);
     // A name without entry takes a bind as well, so that the time of the answer does not show which names there are.
-    const dn = found ?? `cn=${randomUUID()},${this.#settings.ldapUserBaseDn ?? ''}`;
+    const dn = userDn ?? `cn=${randomUUID()},${this.#settings.ldapUserBaseDn ?? ''}`;
     return this.#connected(async (client) => {
       try {
         await client.bind(dn, password);
-        return found !== null;
+        return userDn !== null;
       } catch (error) {
         if (error instanceof ResultCodeError && refusedBinds.has(error.code)) return false;
         throw error;
@@ -92,8 +93,8 @@ export class LdapServer implements PasswordDirectory, PrivilegesDirectory {
     const attribute = this.#settings.ldapGroupMemberAttribute;
     const entry = await this.#find(name);
     if (entry === null) return null;
-    const found = Object.entries(entry).find(([key]) => key.toLowerCase() === attribute.toLowerCase())?.[1] ?? [];
-    return [found]
+    const values = Object.entries(entry).find(([key]) => key.toLowerCase() === attribute.toLowerCase())?.[1] ?? [];
+    return [values]
       .flat()
       .map((value) => value.toString())
       .join('_');

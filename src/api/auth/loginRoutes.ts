@@ -141,9 +141,9 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
       const { headers } = request;
       const secure = secureOf(request);
       const cookies = cookieNames(names, secure);
-      const shown = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
-      if (shown.kind === 'bearer' || shown.kind === 'cookie') {
-        const read = await sessions.read(shown.token);
+      const credentials = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
+      if (credentials.kind === 'bearer' || credentials.kind === 'cookie') {
+        const read = await sessions.read(credentials.token);
         if (read !== null && 'session' in read) {
           await sessions.end(read.session);
           const { user, origin } = read.session;
@@ -177,9 +177,9 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     },
     async (request, reply) => {
       const { name, roles } = callerOf(request);
-      const held = await roles();
-      const permissions = pagesOf(held, pagePermissions);
-      return succeed(reply, { roles: [...held], permissions, userId: name, userName: name } satisfies UserInfo);
+      const callerRoles = await roles();
+      const permissions = pagesOf(callerRoles, pagePermissions);
+      return succeed(reply, { roles: [...callerRoles], permissions, userId: name, userName: name } satisfies UserInfo);
     },
   );
 

@@ -162,8 +162,8 @@ export function ldapServers(environment: Environment) {
   const made = new Map<string, LdapServer>();
   return async (path: string | null, field: string): Promise<LdapServer | null> => {
     if (path === null) return null;
-    const known = made.get(path);
-    if (known !== undefined) return known;
+    const present = made.get(path);
+    if (present !== undefined) return present;
     const loaded = await loadLdapFile(path, environment);
     if ('problems' in loaded) {
       const lines = loaded.problems.map((problem) => problemLine(path, problem)).join('\n');

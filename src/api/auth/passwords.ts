@@ -84,7 +84,7 @@ export async function passwordMatches(stored: StoredPassword, password: string):
   }
 }
 
-/** Whether two secrets are the same text, without telling by the time where they differ. */
+/** Whether two secrets are the same text, in a time that does not show where they differ. */
 export function sameText(a: string, b: string): boolean {
   return timingSafeEqual(digest(a), digest(b));
 }

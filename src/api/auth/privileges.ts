@@ -45,9 +45,9 @@ export class Privileges {
     if (this.#directory === null) return '';
     const known = this.#known.get(user);
     if (known !== undefined) return known;
-    const asked = this.#directory.privilegesOf(user).then((text) => text ?? '');
-    this.#known.set(user, asked);
-    asked.catch(() => this.#known.delete(user));
-    return asked;
+    const answer = this.#directory.privilegesOf(user).then((text) => text ?? '');
+    this.#known.set(user, answer);
+    answer.catch(() => this.#known.delete(user));
+    return answer;
   }
 }

@@ -25,9 +25,9 @@ const MAX_NAME = 256;
  * @returns why it is not accepted, where it is not
  */
 export function userOfClaims(claims: Readonly<Record<string, unknown>>, rules: ClaimRules): ProviderUser | string {
-  const wanted = rules.audiences ?? [rules.clientId];
+  const ownAudiences = rules.audiences ?? [rules.clientId];
   const audiences = [claims.aud ?? []].flat();
-  if (!wanted.some((audience) => audiences.includes(audience))) return 'The token is meant for another audience.';
+  if (!ownAudiences.some((audience) => audiences.includes(audience))) return 'The token is meant for another audience.';
   const user = ownClaim(claims, rules.userIdField);
   if (typeof user !== 'string' || user === '' || user.length > MAX_NAME || /\p{Cc}/u.test(user)) {
     return `The token has no claim ${rules.userIdField} that names a user.`;

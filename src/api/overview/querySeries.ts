@@ -23,8 +23,8 @@ export async function querySeries(
   const from = to - length * intervalMs;
   const lines = new Map<string, number[]>();
   // The clocks of other replicas may be ahead.
-  const counted = await counts.perInterval({ from, to: to + HOUR, length: intervalMs });
-  for (const { start, cluster, backendUrl, count } of counted) {
+  const rows = await counts.perInterval({ from, to: to + HOUR, length: intervalMs });
+  for (const { start, cluster, backendUrl, count } of rows) {
     const name = cluster ?? names.get(backendUrl) ?? backendUrl;
     const line = lines.get(name) ?? new Array<number>(length).fill(0);
     lines.set(name, line);

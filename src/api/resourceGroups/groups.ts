@@ -42,7 +42,7 @@ export const groupUpdate: TableChange<ResourceGroupRow> = {
 
 const ById = Type.Object({ resourceGroupId: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) });
 const checkId = compileCheck(ById);
-const warned = 'The header Warning tells what engines would stumble over as long as it is so.';
+const warningText = 'The header Warning says what engines would stumble over as long as it is so.';
 
 /** Resource groups below the product's path. */
 export function groupRoutes(calls: RestCalls): void {
@@ -59,9 +59,9 @@ export function groupRoutes(calls: RestCalls): void {
     const id = groupIdInPath(request);
     return async (store) => [(await store.groups.get(id)) ?? []].flat();
   });
-  const creation = { summary: 'Creates a resource group', description: `Answers with the assigned id. ${warned}` };
+  const creation = { summary: 'Creates a resource group', description: `Answers with the assigned id. ${warningText}` };
   calls.change('/resourcegroup/create', creation, stored, groupCreation);
-  const update = { summary: 'Overwrites a resource group', description: `All columns are overwritten. ${warned}` };
+  const update = { summary: 'Overwrites a resource group', description: `All columns are overwritten. ${warningText}` };
   calls.change('/resourcegroup/update', update, stored, groupUpdate);
   const deletion = {
     summary: 'Deletes a resource group',

@@ -34,7 +34,7 @@ const pageHeaders = {
   'X-Frame-Options': 'DENY',
 };
 
-/** Pages are told apart by the browser; what lies below these is no page. */
+/** Pages are distinguished by the browser; what lies below these is no page. */
 const noPages = /^(api|assets|livez|readyz)(\/|$)/;
 
 /**
@@ -82,16 +82,16 @@ function send(request: FastifyRequest, reply: FastifyReply, file: BuiltFile): Fa
 }
 
 /** The best encoding of a file that a browser takes (RFC 9110 §12.5.3); null: as it is. */
-function encodingFor(accepted: string | undefined, file: BuiltFile): 'br' | 'gzip' | null {
-  const taken = new Set(
-    (accepted ?? '')
+function encodingFor(acceptEncoding: string | undefined, file: BuiltFile): 'br' | 'gzip' | null {
+  const encodings = new Set(
+    (acceptEncoding ?? '')
       .split(',')
       .map((each) => each.trim().toLowerCase())
       .filter((each) => !/;\s*q=0(\.0*)?$/.test(each))
       .map((each) => each.replace(/\s*;.*$/, '')),
   );
-  if (taken.has('br') && file.brotli !== null) return 'br';
-  return taken.has('gzip') && file.gzip !== null ? 'gzip' : null;
+  if (encodings.has('br') && file.brotli !== null) return 'br';
+  return encodings.has('gzip') && file.gzip !== null ? 'gzip' : null;
 }
 
 function notFound(base: string, path: string): GatewayError {

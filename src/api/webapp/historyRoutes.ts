@@ -130,7 +130,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
   );
 
   /** Counts of long times, which take the database seconds: asked for once, however many pages show them. */
-  const known = new LRUCache<number, Promise<readonly QueryCount[]>>({
+  const recentCounts = new LRUCache<number, Promise<readonly QueryCount[]>>({
     max: 16,
     perf: { now: () => clock.monotonic() },
     ttlResolution: 0,
@@ -139,12 +139,12 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
     // The clocks of other replicas may be ahead.
     const count = () => counts.perInterval({ from: clock.now() - hours * HOUR, to: clock.now() + HOUR, length });
     if (length === MINUTE) return count();
-    const counted = known.get(hours) ?? count();
-    if (!known.has(hours)) {
-      known.set(hours, counted, { ttl: Math.min(length / MAX_AGE_SHARE, MAX_AGE) });
-      counted.catch(() => known.delete(hours));
+    const counting = recentCounts.get(hours) ?? count();
+    if (!recentCounts.has(hours)) {
+      recentCounts.set(hours, counting, { ttl: Math.min(length / MAX_AGE_SHARE, MAX_AGE) });
+      counting.catch(() => recentCounts.delete(hours));
     }
-    return counted;
+    return counting;
   };
 
   app.post(
