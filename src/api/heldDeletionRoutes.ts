@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify';
-import { GatewayError } from '../model/errors.ts';
 import type { Controller } from '../operator/reconcile/controller.ts';
 import { HeldDeletionList } from './answers/heldDeletions.ts';
 import { recordChange } from './auth/audit.ts';
@@ -44,14 +43,11 @@ export async function heldDeletionRoutes(app: FastifyInstance, { controller }: H
       schema: {
         tags,
         summary: 'Confirms that these resources are meant to be gone, for all replicas',
-        response: { 200: answer('What was confirmed.', HeldDeletionList), ...errorAnswers(401, 403, 409, 415, 503) },
+        response: { 200: answer('What this replica held.', HeldDeletionList), ...errorAnswers(401, 403, 503) },
       },
     },
     async (request, reply) => {
       const before = list();
-      if (before.losses.length === 0) {
-        throw new GatewayError('EG_CONFLICT', 'no deletions are held: there is nothing to confirm');
-      }
       await controller.confirmDeletions();
       recordChange(request, { object: 'held deletions', regarding: 'gateway', before, after: list() });
       return reply.send(before);

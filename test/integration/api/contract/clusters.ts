@@ -86,6 +86,16 @@ export function clusterRows(_known: Known): Record<string, OperationRows> {
       conflict: null,
       malformed: [slash],
     },
+    'GET /api/heldDeletions': {
+      success: [{ why: 'there are none', status: 200, shows: { losses: [] } }],
+      unknown: null,
+      conflict: null,
+    },
+    'POST /api/heldDeletions/confirm': {
+      success: [{ why: 'there is nothing to confirm', status: 200, shows: { losses: [] } }],
+      unknown: null,
+      conflict: null,
+    },
     'GET /engine-gateway/api/activeBackends': {
       success: [{ why: 'lists', status: 200 }],
       unknown: null,
