@@ -15,6 +15,8 @@ const PING_TIMEOUT_MS = 1_000;
 /** What readiness is computed from. */
 export interface ReadinessOptions {
   readonly table: RoutingTableHolder;
+  /** Whether the table holds what was read from the resource source or the database. */
+  readonly isLoaded: () => boolean;
   readonly store: Store;
   readonly source: ResourceSource;
   readonly leadership: Leadership;
@@ -30,14 +32,14 @@ export interface ReadinessOptions {
 
 /** Readiness of the whole gateway (docs/rest-api.md#probes). */
 export function gatewayReadiness(options: ReadinessOptions): Readiness {
-  const ready = readinessOf(options.table, options.clock);
+  const ready = readinessOf(options.table, options.clock, options.isLoaded);
   return {
     notReadyBecause() {
       if (options.stopping()) return 'the gateway is stopping';
       const state = ready();
       if (state.ready) return null;
-      return state.unchecked.length === 0
-        ? 'no routing table is loaded yet'
+      return !options.isLoaded() || state.unchecked.length === 0
+        ? 'neither the resource source nor the database has been read yet'
         : `not checked yet: ${state.unchecked.join(', ')}`;
     },
     components: async () => [

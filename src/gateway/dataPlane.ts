@@ -13,7 +13,7 @@ import {
   splitTarget,
 } from '../routing/proxiedPaths.ts';
 import { recognizeQueryId } from '../routing/queryId.ts';
-import { ALLOWED_METHODS } from '../routing/refusal.ts';
+import { ALLOWED_METHODS, type Refusal } from '../routing/refusal.ts';
 import { routers } from '../routing/routers/routers.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
@@ -67,6 +67,8 @@ export interface DataPlaneDependencies {
   readonly externalRules?: ExternalRules | null;
   /** Decides when submissions are sent on; left out, all are at once. */
   readonly admission?: Admission;
+  /** Whether clusters are known at all; left out, they are from the start. */
+  readonly isLoaded?: () => boolean;
   /** Reads bodies of requests; left out, without limits of memory and pace. */
   readonly bodies?: RequestBodies;
   readonly logger: Logger;
@@ -128,6 +130,7 @@ class QueryDataPlane implements DataPlane {
   #settings: DataPlaneSettings;
   readonly #tracing: Tracing | null;
   readonly #steps: RequestSteps;
+  readonly #isLoaded: () => boolean;
   readonly #submissions: Submissions;
   readonly #followUps: FollowUps;
   readonly #others: OtherRequests;
@@ -211,6 +214,7 @@ class QueryDataPlane implements DataPlane {
     };
     this.#context = context;
     this.#steps = new RequestSteps(logger);
+    this.#isLoaded = dependencies.isLoaded ?? (() => true);
     const service = dependencies.externalRules ?? null;
     const chain = routers({
       names,
@@ -320,6 +324,10 @@ class QueryDataPlane implements DataPlane {
         return;
       }
     }
+    if (!this.#isLoaded()) {
+      this.#context.refuse(proxied, starting);
+      return;
+    }
     const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
     if (announced !== null && announced > this.#settings.maxBodySize) {
       this.#context.refuse(proxied, bodyRefusal('body_too_large', this.#context.bodies, this.#settings.maxBodySize));
@@ -337,6 +345,12 @@ class QueryDataPlane implements DataPlane {
     }
   }
 }
+
+const starting: Refusal = {
+  reason: 'starting',
+  message: 'This gateway is starting and does not know its clusters yet; ask again in a second.',
+  queryId: null,
+};
 
 function kindOf(pathKind: ProxiedRequest['pathKind'], isSubmission: boolean): RequestKind {
   if (isSubmission) return 'submission';

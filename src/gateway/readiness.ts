@@ -14,15 +14,18 @@ export interface Readiness {
 /**
  * Makes the readiness check: a routing table is loaded and every cluster has a verdict, or 5 s have passed since it was
  * loaded (docs/rest-api.md#probes). Once ready it stays so.
+ * @param isLoaded whether the table holds what was read from the resource source or the database, not only that it was made
  */
-export function readinessOf(table: RoutingTableHolder, clock: Clock): () => Readiness {
-  let loadedAt = table.current.version > 0 ? clock.monotonic() : null;
+export function readinessOf(table: RoutingTableHolder, clock: Clock, isLoaded = () => true): () => Readiness {
+  let loadedAt: number | null = null;
   let wasReady = false;
-  const remove = table.onChange(() => {
-    loadedAt ??= clock.monotonic();
-    remove();
-  });
+  const look = (): void => {
+    if (loadedAt === null && table.current.version > 0 && isLoaded()) loadedAt = clock.monotonic();
+  };
+  look();
+  table.onChange(look);
   return () => {
+    look();
     const unchecked = [...table.current.clusters.values()]
       .filter((cluster) => cluster.health.checkedAt === null)
       .map((cluster) => cluster.name);

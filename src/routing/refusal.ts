@@ -14,6 +14,7 @@ export type RefusalReason =
   | 'ownership_conflict'
   | 'overloaded'
   | 'stopping'
+  | 'starting'
   | 'answer_head_too_large'
   | 'body_too_large'
   | 'body_too_slow'
@@ -77,6 +78,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   ownership_conflict: { status: 502, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },
   overloaded: { status: 503, engine: null, retryAfterSeconds: 1 },
   stopping: { status: 503, engine: null, retryAfterSeconds: 1 },
+  starting: { status: 503, engine: null, retryAfterSeconds: 1 },
   answer_head_too_large: { status: 500, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },
   body_too_large: { status: 413, engine: null },
   body_too_slow: { status: 408, engine: null },

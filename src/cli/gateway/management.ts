@@ -34,6 +34,7 @@ export async function openApi(
   const { table, operator } = control;
   const readiness = gatewayReadiness({
     table,
+    isLoaded: () => operator.controller.isLoaded,
     store,
     source: operator.source,
     leadership: operator.leadership,

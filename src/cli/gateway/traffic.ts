@@ -75,6 +75,7 @@ export function openDataPlane(
       tracing,
       analyzer: requestAnalyzer({ users, analyze, logger }),
       externalRules,
+      isLoaded: () => operator.controller.isLoaded,
       bodies,
       logger,
       registry: metrics,

@@ -83,6 +83,7 @@ export class Controller {
   #view: DatabaseView | null = null;
   #wasFromSource = false;
   #restored = false;
+  #loaded = false;
   /** Confirmations of losses at the last look at the database; null before the first. */
   #confirmations: number | null = null;
   /** Kinds whose resources are held, at the last refresh. */
@@ -200,6 +201,19 @@ export class Controller {
   /** What every resource means now, by `keyText`. */
   get outcomes(): ReadonlyMap<string, ResourceOutcome> {
     return this.#state.outcomes;
+  }
+
+  /**
+   * Whether the table holds what there is: clusters of the database's copy or of the source; or none, where both were
+   * read. A database that is being migrated may have clusters of a gateway that ran before. Once true it stays so.
+   */
+  get isLoaded(): boolean {
+    if (this.#loaded) return true;
+    const { source, table, unmanagedRows } = this.#options;
+    const { synced } = source.state();
+    const isBothRead = synced && (this.#restored || unmanagedRows === 'ignore');
+    this.#loaded = isBothRead || ((synced || this.#restored) && table.current.clusters.size > 0);
+    return this.#loaded;
   }
 
   /** Whether the database could not be read at the last look. */

@@ -2,7 +2,7 @@ import { classOf, DIGIT, LETTER, UNDERSCORE, WHITESPACE, WORD } from './characte
 import { hashWith, wordKind } from './keywordTable.ts';
 import { T } from './kinds.ts';
 import { lexFraction, lexNumber, numberEnd } from './numbers.ts';
-import { grow, kept, LOOKAHEAD, MAX_TOKENS, type TokenBuffer } from './tokenBuffer.ts';
+import { grow, sharedBuffer, LOOKAHEAD, MAX_TOKENS, type TokenBuffer } from './tokenBuffer.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.
 const {
@@ -209,7 +209,7 @@ function lexLonger(text: string, start: number, c: number, charClass: number): n
  */
 export function tokenize(text: string): TokenBuffer {
   const length = text.length;
-  let { kinds, starts, ends } = kept;
+  let { kinds, starts, ends } = sharedBuffer;
   let room = kinds.length - LOOKAHEAD - 1;
   let count = 0;
   let at = 0;
@@ -235,14 +235,14 @@ export function tokenize(text: string): TokenBuffer {
     ends[count] = at;
     count += 1;
     if (count === room) {
-      grow(kept);
-      ({ kinds, starts, ends } = kept);
+      grow(sharedBuffer);
+      ({ kinds, starts, ends } = sharedBuffer);
       room = kinds.length - LOOKAHEAD - 1;
     }
   }
-  endTokens(kept, count, length);
-  kept.isCut = at < length;
-  return kept;
+  endTokens(sharedBuffer, count, length);
+  sharedBuffer.isCut = at < length;
+  return sharedBuffer;
 }
 
 /** Puts the entries behind the last token. */

@@ -22,7 +22,7 @@ export const LOOKAHEAD = 8;
 const KEPT_TOKENS = 1 << 16;
 
 /** The buffer that every text uses again. */
-export const kept: TokenBuffer = {
+export const sharedBuffer: TokenBuffer = {
   kinds: new Uint16Array(1024),
   starts: new Int32Array(1024),
   ends: new Int32Array(1024),
@@ -46,8 +46,8 @@ export function grow(buffer: TokenBuffer): void {
 
 /** Gives large arrays back to the memory manager; to be called when the tokens are no longer used. */
 export function releaseTokens(): void {
-  if (kept.kinds.length <= KEPT_TOKENS) return;
-  kept.kinds = new Uint16Array(1024);
-  kept.starts = new Int32Array(1024);
-  kept.ends = new Int32Array(1024);
+  if (sharedBuffer.kinds.length <= KEPT_TOKENS) return;
+  sharedBuffer.kinds = new Uint16Array(1024);
+  sharedBuffer.starts = new Int32Array(1024);
+  sharedBuffer.ends = new Int32Array(1024);
 }
