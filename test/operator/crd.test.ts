@@ -168,6 +168,26 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a whole health check', cluster({ healthCheck }), 'ok'],
     ['a bad interval', cluster({ healthCheck: { interval: '10 seconds' } }), 'spec.healthCheck.interval'],
     ['a bad timeout', cluster({ healthCheck: { timeout: '-1s' } }), 'spec.healthCheck.timeout'],
+    ...(
+      [
+        ['interval', '0s', false],
+        ['interval', '999ms', false],
+        ['interval', '1s', true],
+        ['interval', '0.5h', true],
+        ['interval', '1h', true],
+        ['interval', '3601s', false],
+        ['interval', '90d', false],
+        ['interval', '999999999h', false],
+        ['timeout', '9ms', false],
+        ['timeout', '10ms', true],
+        ['timeout', '10m', true],
+        ['timeout', '601s', false],
+      ] as const
+    ).map(([field, text, isGood]): [string, Document, string] => [
+      `${field} ${text}`,
+      cluster({ healthCheck: { [field]: text } }),
+      isGood ? 'ok' : `spec.healthCheck.${field}`,
+    ]),
     ['a path without slash', cluster({ healthCheck: { path: 'v1/info' } }), 'spec.healthCheck.path'],
     ['no failures', cluster({ healthCheck: { failureThreshold: 0 } }), 'greater than or equal to 1'],
     ['no successes', cluster({ healthCheck: { successThreshold: 0 } }), 'greater than or equal to 1'],

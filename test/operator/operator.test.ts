@@ -262,7 +262,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     );
     monitors.start();
     try {
-      const healthCheck = { type: 'METRICS', interval: '100ms', credentialsSecretRef: { name: 'creds' } };
+      const healthCheck = { type: 'METRICS', interval: '1s', credentialsSecretRef: { name: 'creds' } };
       await rig.apply('kubectl', clusterManifest('a', { proxyTo: engine.url, healthCheck }));
       const health = () => table.current.clusters.get('a')?.health;
       await until(() =>

@@ -245,6 +245,6 @@ function settingsOf(
 function milliseconds(text: string | undefined, otherwise: number): number {
   if (text === undefined) return otherwise;
   const parsed = parseDuration(text);
-  // A timer of 0 ms would be a busy loop; the schema of clusters lets "0s" through.
+  // The schema of clusters has bounds; a timer of 0 ms would be a busy loop in any case.
   return 'value' in parsed ? Math.max(10, parsed.value) : otherwise;
 }

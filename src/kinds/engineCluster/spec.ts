@@ -10,8 +10,25 @@ export const ENGINE_CLUSTER = 'EngineCluster';
 /** Its plural, as in RBAC. */
 export const ENGINE_CLUSTERS = 'engineclusters';
 
-/** Duration text as in configuration files: a number and `ms`, `s`, `m`, `h` or `d`. */
-const DurationText = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?(ms|s|m|h|d)$', maxLength: 32 });
+/** Bounds of the durations of `spec.healthCheck`: shorter ones would be attacks, longer ones no checks. */
+export const checkDurationBounds = {
+  interval: { least: '1s', most: '1h' },
+  timeout: { least: '10ms', most: '10m' },
+} as const;
+
+/** What is wrong with a duration that is out of its bounds. */
+export function outOfBounds(field: keyof typeof checkDurationBounds): string {
+  const { least, most } = checkDurationBounds[field];
+  return `${field} must be a duration from ${least} to ${most}, such as 30s`;
+}
+
+/** A number and `ms`, `s`, `m` or `h`, within the bounds of the field. */
+function durationText(field: keyof typeof checkDurationBounds, description: string) {
+  const { least, most } = checkDurationBounds[field];
+  const rule = `duration(self) >= duration('${least}') && duration(self) <= duration('${most}')`;
+  const pattern = '^[0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h)$';
+  return Type.String({ pattern, maxLength: 32, description, ...cel([rule, outOfBounds(field)]) });
+}
 
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$', minLength: 8, maxLength: 256 });
 
@@ -32,8 +49,10 @@ export const HealthCheck = Type.Object(
     path: Type.Optional(
       Type.String({ pattern: '^/', maxLength: 256, description: 'Path asked, where the type asks a path of its own.' }),
     ),
-    interval: Type.Optional({ ...DurationText, description: 'Time between checks; monitor.taskDelay by default.' }),
-    timeout: Type.Optional({ ...DurationText, description: 'Time after which a check counts as failed.' }),
+    interval: Type.Optional(durationText('interval', 'Time between checks, 1s to 1h; monitor.taskDelay by default.')),
+    timeout: Type.Optional(
+      durationText('timeout', 'Time after which a check counts as failed, 10ms to 10m; monitor.timeout by default.'),
+    ),
     failureThreshold: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 100, description: 'Failed checks in a row that make a cluster UNHEALTHY.' }),
     ),

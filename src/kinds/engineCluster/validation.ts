@@ -1,9 +1,10 @@
+import { parseDuration } from '../../config/units.ts';
 import { certificatesProblem } from '../../model/certificates.ts';
 import { clusterUrlProblem } from '../../model/clusterUrl.ts';
 import type { Problem } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
-import { EngineClusterSpec } from './spec.ts';
+import { checkDurationBounds, EngineClusterSpec, outOfBounds } from './spec.ts';
 
 const checkSpec = compileCheck(EngineClusterSpec, 'spec');
 
@@ -36,9 +37,30 @@ export function clusterProblems(spec: unknown): readonly Problem[] {
     if (already >= 0) problems.splice(already, 1);
     problems.push({ field: path, message: problem });
   }
+  problems.push(...durationProblems(spec.healthCheck));
   if (checked.ok && isRecord(spec.tls) && typeof spec.tls.caBundle === 'string') {
     const message = certificatesProblem(spec.tls.caBundle);
     if (message !== null) problems.push({ field: 'spec.tls.caBundle', message });
   }
   return problems;
+}
+
+const durationFields = ['interval', 'timeout'] as const;
+
+/** What the schema's pattern lets through and the bounds do not. */
+function durationProblems(check: unknown): readonly Problem[] {
+  if (!isRecord(check)) return [];
+  return durationFields.flatMap((field) => {
+    const text = check[field];
+    if (typeof text !== 'string' || !/^[0-9.]+(ms|s|m|h)$/.test(text)) return [];
+    const { least, most } = checkDurationBounds[field];
+    const value = milliseconds(text);
+    const isWithin = value >= milliseconds(least) && value <= milliseconds(most);
+    return isWithin ? [] : [{ field: `spec.healthCheck.${field}`, message: outOfBounds(field) }];
+  });
+}
+
+function milliseconds(text: string): number {
+  const parsed = parseDuration(text);
+  return 'value' in parsed ? parsed.value : Number.NaN;
 }

@@ -89,6 +89,28 @@ describe('acceptance', () => {
       'InvalidSpec',
       /spec.healthCheck.type must be one of "INFO_API"/,
     ],
+    ...(
+      [
+        ['interval', '0s', /spec.healthCheck.interval .*from 1s to 1h/],
+        ['interval', '999ms', /spec.healthCheck.interval .*from 1s to 1h/],
+        ['interval', '1s', null],
+        ['interval', '0.5h', null],
+        ['interval', '1h', null],
+        ['interval', '3601s', /spec.healthCheck.interval .*from 1s to 1h/],
+        ['interval', '90d', /spec.healthCheck.interval/],
+        ['interval', '999999999h', /spec.healthCheck.interval .*from 1s to 1h/],
+        ['timeout', '9ms', /spec.healthCheck.timeout .*from 10ms to 10m/],
+        ['timeout', '10ms', null],
+        ['timeout', '10m', null],
+        ['timeout', '601s', /spec.healthCheck.timeout .*from 10ms to 10m/],
+      ] as const
+    ).map(([field, text, wrong]): [string, Resource, object, string, RegExp] => [
+      `${field} ${text}`,
+      resource('a', { healthCheck: { [field]: text } }),
+      {},
+      wrong === null ? 'Accepted' : 'InvalidSpec',
+      wrong ?? /valid/,
+    ]),
     ['a Service without Kubernetes', resource('a', serviceRef), {}, 'ServiceRefUnsupported', /set spec.proxyTo/],
     ['a Service', resource('a', serviceRef), { services }, 'Accepted', /valid/],
     [

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import type { FieldSchema } from '../../../src/config/fields.ts';
+import { configFields } from '../../../src/config/gatewayConfig.ts';
+
+/** Node.js timers of more than this begin at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Ages that are compared with, not waited for. */
+const ages = [
+  'uiGatewayCookieConfiguration.lifetime',
+  'authentication.session.lifetime',
+  'resources.massDeletion.confirmAfter',
+];
+
+/** Every duration with an effect, by its key. */
+function* durations(field: FieldSchema, key: string): Generator<[key: string, field: FieldSchema]> {
+  if (field.withoutEffect !== undefined) return;
+  if (field.kind === 'duration') yield [key, field];
+  if (field.items !== undefined) yield* durations(field.items, `${key}[]`);
+  for (const [name, inner] of Object.entries(field.properties ?? {})) {
+    yield* durations(inner, key === '' ? name : `${key}.${name}`);
+  }
+}
+
+const all = [...durations(configFields, '')];
+
+test('there are durations', () => {
+  expect(all.length).toBeGreaterThan(20);
+});
+
+test.each(all)('%s has bounds that a timer can wait for', (key, { minimum, maximum }) => {
+  expect(minimum).toBeGreaterThanOrEqual(0);
+  expect(maximum).toBeGreaterThan(minimum ?? Number.NaN);
+  if (!ages.includes(key)) expect(maximum).toBeLessThanOrEqual(LONGEST_TIMER_MS);
+});
