@@ -15,6 +15,8 @@ interface Suite {
   readonly workers: number;
   /** Whether its files share a MariaDB, a PostgreSQL and a control plane. */
   readonly sharesServers?: boolean;
+  /** Whether it has a folder's `installBefore.ts`, which downloads what its files need before they run. */
+  readonly downloads?: boolean;
 }
 
 /** Most files wait more than they compute: on a machine of two processors a third one fills the pauses. */
@@ -24,7 +26,7 @@ const waiting = Math.max(3, availableParallelism());
  * One project a kind of suite; `npm test` runs unit and integration, the others have a script each. Time limits only guard
  * against what hangs: they hold on a machine of two busy cores that is four times slower than most.
  */
-const suite = (name: string, timeoutSeconds: number, { workers, sharesServers = false }: Suite) => ({
+const suite = (name: string, timeoutSeconds: number, { workers, sharesServers = false, downloads = false }: Suite) => ({
   test: {
     name,
     include: [`test/${name}/**/*.test.ts`],
@@ -38,6 +40,7 @@ const suite = (name: string, timeoutSeconds: number, { workers, sharesServers = 
     sequence: { groupOrder: workers },
     globalSetup: [
       ...(shipped.includes(name) ? ['test/support/buildShipped.ts'] : []),
+      ...(downloads ? [`test/${name}/installBefore.ts`] : []),
       ...(sharesServers ? ['test/support/sharedServers.ts'] : []),
     ],
     ...(shipped.includes(name) ? { env: { ENGINE_GATEWAY_PROGRAM: 'shipped' } } : {}),
@@ -51,7 +54,7 @@ export default defineConfig({
       suite('integration', 120, { workers: waiting, sharesServers: true }),
       suite('contract', 300, { workers: 1 }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
-      suite('engine', 600, { workers: 1 }),
+      suite('engine', 600, { workers: 2, downloads: true }),
       suite('clients', 600, { workers: 1 }),
       suite('packaging', 180, { workers: 1 }),
       suite('ui', 180, { workers: 2 }),

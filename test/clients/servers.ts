@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { installEngine, installPython } from '../engine/distribution.ts';
 import type { Front } from '../engine/front.ts';
 import { type ObjectStore, startObjectStore } from '../engine/objectStore.ts';
-import { startTrino, type TrinoServer } from '../engine/trinoServer.ts';
+import { longRun, startTrino, type TrinoServer } from '../engine/trinoServer.ts';
 import { runQuery } from '../support/statementClient.ts';
 import { startReplicas } from './replicas.ts';
 
@@ -60,7 +60,7 @@ async function start(started: (() => Promise<unknown>)[]): Promise<Omit<Servers,
     'protocol.spooling.max-segment-size': '256kB',
   };
   // The suite of trino-go-client looks for a node of this name.
-  const trino = await startTrino('test', engine, store.files, settings, catalogs);
+  const trino = await startTrino('test', engine, store.files, settings, catalogs, longRun);
   started.push(() => trino.kill());
   const replicas = await startReplicas();
   started.push(() => replicas.stop());

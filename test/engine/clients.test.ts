@@ -24,7 +24,7 @@ import { type Front, startFront } from './front.ts';
 import { type ObjectStore, startObjectStore } from './objectStore.ts';
 import { BIG_ROWS, longQuery, queries, slowQuery } from './queries.ts';
 import { type ListedQuery, listQueries, suffixOf } from './trinoQueries.ts';
-import { startTrino, type TrinoServer } from './trinoServer.ts';
+import { longRun, startTrino, type TrinoServer } from './trinoServer.ts';
 
 /** The metrics that METRICS asks for with `protocol.productName: Trino`. */
 const trinoMetrics = {
@@ -55,7 +55,9 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     distribution = await installDistribution();
     store = await startObjectStore(distribution);
     [trinos, database] = await Promise.all([
-      Promise.all(['trino-a', 'trino-b'].map((name) => startTrino(name, distribution, store.files, store.settings))),
+      Promise.all(
+        ['trino-a', 'trino-b'].map((name) => startTrino(name, distribution, store.files, store.settings, {}, longRun)),
+      ),
       startPostgresql(),
     ]);
     const dataStore = await database.createDatabase();

@@ -16,11 +16,18 @@ export interface TrinoServer {
 
 const START_MILLIS = 240_000;
 
+/** Options of the virtual machine for a server of few queries: it starts with half of the processor time. */
+const shortRun = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
+
+/** Options of the virtual machine for a server of many or large queries. */
+export const longRun = ['-XX:+UseG1GC'];
+
 /**
  * Starts a server with the catalogs tpch and memory on a free port of 127.0.0.1; ready when it resolves.
  * @param files more files of its `etc` folder, by name
  * @param settings more lines of its `config.properties`
  * @param moreCatalogs properties of more catalogs, by name
+ * @param virtualMachine options of the virtual machine: those of a server of few queries, or `longRun`
  */
 export async function startTrino(
   name: string,
@@ -28,6 +35,7 @@ export async function startTrino(
   files: Readonly<Record<string, string>> = {},
   settings: Readonly<Record<string, string>> = {},
   moreCatalogs: Readonly<Record<string, Readonly<Record<string, string>>>> = {},
+  virtualMachine: readonly string[] = shortRun,
 ): Promise<TrinoServer> {
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), `trino-${name}-`));
@@ -54,7 +62,7 @@ export async function startTrino(
     java,
     [
       '-Xmx1200M',
-      '-XX:+UseG1GC',
+      ...virtualMachine,
       '-Djdk.attach.allowAttachSelf=true',
       '--add-modules=jdk.incubator.vector',
       '-Dnode.environment=test',
