@@ -6,20 +6,21 @@ import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { createLogging } from '../../src/config/logger.ts';
 import { logOutput } from '../../src/config/logOutput.ts';
+import { admitAll } from '../../src/gateway/admission/admission.ts';
 import { createDataPlane } from '../../src/gateway/dataPlane.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
 import { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
 import { createGatewayServer } from '../../src/gateway/server/gatewayServer.ts';
-import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { createHistoryWriter } from '../../src/store/historyWriter.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import {
+  defaultDataPlaneOptions,
   defaultDataPlaneSettings,
   defaultHistorySettings,
-  defaultServerLimits,
+  defaultServerOptions,
   headerUserAnalyzer,
 } from '../../test/support/defaults.ts';
 import { defaultMonitorSettings, openChecks } from '../../test/support/healthChecks.ts';
@@ -55,6 +56,7 @@ const monitors = new HealthMonitors(
   },
   { ...defaultMonitorSettings, interval: 1_000, failureThreshold: 3 },
 );
+const options = defaultServerOptions();
 const dataPlane = createDataPlane(
   {
     names,
@@ -67,12 +69,16 @@ const dataPlane = createDataPlane(
     registry,
     clock,
     random: Math.random,
-    connectionFailed: (name, baseUrl, reason) => monitors.connectionFailed(name, baseUrl, reason),
+    reports: monitors,
+    onObservation: () => undefined,
+    tracing: null,
+    externalRules: null,
+    admission: admitAll,
+    isLoaded: () => true,
+    bodies: options.bodies,
   },
   {
-    additionalStatementPaths: [],
-    extraWhitelistPaths: [],
-    trustPeer: () => false,
+    ...defaultDataPlaneOptions,
     ownCookies: ['eg-session'],
     upstream: {
       connections: 512,
@@ -90,9 +96,8 @@ monitors.start();
 await monitors.checkNow('stub');
 await dataPlane.start();
 const server = createGatewayServer({
-  ...defaultServerLimits,
+  ...options,
   dataPlane,
-  openRequests: new OpenRequests(),
   // What the benchmark asks beside the load: how much history is not in the database yet, and what is held for good.
   api: (request, response) => {
     if (request.url === '/live') globalThis.gc?.();

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
 import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
-import { type RequestBodies, unlimitedBodies } from '../gateway/bodies/requestBodies.ts';
+import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
@@ -61,8 +61,8 @@ export interface ApiDependencies {
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
   readonly metrics: Registry;
   readonly logger: Logger;
-  /** Reads bodies; absent: without a limit of memory. */
-  readonly bodies?: RequestBodies;
+  /** Reads bodies. */
+  readonly bodies: RequestBodies;
   /** Who may call. */
   readonly authentication: Authentication;
   /** Gets every change that a call made, for events; absent: there is no place for them. */
@@ -134,7 +134,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   });
 
   app.setErrorHandler(onError);
-  readBodies(app, dependencies.bodies ?? unlimitedBodies(), bodyLimit);
+  readBodies(app, dependencies.bodies, bodyLimit);
   // Query and path are checked here; bodies by the routes, whose messages know the fields. Answers are not rewritten.
   app.setValidatorCompiler<FastifySchema & TSchema>(({ schema, httpPart }) => {
     if (httpPart === 'body' || httpPart === 'headers') return () => true;

@@ -76,7 +76,7 @@ export async function listen(
   const { adminPort } = server;
   const separated = separateOrigins(config);
   const started: Listener[] = [];
-  const hosts = isOpenAccess(config) ? hostCheck(knownHosts(server)) : undefined;
+  const hosts = isOpenAccess(config) ? hostCheck(knownHosts(server)) : null;
   const start = async (origins: Origins | null, port: number, key: string, secure: boolean) => {
     const options = {
       ...{ dataPlane, api, origins, ...serverLimits(config), openRequests, bodies },

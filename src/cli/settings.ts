@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
-import type { DataPlaneSettings } from '../gateway/dataPlaneContext.ts';
+import type { DataPlaneSettings } from '../gateway/dataPlaneSettings.ts';
 import type { ExternalRulesOptions } from '../gateway/external/externalRules.ts';
 import type { UserCheckSettings } from '../gateway/health/checkSettings.ts';
 import type { MonitorSettings } from '../gateway/health/clusterMonitor.ts';

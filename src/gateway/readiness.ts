@@ -16,7 +16,7 @@ export interface Readiness {
  * loaded (docs/rest-api.md#probes). Once ready it stays so.
  * @param isLoaded whether the table holds what was read from the resource source or the database, not only that it was made
  */
-export function readinessOf(table: RoutingTableHolder, clock: Clock, isLoaded = () => true): () => Readiness {
+export function readinessOf(table: RoutingTableHolder, clock: Clock, isLoaded: () => boolean): () => Readiness {
   let loadedAt: number | null = null;
   let wasReady = false;
   const look = (): void => {

@@ -22,6 +22,7 @@ import type { AppliedChange } from '../../src/operator/registry/appliedChange.ts
 import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { SchemaStores } from '../../src/store/schemaStores.ts';
+import { unlimitedBodies } from './defaults.ts';
 import { openapiConformance } from './openapiConformance.ts';
 import { TableRegistry } from './tableRegistry.ts';
 
@@ -117,6 +118,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       readiness,
       metrics,
       logger,
+      bodies: unlimitedBodies(),
       onChange: (change) => changes.push(change),
       resourceGroups: options.resourceGroups ?? null,
       webapp: options.webapp ?? null,

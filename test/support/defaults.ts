@@ -1,9 +1,17 @@
 import type { IncomingMessage } from 'node:http';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import { serverLimits } from '../../src/cli/listeners.ts';
 import { dataPlaneSettings, historySettings } from '../../src/cli/settings.ts';
 import type { GatewayConfig } from '../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
+import { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
+import type { DataPlaneDependencies, DataPlaneOptions } from '../../src/gateway/dataPlaneComposition.ts';
+import { defaultStickinessOptions } from '../../src/gateway/ownership/stickiness.ts';
+import { Http2Connections } from '../../src/gateway/server/http2Connections.ts';
+import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
+import { systemClock } from '../../src/model/clock.ts';
 import type { ProductNames } from '../../src/model/names.ts';
 import { firstHeader } from '../../src/model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../../src/model/requestUser.ts';
@@ -19,8 +27,52 @@ const config = defaultConfig();
 
 /** Settings of the parts that tests make, as the configuration has them by default. */
 export const defaultDataPlaneSettings = dataPlaneSettings(config);
-export const defaultServerLimits = serverLimits(config);
 export const defaultHistorySettings = historySettings(config);
+
+/** Bodies of requests without limits of memory and pace. */
+export function unlimitedBodies(): RequestBodies {
+  const registry = new Registry();
+  return new RequestBodies({ memory: Infinity, largest: 0, minRate: () => 0, clock: systemClock, registry });
+}
+
+/** HTTP/2 for every client that asks for it. */
+export function unlimitedHttp2(): Http2Connections {
+  return new Http2Connections({
+    ...{ connections: Number.POSITIVE_INFINITY, requests: Number.POSITIVE_INFINITY, clock: systemClock },
+    ...{ logger: pino({ level: 'silent' }), registry: new Registry() },
+  });
+}
+
+/** What a server of clients is made of beside data plane and API, with nothing switched on. */
+export function defaultServerOptions() {
+  return {
+    ...serverLimits(config),
+    hostCheck: null,
+    origins: null,
+    openRequests: new OpenRequests(),
+    bodies: unlimitedBodies(),
+    http2Connections: unlimitedHttp2(),
+  };
+}
+
+/** What does not change while a data plane runs, with nothing switched on. */
+export const defaultDataPlaneOptions = {
+  additionalStatementPaths: [],
+  extraWhitelistPaths: [],
+  trustPeer: () => false,
+  ownCookies: [],
+  prefixSticky: false,
+  handshakeCookies: null,
+  enginePages: 'proxy',
+  pageCookies: null,
+  stickiness: defaultStickinessOptions,
+} as const satisfies Partial<DataPlaneOptions>;
+
+/** Takes no note of which queries clients follow. */
+export const unwatchedQueries: DataPlaneDependencies['runningQueries'] = {
+  seen: () => undefined,
+  ended: () => undefined,
+};
 
 /** Takes the user from the product's user header and analyses nothing. */
 export function headerUserAnalyzer(names: ProductNames): RequestAnalyzer {

@@ -3,11 +3,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
-import type { Admission } from '../../src/gateway/admission/admission.ts';
+import { type Admission, admitAll } from '../../src/gateway/admission/admission.ts';
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
-import { createDataPlane, type DataPlane, type DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
-import type { DataPlaneSettings } from '../../src/gateway/dataPlaneContext.ts';
+import { createDataPlane, type DataPlane } from '../../src/gateway/dataPlane.ts';
+import type { DataPlaneOptions } from '../../src/gateway/dataPlaneComposition.ts';
+import type { DataPlaneSettings } from '../../src/gateway/dataPlaneSettings.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
 import type { ForwardedHeadersObservation } from '../../src/gateway/headers/forwardedCheck.ts';
 import type { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
@@ -20,7 +21,14 @@ import { neverChecked, type RoutableCluster } from '../../src/routing/routingTab
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { RuleSet } from '../../src/rules/decision.ts';
 import type { QueryRecord, Store } from '../../src/store/store.ts';
-import { defaultDataPlaneSettings, defaultServerLimits, headerUserAnalyzer } from './defaults.ts';
+import {
+  defaultDataPlaneOptions,
+  defaultDataPlaneSettings,
+  defaultServerOptions,
+  headerUserAnalyzer,
+  unlimitedBodies,
+  unwatchedQueries,
+} from './defaults.ts';
 
 export { clusterAt } from './routableCluster.ts';
 
@@ -41,7 +49,8 @@ export interface TestGatewayOptions {
   readonly rules?: RuleSet;
   readonly store?: QueryStore;
   readonly settings?: Partial<DataPlaneSettings>;
-  readonly dataPlane?: Partial<Omit<DataPlaneOptions, 'settings' | 'upstream'>>;
+  readonly dataPlane?: Partial<Omit<DataPlaneOptions, 'settings' | 'upstream' | 'stickiness'>>;
+  readonly stickiness?: Partial<DataPlaneOptions['stickiness']>;
   readonly upstream?: Partial<DataPlaneOptions['upstream']>;
   readonly server?: Partial<GatewayServerOptions>;
   readonly analyzer?: RequestAnalyzer;
@@ -132,6 +141,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
           { names, clock: systemClock, logger, registry },
           { ...defaultExternalRules, ...options.externalRules },
         );
+  const bodies = options.bodies ?? unlimitedBodies();
   const dataPlane = createDataPlane(
     {
       names,
@@ -142,24 +152,26 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
         buffered: (id) => records.find((record) => record.queryId === id) ?? null,
       },
       analyzer: options.analyzer ?? headerUserAnalyzer(names),
-      ...(options.runningQueries === undefined ? {} : { runningQueries: options.runningQueries }),
+      runningQueries: options.runningQueries ?? unwatchedQueries,
       tracing: options.tracing ?? null,
       externalRules,
-      ...(options.admission === undefined ? {} : { admission: options.admission }),
-      ...(options.bodies === undefined ? {} : { bodies: options.bodies }),
+      admission: options.admission ?? admitAll,
+      isLoaded: () => true,
+      bodies,
       logger,
       registry,
       clock: options.clock ?? systemClock,
       random: options.random ?? Math.random,
-      connectionFailed: (cluster, _baseUrl, reason) => void connectionFailures.push(`${cluster}: ${reason}`),
+      reports: {
+        connectionFailed: (cluster, _baseUrl, reason) => void connectionFailures.push(`${cluster}: ${reason}`),
+        serverFailed: () => undefined,
+      },
       onObservation: (observation) => void observations.push(observation),
     },
     {
-      additionalStatementPaths: [],
-      extraWhitelistPaths: [],
-      trustPeer: () => false,
-      ownCookies: [],
+      ...defaultDataPlaneOptions,
       ...options.dataPlane,
+      stickiness: { ...defaultDataPlaneOptions.stickiness, ...options.stickiness },
       upstream: {
         connections: 64,
         maxQueued: 64,
@@ -174,8 +186,8 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
   );
   await dataPlane.start();
   const server = createGatewayServer({
-    ...(options.bodies === undefined ? {} : { bodies: options.bodies }),
-    ...defaultServerLimits,
+    ...defaultServerOptions(),
+    bodies,
     dataPlane,
     api: (_request, response) => void response.writeHead(418).end('api'),
     ...options.server,

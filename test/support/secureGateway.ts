@@ -3,7 +3,7 @@ import type { GatewayServerOptions } from '../../src/gateway/server/gatewayServe
 import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
 import { createSecureGatewayServer } from '../../src/gateway/server/secureServer.ts';
 import type { TestCertificate } from './certificates.ts';
-import { defaultServerLimits } from './defaults.ts';
+import { defaultServerOptions } from './defaults.ts';
 import { closing, startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 
 /** A data plane behind a real server over TLS on a free port. */
@@ -27,7 +27,7 @@ export async function startSecureGateway(
   const gateway = await startGateway(options);
   const openRequests = new OpenRequests();
   const { server, closeAllConnections } = createSecureGatewayServer(
-    { ...defaultServerLimits, dataPlane: gateway.dataPlane, api: null, openRequests, ...limits },
+    { ...defaultServerOptions(), dataPlane: gateway.dataPlane, api: null, openRequests, ...limits },
     { context: { cert: certificate.cert, key: certificate.key, ca }, chain: [] },
     askClients,
   );

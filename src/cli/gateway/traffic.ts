@@ -1,9 +1,11 @@
 import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
+import { admitAll } from '../../gateway/admission/admission.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
 import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
+import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
 import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
@@ -76,13 +78,13 @@ export function openDataPlane(
       analyzer: requestAnalyzer({ users, analyze, logger }),
       externalRules,
       isLoaded: () => operator.controller.isLoaded,
+      admission: admitAll,
       bodies,
       logger,
       registry: metrics,
       clock,
       random,
-      connectionFailed: (cluster, baseUrl, reason) => monitors.connectionFailed(cluster, baseUrl, reason),
-      serverFailed: (cluster, baseUrl, reason, inARow) => monitors.serverFailed(cluster, baseUrl, reason, inARow),
+      reports: monitors,
       onObservation: ({ cluster, honoured, message }) =>
         operator.controller.reportForwardedHeaders(cluster, { ok: honoured, message }),
     },
@@ -96,6 +98,7 @@ export function openDataPlane(
       enginePages: config.server.enginePages ?? 'proxy',
       pageCookies: pageCookieOptions(config),
       upstream: { ...upstreamOptions(config), tls },
+      stickiness: defaultStickinessOptions,
       settings: dataPlaneSettings(config),
     },
   );

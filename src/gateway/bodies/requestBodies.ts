@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { type Clock, systemClock } from '../../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 import { announcedLength, type BodyStart, emptyBody, hasBody } from './body.ts';
 import { BodyBytes } from './bodyBytes.ts';
 import { type BodyPace, BodyPaces } from './bodyPaces.ts';
@@ -28,8 +28,7 @@ export interface RequestBodiesOptions {
   /** Bytes a second. */
   readonly minRate: () => number;
   readonly clock: Clock;
-  /** Left out, nothing is counted. */
-  readonly registry?: Registry;
+  readonly registry: Registry;
 }
 
 /** Where a request keeps what it holds: a property costs less than a `WeakMap`, at every collection of garbage too. */
@@ -52,14 +51,14 @@ export class RequestBodies {
   readonly #paces: BodyPaces;
   readonly #headGarbage: HeadGarbage;
   readonly #minRate: () => number;
-  readonly #refused: Counter<'reason'> | null;
+  readonly #refused: Counter<'reason'>;
 
   constructor({ memory, largest, minRate, clock, registry }: RequestBodiesOptions) {
     this.#memory = new RequestMemory(memory, largest);
     this.#paces = new BodyPaces(minRate, clock);
     this.#minRate = minRate;
     this.#headGarbage = new HeadGarbage(memory);
-    this.#refused = registry === undefined ? null : bodyMetrics(registry, this.#memory);
+    this.#refused = bodyMetrics(registry, this.#memory);
   }
 
   /** `server.requestMemory`, bytes. */
@@ -114,7 +113,7 @@ export class RequestBodies {
       stop();
       held.release();
       request.resume();
-      this.#refused?.inc({ reason: fault });
+      this.#refused.inc({ reason: fault });
       refused(fault);
     };
     const onData = (chunk: Buffer) => {
@@ -147,7 +146,7 @@ export class RequestBodies {
     const announced = announcedLength(request);
     const bytes = announced === null ? RELAY_BYTES : Math.min(3 * announced, RELAY_BYTES);
     if (this.#heldBy(request).growTo(bytes)) return true;
-    this.#refused?.inc({ reason: 'request_memory' });
+    this.#refused.inc({ reason: 'request_memory' });
     return false;
   }
 
@@ -171,13 +170,13 @@ export class RequestBodies {
    */
   holdHead(connection: object, tooSlow: () => void): HeldHead {
     const memory = new HeldMemory(this.#memory, connection);
-    return new HeldHead(memory, this.watch(tooSlow), () => this.#refused?.inc({ reason: 'request_memory' }));
+    return new HeldHead(memory, this.watch(tooSlow), () => this.#refused.inc({ reason: 'request_memory' }));
   }
 
   /** Watches the pace of a body that passes through; its owner ends the watch. */
   watch(tooSlow: () => void): BodyPace {
     return this.#paces.watch(() => {
-      this.#refused?.inc({ reason: 'body_too_slow' });
+      this.#refused.inc({ reason: 'body_too_slow' });
       tooSlow();
     });
   }
@@ -186,7 +185,7 @@ export class RequestBodies {
   #hold(request: IncomingMessage, response: ServerResponse, bytes: number): HeldMemory | null {
     const held = new HeldMemory(this.#memory, request.socket);
     if (!held.growTo(bytes)) {
-      this.#refused?.inc({ reason: 'request_memory' });
+      this.#refused.inc({ reason: 'request_memory' });
       return null;
     }
     response.on('close', held.release);
@@ -203,11 +202,6 @@ export class RequestBodies {
     }
     return held;
   }
-}
-
-/** Bodies without limits of memory and pace, for what is not behind a listener of the gateway. */
-export function unlimitedBodies(): RequestBodies {
-  return new RequestBodies({ memory: Number.POSITIVE_INFINITY, largest: 0, minRate: () => 0, clock: systemClock });
 }
 
 /** What Node.js may buffer of a body that nobody reads. */

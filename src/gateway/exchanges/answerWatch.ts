@@ -14,7 +14,7 @@ export function namesNext(head: string): boolean {
 
 /** Looks at the answer of a follow-up as it passes, to learn whether the query goes on. */
 export class AnswerWatch {
-  readonly #running: RunningQueries;
+  readonly #running: Pick<RunningQueries, 'seen' | 'ended'>;
   readonly #queryId: string;
   readonly #cluster: string;
   readonly #method: string;
@@ -24,7 +24,7 @@ export class AnswerWatch {
   #size = 0;
   #decided = false;
 
-  constructor(running: RunningQueries, queryId: string, cluster: string, method: string) {
+  constructor(running: Pick<RunningQueries, 'seen' | 'ended'>, queryId: string, cluster: string, method: string) {
     this.#running = running;
     this.#queryId = queryId;
     this.#cluster = cluster;

@@ -1,27 +1,27 @@
-import type { DataPlaneContext } from '../dataPlaneContext.ts';
+import type { Logger } from 'pino';
 import type { Upstream } from '../upstreams/upstreams.ts';
 import type { OutgoingRequest } from './exchange.ts';
 
 /**
  * Ends a query whose client went away while it waited for an answer (`routing.cancelQueryOnDisconnect`): a DELETE of the
- * URL that it asked, with its credentials, as clients cancel queries themselves. Never throws; what came of it is logged.
+ * URL of its request, with its credentials, as clients cancel queries themselves. Never throws; what came of it is logged.
  */
 export function cancelQuery(
-  { logger }: Pick<DataPlaneContext, 'logger'>,
+  { logger }: { readonly logger: Logger },
   queryId: string,
   upstream: Upstream,
-  asked: OutgoingRequest,
+  request: OutgoingRequest,
 ): void {
   const { basePath, pool, baseUrl } = upstream;
   const cancelling = async () => {
-    const { target, headers, headersTimeout } = asked;
-    const request = {
+    const { target, headers, headersTimeout } = request;
+    const cancellation = {
       path: basePath + target,
       method: 'DELETE',
       headers: headers as string[],
       headersTimeout,
     } as const;
-    const { statusCode, body } = await pool.request({ ...request, bodyTimeout: headersTimeout });
+    const { statusCode, body } = await pool.request({ ...cancellation, bodyTimeout: headersTimeout });
     await body.dump();
     logger.info({ queryId, baseUrl, status: statusCode }, 'query cancelled, as its client went away');
   };

@@ -1,12 +1,13 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import { ownerCluster } from '../ownership/ownerCluster.ts';
 import type { QueryOwner } from '../ownership/queryOwner.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { AnswerWatch } from './answerWatch.ts';
 import { cancelQuery } from './cancelQuery.ts';
 import type { ExchangeEnd } from './exchange.ts';
+import type { FollowUpDependencies } from './exchangeDependencies.ts';
 import { ownerGone } from './exchangeRefusals.ts';
 import { explainLine } from './explain.ts';
 import { type FailedForward, ForwardExchange } from './forwardExchange.ts';
@@ -19,7 +20,7 @@ export interface OwnedQuery {
 }
 
 /** A request about a query: it goes to the owner, and to another one where there is one that the first does not know of. */
-export class FollowUpExchange extends ForwardExchange {
+export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   readonly #queryId: string;
   #owner: QueryOwner;
   /** How the owner was found: by whoever sent the request here, or by `#reroute`. */
@@ -30,8 +31,8 @@ export class FollowUpExchange extends ForwardExchange {
   /** The transaction that the answer begins is being stored. */
   #beginning: Promise<void> | null = null;
 
-  constructor(context: DataPlaneContext, proxied: ProxiedRequest, { queryId, owner }: OwnedQuery) {
-    super(context, proxied, null);
+  constructor(dependencies: FollowUpDependencies, proxied: ProxiedRequest, { queryId, owner }: OwnedQuery) {
+    super(dependencies, proxied, null);
     this.#queryId = queryId;
     this.#owner = owner;
   }
@@ -41,7 +42,7 @@ export class FollowUpExchange extends ForwardExchange {
   }
 
   protected override clusterIdentity(): ClusterIdentity {
-    return ownerCluster(this.context.table.current, this.#owner);
+    return ownerCluster(this.dependencies.table.current, this.#owner);
   }
 
   protected override queryId(): string {
@@ -74,22 +75,22 @@ export class FollowUpExchange extends ForwardExchange {
 
   /** Only answers of the statement protocol say whether the query goes on. */
   #newWatch(): AnswerWatch | null {
-    const { runningQueries } = this.context;
+    const { runningQueries } = this.dependencies;
     const { statementPath, method } = this.proxied;
-    if (runningQueries === null || !statementPath) return null;
+    if (!statementPath) return null;
     return new AnswerWatch(runningQueries, this.#queryId, this.#owner.cluster, method);
   }
 
   /** The next request need not ask at the old address first, which may take as long as a connection may. */
   #learnMoved(status: number): void {
     if (status !== 200 || !this.proxied.statementPath) return;
-    void this.context.stickiness.learn(this.#queryId, this.#owner);
+    void this.dependencies.stickiness.learn(this.#queryId, this.#owner);
   }
 
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
     const { statementPath, pathKind } = this.proxied;
     if (status === 200 && statementPath) {
-      this.#beginning = this.context.transactions.answered(this.#queryId, headers, this.#owner);
+      this.#beginning = this.dependencies.transactions.answered(this.#queryId, headers, this.#owner);
       return this.#beginning !== null;
     }
     // A coordinator that does not know the query: perhaps another one does, and if not, the client is told why.
@@ -116,7 +117,7 @@ export class FollowUpExchange extends ForwardExchange {
 
   /** Why a query is lost whose cluster does not know it; null where the cluster's own answer says enough. */
   #lostBecause(): string | null {
-    const { stickiness, settings } = this.context;
+    const { stickiness, settings } = this.dependencies;
     if (!this.proxied.statementPath || settings().statementErrors === 'http') return null;
     if (stickiness.isSuperseded(this.#queryId)) return 'it was restarted since';
     // A GET that is answered 404 ends the query for its client, who learns more from the reason than from the bare status.
@@ -125,7 +126,7 @@ export class FollowUpExchange extends ForwardExchange {
 
   protected override clusterFailed(failure: FailedForward): void {
     const { upstream, stage } = failure;
-    const isGone = stage === 'connecting' && upstream.unreachableFor() >= this.context.settings().ownerGoneAfter;
+    const isGone = stage === 'connecting' && upstream.unreachableFor() >= this.dependencies.settings().ownerGoneAfter;
     if (stage !== 'connecting' || this.outgoing.body !== null) this.#answerFailed(failure, isGone);
     else {
       // A cluster that has just begun to refuse is given time to come back before it is looked for elsewhere.
@@ -149,9 +150,9 @@ export class FollowUpExchange extends ForwardExchange {
    */
   async #rerouted(mayHaveMoved: boolean): Promise<boolean> {
     if (this.#reroute !== null) return false;
-    this.#reroute = new OwnerReroute(this.context, this.#queryId, this.#owner);
+    this.#reroute = new OwnerReroute(this.dependencies, this.#queryId, this.#owner);
     const other = await this.#reroute.find(mayHaveMoved);
-    const upstream = other === null ? null : this.context.upstreams.get(other.owner.baseUrl);
+    const upstream = other === null ? null : this.dependencies.upstreams.get(other.owner.baseUrl);
     if (other === null || upstream === null || !this.isAwaited) return false;
     this.discard();
     this.#source = other.source;
@@ -161,7 +162,7 @@ export class FollowUpExchange extends ForwardExchange {
   }
 
   protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
-    const { names, handshakes, places, settings } = this.context;
+    const { names, handshakes, places, settings } = this.dependencies;
     const { explainHeader } = settings();
     const isPage = places !== null && this.proxied.pathKind === 'ui';
     if (handshakes === null && !explainHeader && !isPage) return null;
@@ -186,7 +187,7 @@ export class FollowUpExchange extends ForwardExchange {
     const { upstream } = this;
     const { method, statementPath } = this.proxied;
     if (upstream === null || !statementPath || method !== 'GET') return;
-    if (!this.context.settings().cancelQueryOnDisconnect) return;
-    cancelQuery(this.context, this.#queryId, upstream, this.outgoingTo(upstream));
+    if (!this.dependencies.settings().cancelQueryOnDisconnect) return;
+    cancelQuery(this.dependencies, this.#queryId, upstream, this.outgoingTo(upstream));
   }
 }

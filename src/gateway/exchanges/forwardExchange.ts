@@ -3,12 +3,12 @@ import type { Refusal } from '../../routing/refusal.ts';
 import { hasBody } from '../bodies/body.ts';
 import { bodyRefusal } from '../bodies/bodyRefusal.ts';
 import { BodyRelay, type RelayFault } from '../bodies/bodyRelay.ts';
-import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
-import { tellingPrefix } from '../ownership/clusterKeys.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { classify, isHeadTooLarge, isOwnFault, isReset } from '../upstreams/clusterError.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
+import type { ForwardDependencies } from './exchangeDependencies.ts';
 import { answerHeadTooLarge, overloaded } from './exchangeRefusals.ts';
 import type { AttemptStage } from './exchangeState.ts';
 
@@ -22,30 +22,30 @@ export interface FailedForward {
 }
 
 /** Any proxied request but a submission: streamed through to one cluster. */
-export abstract class ForwardExchange extends Exchange {
-  protected readonly context: DataPlaneContext;
+export abstract class ForwardExchange<Dependencies extends ForwardDependencies> extends Exchange {
+  protected readonly dependencies: Dependencies;
   protected readonly proxied: ProxiedRequest;
   protected readonly outgoing: OutgoingRequest;
   #repeats = 0;
   #bodyFault: RelayFault | null = null;
 
   /** @param decision how the request was routed; null for a follow-up */
-  constructor(context: DataPlaneContext, proxied: ProxiedRequest, decision: GroupDecision | null) {
-    const settings = context.settings();
+  constructor(dependencies: Dependencies, proxied: ProxiedRequest, decision: GroupDecision | null) {
+    const settings = dependencies.settings();
     super(proxied.request, proxied.response, {
       stallTimeout: settings.clientStallTimeout,
       judgesCluster: proxied.statementPath,
-      answerHeaders: context.answerHeaders,
+      answerHeaders: dependencies.answerHeaders,
     });
-    this.context = context;
+    this.dependencies = dependencies;
     this.proxied = proxied;
     const { request, method } = proxied;
     this.outgoing = {
       method,
       target: proxied.rawTarget,
-      headers: context.headers.forCluster(request, false, decision === null ? null : setHeadersOf(decision)),
+      headers: dependencies.clusterHeaders.forAny(request, false, decision === null ? null : setHeadersOf(decision)),
       body: hasBody(request)
-        ? new BodyRelay(request, null, settings.maxBodySize, context.bodies, (fault) => {
+        ? new BodyRelay(request, null, settings.maxBodySize, dependencies.bodies, (fault) => {
             this.#bodyFault = fault;
           })
         : null,
@@ -66,7 +66,8 @@ export abstract class ForwardExchange extends Exchange {
 
   /** Starts toward an upstream. */
   start(upstream: Upstream): void {
-    if (this.outgoing.body !== null && !this.context.bodies.relay(this.request)) this.#refuseBody('request_memory');
+    if (this.outgoing.body !== null && !this.dependencies.bodies.relay(this.request))
+      this.#refuseBody('request_memory');
     else this.sendTo(upstream);
   }
 
@@ -76,27 +77,23 @@ export abstract class ForwardExchange extends Exchange {
     else this.send(upstream, this.outgoingTo(upstream));
   }
 
-  /** With the cluster's own cookies alone. Answers of statement paths hold URLs: only there the cluster gets its prefix. */
-  protected outgoingTo(upstream: Upstream): OutgoingRequest {
-    const { trace, statementPath, pathKind, target } = this.proxied;
-    const { engineCookies, prefixes } = this.context;
-    if (trace === null && engineCookies === null && (!statementPath || prefixes === null)) return this.outgoing;
-    const cluster = this.clusterName();
-    const { headers } = this.outgoing;
+  protected outgoingTo({ baseUrl }: Upstream): OutgoingRequest {
+    const { trace, statementPath: answersUrls, pathKind, target } = this.proxied;
+    const { clusterHeaders } = this.dependencies;
+    if (!clusterHeaders.differ({ answersUrls, trace })) return this.outgoing;
     const isPage = pathKind === 'ui' || target.path.startsWith('/oauth2');
-    const ofCluster = engineCookies?.forCluster(headers, this.clusterIdentity(), isPage) ?? headers;
-    const prefixed = statementPath ? tellingPrefix(this.context, ofCluster, cluster) : ofCluster;
-    const lines = trace === null ? prefixed : [...prefixed, ...trace.toCluster(cluster, upstream.baseUrl)];
-    return { ...this.outgoing, headers: lines };
+    const identity = this.clusterIdentity();
+    const hop = { name: this.clusterName(), baseUrl, identity, isPage, answersUrls, trace };
+    return { ...this.outgoing, headers: clusterHeaders.forOne(this.outgoing.headers, hop) };
   }
 
   protected refuse(refusal: Refusal): void {
-    this.context.refuse(this.proxied, refusal);
+    this.dependencies.answers.refuse(this.proxied, refusal);
   }
 
   /** Answers that the cluster failed. */
   protected giveUp({ error, stage }: FailedForward): void {
-    this.context.answerFailure(this.proxied, error, stage === 'answering');
+    this.dependencies.answers.failure(this.proxied, error, stage === 'answering');
   }
 
   protected override failed(error: Error, stage: AttemptStage): void {
@@ -108,15 +105,15 @@ export abstract class ForwardExchange extends Exchange {
     }
     const { type, reason } = classify(error, stage !== 'connecting');
     const cluster = this.clusterName();
-    this.context.metrics.clusterError(cluster, type);
+    this.dependencies.metrics.clusterError(cluster, type);
     this.proxied.trace?.failed(reason);
-    this.context.logger.debug({ cluster, baseUrl: upstream.baseUrl, err: error }, 'cluster did not answer');
+    this.dependencies.logger.debug({ cluster, baseUrl: upstream.baseUrl, err: error }, 'cluster did not answer');
     if (isHeadTooLarge(error)) {
       this.refuse(answerHeadTooLarge(cluster, this.queryId()));
       return;
     }
     if (stage === 'connecting' && !isOwnFault(error)) {
-      this.context.connectionFailed(cluster, upstream.baseUrl, reason);
+      this.dependencies.reports.connectionFailed(cluster, upstream.baseUrl, reason);
     }
     if (this.#mayRepeat(error, stage)) {
       this.#repeats++;
@@ -135,16 +132,16 @@ export abstract class ForwardExchange extends Exchange {
   }
 
   #refuseBody(fault: RelayFault | 'request_memory'): void {
-    const { bodies, settings } = this.context;
+    const { bodies, settings } = this.dependencies;
     this.refuse(bodyRefusal(fault, bodies, settings().maxBodySize));
   }
 
   protected override serverFailed(reason: string, inARow: number): void {
-    this.context.serverFailed(this.clusterName(), this.upstream?.baseUrl ?? '', reason, inARow);
+    this.dependencies.reports.serverFailed(this.clusterName(), this.upstream?.baseUrl ?? '', reason, inARow);
   }
 
   protected override finished(end: ExchangeEnd): void {
     const isCut = end === 'client_gone' || end === 'cut';
-    this.context.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, this.status);
+    this.dependencies.answers.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, this.status);
   }
 }

@@ -2,9 +2,10 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
 import type { Handshake } from '../pages/handshakeCookies.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isOwnFault } from '../upstreams/clusterError.ts';
+import type { OtherDependencies } from './exchangeDependencies.ts';
 import { explainLine } from './explain.ts';
 import { type FailedForward, ForwardExchange } from './forwardExchange.ts';
 
@@ -18,13 +19,13 @@ export interface OtherRoute {
 }
 
 /** A request that is neither a submission nor about a query. The next cluster takes it where one cannot be connected to. */
-export class OtherExchange extends ForwardExchange {
+export class OtherExchange extends ForwardExchange<OtherDependencies> {
   #route: OtherRoute;
   /** Clusters that could not be connected to, with the reasons; null for none. */
   #excluded: Map<string, string> | null = null;
 
-  constructor(context: DataPlaneContext, proxied: ProxiedRequest, route: OtherRoute) {
-    super(context, proxied, route.decision);
+  constructor(dependencies: OtherDependencies, proxied: ProxiedRequest, route: OtherRoute) {
+    super(dependencies, proxied, route.decision);
     this.#route = route;
   }
 
@@ -48,7 +49,7 @@ export class OtherExchange extends ForwardExchange {
 
   /** The next cluster of the group takes over, as nothing was sent yet. */
   #elsewhere(reason: string): void {
-    const { table, settings, chooser, upstreams } = this.context;
+    const { table, settings, chooser, upstreams } = this.dependencies;
     const { decision, cluster: failed, handshake } = this.#route;
     this.#excluded ??= new Map();
     this.#excluded.set(failed.name, reason);
@@ -66,7 +67,7 @@ export class OtherExchange extends ForwardExchange {
   }
 
   protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
-    const { names, handshakes, places, settings } = this.context;
+    const { names, handshakes, places, settings } = this.dependencies;
     const { explainHeader } = settings();
     const isPage = places !== null && this.proxied.pathKind === 'ui';
     if (handshakes === null && !explainHeader && !isPage) return null;

@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import { firstHeader } from '../../model/rawHeaders.ts';
 import { type ClusterChoice, explainNoCluster } from '../../routing/clusterChoice.ts';
 import { type GroupDecision, ofTransaction, setHeadersOf } from '../../routing/groupDecision.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
@@ -8,19 +7,19 @@ import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { bodyRefusal } from '../bodies/bodyRefusal.ts';
 import { BodyRelay, type RelayFault } from '../bodies/bodyRelay.ts';
-import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
-import { tellingPrefix } from '../ownership/clusterKeys.ts';
 import type { OwnershipConflict } from '../ownership/queryOwner.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { classify, isHeadTooLarge, isOwnFault } from '../upstreams/clusterError.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
 import { decodeStart, findId, MAX_HELD_BYTES } from './answerId.ts';
 import { namesNext } from './answerWatch.ts';
-import { decisionText } from './decisionText.ts';
 import { Exchange, type ExchangeEnd, type OutgoingRequest } from './exchange.ts';
+import type { SubmissionDependencies } from './exchangeDependencies.ts';
 import { answerHeadTooLarge, foreignQueryId, overloaded, unknownTransaction } from './exchangeRefusals.ts';
 import type { AttemptStage, HeldAnswer } from './exchangeState.ts';
 import { explainLine } from './explain.ts';
+import type { SubmissionRoute } from './queryRecorder.ts';
 import type { Submission } from './submission.ts';
 import { SubmissionRetry } from './submissionRetry.ts';
 
@@ -33,7 +32,7 @@ interface Target {
 
 /** A submission: repeated on another cluster while that is safe, its query id learned before the client sees it. */
 export class SubmissionExchange extends Exchange {
-  readonly #context: DataPlaneContext;
+  readonly #dependencies: SubmissionDependencies;
   readonly #proxied: ProxiedRequest;
   readonly #submission: Submission;
   readonly #outgoing: OutgoingRequest;
@@ -52,27 +51,27 @@ export class SubmissionExchange extends Exchange {
   #refused: Refusal['reason'] | null = null;
   #headers: IncomingHttpHeaders | null = null;
 
-  constructor(context: DataPlaneContext, proxied: ProxiedRequest, submission: Submission) {
+  constructor(dependencies: SubmissionDependencies, proxied: ProxiedRequest, submission: Submission) {
     super(proxied.request, proxied.response, {
-      stallTimeout: context.settings().clientStallTimeout,
+      stallTimeout: dependencies.settings().clientStallTimeout,
       judgesCluster: proxied.statementPath,
-      answerHeaders: context.answerHeaders,
+      answerHeaders: dependencies.answerHeaders,
     });
-    this.#context = context;
+    this.#dependencies = dependencies;
     this.#proxied = proxied;
     this.#submission = submission;
     const { body, about, transaction } = submission;
     const began = transaction?.cluster ?? null;
     this.#decision = began === null ? submission.decision : ofTransaction(submission.decision, began);
     this.#bound = began ?? about?.cluster ?? null;
-    const settings = context.settings();
+    const settings = dependencies.settings();
     this.#outgoing = {
       method: proxied.method,
       target: proxied.rawTarget,
-      headers: context.headers.forCluster(proxied.request, true, setHeadersOf(submission.decision)),
+      headers: dependencies.clusterHeaders.forAny(proxied.request, true, setHeadersOf(submission.decision)),
       body: body.complete
         ? body.bytes
-        : new BodyRelay(proxied.request, body.bytes, settings.maxBodySize, context.bodies, (fault) => {
+        : new BodyRelay(proxied.request, body.bytes, settings.maxBodySize, dependencies.bodies, (fault) => {
             this.#bodyFault = fault;
           }),
       headersTimeout: settings.asyncTimeout,
@@ -83,11 +82,11 @@ export class SubmissionExchange extends Exchange {
   start(): void {
     const bound = this.#bound;
     if (bound === null) this.#next(null);
-    else this.#go(bound, this.#context.upstreams.get(bound.proxyTo), false);
+    else this.#go(bound, this.#dependencies.upstreams.get(bound.proxyTo), false);
   }
 
   #next(excluded: ReadonlyMap<string, string> | null): void {
-    const { table, chooser, upstreams } = this.#context;
+    const { table, chooser, upstreams } = this.#dependencies;
     this.#proxied.trace?.step('choice');
     const choice = chooser.choose(table.current, this.#decision, this.#submission.user.user, excluded);
     if (choice.cluster === null) this.#refuseNoCluster(choice);
@@ -99,26 +98,24 @@ export class SubmissionExchange extends Exchange {
     if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
     else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
     else {
-      this.#counted = this.#context.chooser.submitted(cluster, this.#submission.user.user);
+      this.#counted = this.#dependencies.chooser.submitted(cluster, this.#submission.user.user);
       this.send(upstream, this.#outgoingTo(cluster));
     }
   }
 
   #outgoingTo(cluster: ClusterEntry): OutgoingRequest {
-    const { name, proxyTo } = cluster;
     const { trace } = this.#proxied;
-    const { prefixes, engineCookies } = this.#context;
-    if (prefixes === null && engineCookies === null && trace === null) return this.#outgoing;
-    const { headers: sent } = this.#outgoing;
-    const own = engineCookies?.forCluster(sent, cluster, false) ?? sent;
-    const headers = tellingPrefix(this.#context, own, name);
-    return { ...this.#outgoing, headers: trace === null ? headers : [...headers, ...trace.toCluster(name, proxyTo)] };
+    const { clusterHeaders } = this.#dependencies;
+    if (!clusterHeaders.differ({ answersUrls: true, trace })) return this.#outgoing;
+    const { name, proxyTo: baseUrl } = cluster;
+    const hop = { name, baseUrl, identity: cluster, isPage: false, answersUrls: true, trace };
+    return { ...this.#outgoing, headers: clusterHeaders.forOne(this.#outgoing.headers, hop) };
   }
 
   /** Refuses the submission. */
   refuse(refusal: Refusal): void {
     this.#refused = refusal.reason;
-    this.#context.refuse(this.#proxied, refusal);
+    this.#dependencies.answers.refuse(this.#proxied, refusal);
   }
 
   #refuseNoCluster(choice: ClusterChoice & { cluster: null }): void {
@@ -129,7 +126,7 @@ export class SubmissionExchange extends Exchange {
     }
     this.refuse({
       reason: choice.pending ? 'pending' : 'no_cluster',
-      message: explainNoCluster(this.#decision, choice.notTaken, this.#context.settings().defaultRoutingGroup),
+      message: explainNoCluster(this.#decision, choice.notTaken, this.#dependencies.settings().defaultRoutingGroup),
       queryId: null,
     });
   }
@@ -138,7 +135,7 @@ export class SubmissionExchange extends Exchange {
     this.#counted?.withdraw();
     const cluster = this.#target?.cluster ?? null;
     if (cluster === null) return;
-    const { bodies, settings, metrics } = this.#context;
+    const { bodies, settings, metrics } = this.#dependencies;
     if (this.#bodyFault !== null) {
       this.refuse(bodyRefusal(this.#bodyFault, bodies, settings().maxBodySize));
       return;
@@ -151,13 +148,13 @@ export class SubmissionExchange extends Exchange {
       return;
     }
     if (stage === 'connecting' && !isOwnFault(error)) {
-      this.#context.connectionFailed(cluster.name, cluster.proxyTo, reason);
+      this.#dependencies.reports.connectionFailed(cluster.name, cluster.proxyTo, reason);
     }
     this.#retryAfter(cluster, error, stage, reason);
   }
 
   #retryAfter(cluster: ClusterEntry, error: Error, stage: AttemptStage, reason: string): void {
-    const { metrics, settings } = this.#context;
+    const { metrics, settings } = this.#dependencies;
     this.#retry ??= new SubmissionRetry(this.#submission, this.#bound !== null);
     const step = this.#retry.after({ cluster, error, stage, reason }, settings().retrySubmissions);
     if (step.next === 'refuse') {
@@ -169,7 +166,7 @@ export class SubmissionExchange extends Exchange {
       this.#decision = this.#submission.decision;
     }
     if (step.next === 'giveUp') {
-      this.#context.answerFailure(this.#proxied, error, stage === 'answering');
+      this.#dependencies.answers.failure(this.#proxied, error, stage === 'answering');
       return;
     }
     metrics.retry(cluster.name);
@@ -179,14 +176,14 @@ export class SubmissionExchange extends Exchange {
 
   protected override serverFailed(reason: string, inARow: number): void {
     const cluster = this.#target?.cluster;
-    if (cluster !== undefined) this.#context.serverFailed(cluster.name, cluster.proxyTo, reason, inARow);
+    if (cluster !== undefined) this.#dependencies.reports.serverFailed(cluster.name, cluster.proxyTo, reason, inARow);
   }
 
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
     this.#headers = headers;
     if (status === 406 && this.#target !== null) {
       const { name, proxyTo } = this.#target.cluster;
-      this.#context.forwardedCheck.refused(name, proxyTo);
+      this.#dependencies.forwardedCheck.refused(name, proxyTo);
     }
     if (status !== 200) return false;
     const encoding = headers['content-encoding'];
@@ -213,7 +210,7 @@ export class SubmissionExchange extends Exchange {
     this.#queryId = queryId;
     this.#counted?.accepted();
     const { name, proxyTo, uid } = cluster;
-    const claimed = this.#context.stickiness.learn(queryId, { cluster: name, baseUrl: proxyTo, uid });
+    const claimed = this.#dependencies.stickiness.learn(queryId, { cluster: name, baseUrl: proxyTo, uid });
     if (claimed === null) this.#accept(queryId, cluster, text, goesOn);
     else {
       this.pauseHeld();
@@ -226,12 +223,12 @@ export class SubmissionExchange extends Exchange {
 
   /** The cluster owns the query: the answer is the client's. */
   #accept(queryId: string, cluster: ClusterEntry, text: string, goesOn: boolean): void {
-    const { settings, forwardedCheck, runningQueries, headers } = this.#context;
+    const { settings, forwardedCheck, runningQueries, clients } = this.#dependencies;
     const { name, proxyTo } = cluster;
     if (settings().forwardedHeadersEnabled && forwardedCheck.due(proxyTo)) {
-      forwardedCheck.answered(name, proxyTo, text, headers.clientOf(this.request));
+      forwardedCheck.answered(name, proxyTo, text, clients.clientOf(this.request));
     }
-    if (goesOn) runningQueries?.seen(queryId, name, true);
+    if (goesOn) runningQueries.seen(queryId, name, true);
     const stored = this.#noteTransaction(queryId, cluster);
     if (stored === null) this.#give(queryId, cluster);
     else {
@@ -242,12 +239,12 @@ export class SubmissionExchange extends Exchange {
 
   #give(queryId: string, cluster: ClusterEntry): void {
     this.release();
-    this.#record(queryId, cluster);
+    this.#dependencies.recorder.record(queryId, cluster, this.#proxied, this.#submission, this.#route());
   }
 
   /** Notes the transaction that the query belongs to or begins; null when nothing has to be stored first. */
   #noteTransaction(queryId: string, { name, proxyTo }: ClusterEntry): Promise<void> | null {
-    const { transactions } = this.#context;
+    const { transactions } = this.#dependencies;
     const { transaction } = this.#submission;
     if (transaction !== null) transactions.noteStatement(queryId, transaction.id);
     return this.#headers === null
@@ -257,7 +254,7 @@ export class SubmissionExchange extends Exchange {
 
   /** Another cluster owns the query id: nothing of the answer reaches the client, who would ask that cluster next. */
   #refuseForeign(queryId: string, cluster: ClusterEntry, conflict: OwnershipConflict): void {
-    this.#context.ownership.conflict(cluster.name, queryId, conflict);
+    this.#dependencies.ownership.conflict(cluster.name, queryId, conflict);
     this.#queryId = null;
     this.discard();
     if (this.isAwaited) this.refuse(foreignQueryId(queryId, cluster.name, conflict.kind));
@@ -268,25 +265,24 @@ export class SubmissionExchange extends Exchange {
   }
 
   protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
-    const { handshakes, settings } = this.#context;
+    const { handshakes, settings } = this.#dependencies;
     const { explainHeader, includeClusterHostInResponse } = settings();
     if (handshakes === null && !explainHeader && !includeClusterHostInResponse) return null;
     const lines = [...(handshakes?.linesOfLogin(headers, this.#target?.cluster.name ?? '') ?? [])];
     if (explainHeader && this.#target !== null) {
       const { cluster, fallback } = this.#target;
-      lines.push(...explainLine(this.#context.names, this.#decision, cluster.name, fallback));
+      lines.push(...explainLine(this.#dependencies.names, this.#decision, cluster.name, fallback));
     }
     if (includeClusterHostInResponse && this.upstream !== null) {
-      lines.push('Set-Cookie', `${this.#context.names.clusterHostCookie}=${this.upstream.hostname}`);
+      lines.push('Set-Cookie', `${this.#dependencies.names.clusterHostCookie}=${this.upstream.hostname}`);
     }
     return lines;
   }
 
-  protected override finished(end: ExchangeEnd): void {
+  protected override finished(how: ExchangeEnd): void {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
-    const status = end === 'client_gone' || end === 'cut' ? 0 : this.response.statusCode;
-    const { user, body } = this.#submission;
+    const status = how === 'client_gone' || how === 'cut' ? 0 : this.response.statusCode;
     const decision = this.#decision;
     this.#proxied.trace?.note({
       'engine_gateway.routing_group': decision.group,
@@ -294,26 +290,14 @@ export class SubmissionExchange extends Exchange {
       ...(decision.rule === null ? {} : { 'engine_gateway.rule': decision.rule }),
       ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
     });
-    this.#context.noteEnd(this.#proxied, status, this.status);
-    const { logger, settings, names, clock } = this.#context;
-    logger.info(
-      {
-        queryId: this.#queryId,
-        group: decision.group,
-        decidedBy: decision.decidedBy,
-        rule: decision.rule ?? undefined,
-        cluster: this.#target?.cluster.name,
-        fallback: this.#target?.fallback || undefined,
-        attempts: this.#retry?.attempts,
-        refused: this.#refused ?? undefined,
-        user: user.user,
-        source: firstHeader(this.request.rawHeaders, names.headerKey('Source')),
-        status: status === 0 ? 'client_gone' : status,
-        durationMs: Math.round(clock.monotonic() - this.#proxied.startedAt),
-        queryText: settings().logQueryText ? body.text : undefined,
-      },
-      'query',
-    );
+    this.#dependencies.answers.noteEnd(this.#proxied, status, this.status);
+    const end = { queryId: this.#queryId, refused: this.#refused, status };
+    this.#dependencies.recorder.logEnd(this.#proxied, this.#submission, this.#route(), end);
+  }
+
+  #route(): SubmissionRoute {
+    const { cluster, fallback } = this.#target ?? { cluster: null, fallback: false };
+    return { decision: this.#decision, cluster, fallback, attempts: this.#retry?.attempts ?? null };
   }
 
   #textOf(chunks: readonly Buffer[]): string | null {
@@ -324,28 +308,5 @@ export class SubmissionExchange extends Exchange {
       bytes = decoded;
     } else if (this.#headers?.['content-type'] === undefined && bytes[0] !== 0x7b) return null;
     return bytes.toString('latin1', 0, MAX_HELD_BYTES);
-  }
-
-  #record(queryId: string, cluster: ClusterEntry): void {
-    const { settings, history, names, clock } = this.#context;
-    if (!settings().historyEnabled) return;
-    const { user, body } = this.#submission;
-    const decision = this.#decision;
-    history.add({
-      queryId,
-      queryText: body.text,
-      user: user.user,
-      source: firstHeader(this.request.rawHeaders, names.headerKey('Source')) ?? null,
-      backendUrl: cluster.proxyTo,
-      created: clock.now(),
-      routingGroup: decision.group,
-      externalUrl: cluster.externalUrl,
-      cluster: cluster.name,
-      decision: decisionText(decision, {
-        cluster: cluster.name,
-        fallback: this.#target?.fallback ?? false,
-        attempts: this.#retry?.attempts ?? null,
-      }),
-    });
   }
 }

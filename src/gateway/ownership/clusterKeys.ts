@@ -1,7 +1,6 @@
 import { isHeader } from '../../model/rawHeaders.ts';
 import { clusterKey } from '../../routing/clusterKey.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
-import type { DataPlaneContext } from '../dataPlaneContext.ts';
 import { ClustersByKey } from './clustersByKey.ts';
 
 const PREFIX_HEADER = 'X-Forwarded-Prefix';
@@ -27,7 +26,7 @@ export class ClusterKeys {
 
   /**
    * Header lines with the key of the cluster that they go to, which puts it into the URLs of its answer. A prefix that
-   * a trusted proxy before the gateway has told stays in front.
+   * a trusted proxy before the gateway has set stays in front.
    * @param lines names and values in turn
    */
   withPrefix(lines: readonly string[], cluster: string): string[] {
@@ -42,17 +41,4 @@ export class ClusterKeys {
     kept.push(PREFIX_HEADER, `${outer.replace(/\/+$/, '')}/${this.keyOf(cluster)}`);
     return kept;
   }
-}
-
-/**
- * The headers of a request on a statement path as they go to a cluster: with `routing.prefixSticky` they tell it its key.
- * @param cluster registry name; "" where it is not known
- */
-export function tellingPrefix(
-  { prefixes, settings }: Pick<DataPlaneContext, 'prefixes' | 'settings'>,
-  headers: readonly string[],
-  cluster: string,
-): readonly string[] {
-  if (prefixes === null || cluster === '' || !settings().forwardedHeadersEnabled) return headers;
-  return prefixes.withPrefix(headers, cluster);
 }

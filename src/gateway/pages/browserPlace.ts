@@ -2,9 +2,9 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../../model/clock.ts';
 import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { ProxiedRequest } from '../dataPlaneContext.ts';
 import { cookieValue } from '../headers/cookies.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { ClusterIdentities, ClusterIdentity } from './clusterIdentities.ts';
 import { IDENTITY_FORM } from './clusterIdentities.ts';
 

@@ -1,18 +1,18 @@
 import { firstHeader } from '../../model/rawHeaders.ts';
 import { parseHost } from '../../model/requestHost.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import type { ProxiedRequest } from '../dataPlaneContext.ts';
 import type { ClientView } from '../headers/forwardedHeaders.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { BrowserPlaces } from '../pages/browserPlace.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { OwnAnswers } from './ownAnswers.ts';
 
 /** `server.enginePages`: whether engines' web pages are proxied, redirected to the cluster's `externalUrl`, or refused. */
 export type EnginePagesMode = 'proxy' | 'redirect' | 'off';
 
 /** What redirecting works with. */
-export interface EnginePagesParts {
+export interface EnginePagesDependencies {
   readonly mode: EnginePagesMode;
   readonly answers: OwnAnswers;
   readonly headers: Pick<RequestHeaders, 'clientOf'>;
@@ -23,15 +23,15 @@ export interface EnginePagesParts {
 
 /** Answers requests for engines' web pages (paths below `/ui`) where those are not proxied. */
 export class EnginePages {
-  readonly #parts: EnginePagesParts;
+  readonly #dependencies: EnginePagesDependencies;
 
-  constructor(parts: EnginePagesParts) {
-    this.#parts = parts;
+  constructor(dependencies: EnginePagesDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Whether a request is for a page of an engine that is not proxied. */
   replaces({ pathKind }: Pick<ProxiedRequest, 'pathKind'>): boolean {
-    return pathKind === 'ui' && this.#parts.mode !== 'proxy';
+    return pathKind === 'ui' && this.#dependencies.mode !== 'proxy';
   }
 
   /**
@@ -47,7 +47,7 @@ export class EnginePages {
       return true;
     }
     if (!this.replaces(proxied)) return false;
-    if (this.#parts.mode === 'off') {
+    if (this.#dependencies.mode === 'off') {
       this.#answer(proxied, 'The web pages of engines are not served here (server.enginePages: off).');
       return true;
     }
@@ -65,7 +65,7 @@ export class EnginePages {
    * @param ofQuery whether the URL names a query, whose owner the cluster is
    */
   redirect(proxied: ProxiedRequest, cluster: ClusterIdentity, ofQuery: boolean): void {
-    const { answers, headers, places, table } = this.#parts;
+    const { answers, headers, places, table } = this.#dependencies;
     const { name } = cluster;
     const entry = table.current.clusters.get(name);
     // The default of externalUrl is proxyTo, the gateway's way to the cluster, which is not for browsers.
@@ -100,7 +100,7 @@ export class EnginePages {
   }
 
   #answer(proxied: ProxiedRequest, message: string): void {
-    this.#parts.answers.refuse(proxied, { reason: 'engine_pages', message, queryId: null });
+    this.#dependencies.answers.refuse(proxied, { reason: 'engine_pages', message, queryId: null });
   }
 }
 

@@ -1,37 +1,62 @@
+import type { Clock } from '../../model/clock.ts';
 import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
-import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import type { FollowUpDependencies } from '../exchanges/exchangeDependencies.ts';
 import { FollowUpExchange } from '../exchanges/followUpExchange.ts';
+import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
+import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
 import { CoordinatorSearch } from '../ownership/coordinatorSearch.ts';
 import { ownerCluster } from '../ownership/ownerCluster.ts';
+import type { OwnershipReport } from '../ownership/ownershipReport.ts';
 import type { QueryOwner } from '../ownership/queryOwner.ts';
+import type { Stickiness } from '../ownership/stickiness.ts';
 import { disownedQuery, undecidedQuery, unknownQuery } from '../ownership/unknownQueries.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { Upstreams } from '../upstreams/upstreams.ts';
+import type { EnginePages } from './enginePages.ts';
 import type { RequestSteps } from './requestSteps.ts';
+
+/** What follow-ups are sent on with. */
+export interface FollowUpsDependencies {
+  readonly steps: RequestSteps;
+  readonly table: { readonly current: RoutingTable };
+  readonly settings: () => Pick<DataPlaneSettings, 'askClusters'>;
+  readonly stickiness: Stickiness;
+  readonly ownership: OwnershipReport;
+  readonly upstreams: Pick<Upstreams, 'get'>;
+  readonly enginePages: EnginePages;
+  readonly answers: GatewayAnswers;
+  readonly metrics: DataPlaneMetrics;
+  readonly clock: Clock;
+  readonly exchange: FollowUpDependencies;
+}
 
 /** Requests about a query: they go to the cluster that owns it. */
 export class FollowUps {
-  readonly #context: DataPlaneContext;
+  readonly #dependencies: FollowUpsDependencies;
   readonly #steps: RequestSteps;
   readonly #search: CoordinatorSearch;
 
-  constructor(context: DataPlaneContext, steps: RequestSteps) {
-    this.#context = context;
-    this.#steps = steps;
-    this.#search = new CoordinatorSearch(context.table, context.upstreams, context.clock);
+  constructor(dependencies: FollowUpsDependencies) {
+    this.#dependencies = dependencies;
+    this.#steps = dependencies.steps;
+    this.#search = new CoordinatorSearch(dependencies.table, dependencies.upstreams, dependencies.clock);
   }
 
   /** Finds the owner of the query that a request names, and sends the request there. */
   followUp(proxied: ProxiedRequest, id: string): void {
-    const { stickiness, metrics } = this.#context;
+    const { stickiness, metrics } = this.#dependencies;
     const owner = stickiness.ownerNow(id);
     if (owner !== null) {
       metrics.lookup('memory');
       this.toOwner(proxied, id, owner);
     } else if (!isPlausible(id) || stickiness.isMiss(id)) {
       metrics.lookup('missed');
-      this.#context.refuse(proxied, unknownQuery(id));
+      this.#dependencies.answers.refuse(proxied, unknownQuery(id));
     } else if (stickiness.isDisowned(id)) {
       metrics.lookup('missed');
-      this.#context.refuse(proxied, disownedQuery(id));
+      this.#dependencies.answers.refuse(proxied, disownedQuery(id));
     } else {
       proxied.trace?.step('lookup');
       this.#steps.settle(proxied, stickiness.find(id), (found) => {
@@ -46,14 +71,14 @@ export class FollowUps {
 
   /** Sends a request to the owner of its query, or its client there. */
   toOwner(proxied: ProxiedRequest, queryId: string, owner: QueryOwner): void {
-    const { enginePages } = this.#context;
+    const { enginePages } = this.#dependencies;
     if (enginePages.replaces(proxied)) {
-      enginePages.redirect(proxied, ownerCluster(this.#context.table.current, owner), true);
+      enginePages.redirect(proxied, ownerCluster(this.#dependencies.table.current, owner), true);
       return;
     }
-    const upstream = this.#context.upstreams.get(owner.baseUrl);
-    if (upstream === null) this.#context.refuse(proxied, unknownQuery(queryId));
-    else new FollowUpExchange(this.#context, proxied, { queryId, owner }).start(upstream);
+    const upstream = this.#dependencies.upstreams.get(owner.baseUrl);
+    if (upstream === null) this.#dependencies.answers.refuse(proxied, unknownQuery(queryId));
+    else new FollowUpExchange(this.#dependencies.exchange, proxied, { queryId, owner }).start(upstream);
   }
 
   /**
@@ -63,7 +88,7 @@ export class FollowUps {
    */
   #ask(proxied: ProxiedRequest, id: string, stored: 'unknown' | 'undecided'): void {
     const suffix = coordinatorSuffix(id);
-    const { enginePages, settings } = this.#context;
+    const { enginePages, settings } = this.#dependencies;
     if (suffix === null || settings().askClusters === 'off' || enginePages.replaces(proxied)) {
       this.#notFound(proxied, id, stored);
       return;
@@ -77,7 +102,7 @@ export class FollowUps {
 
   /** The cluster becomes the owner of the id's suffix, unless the database knows another one. */
   #claim(proxied: ProxiedRequest, id: string, owner: QueryOwner, stored: 'unknown' | 'undecided'): void {
-    const { stickiness, metrics, ownership } = this.#context;
+    const { stickiness, metrics, ownership } = this.#dependencies;
     this.#steps.settle(proxied, stickiness.learn(id, owner) ?? Promise.resolve(null), (conflict) => {
       if (conflict === null) {
         metrics.lookup('asked');
@@ -90,9 +115,9 @@ export class FollowUps {
   }
 
   #notFound(proxied: ProxiedRequest, id: string, why: 'unknown' | 'undecided'): void {
-    const { stickiness, metrics } = this.#context;
+    const { stickiness, metrics } = this.#dependencies;
     metrics.lookup(why);
     if (why === 'unknown') stickiness.noteMiss(id);
-    this.#context.refuse(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
+    this.#dependencies.answers.refuse(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
   }
 }

@@ -5,13 +5,15 @@ import { durationText } from '../../model/durationText.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { type Refusal, renderRefusal } from '../../routing/refusal.ts';
 import { endWith, isUnfinished } from '../bodies/lastRequest.ts';
-import type { DataPlaneSettings, ProxiedRequest } from '../dataPlaneContext.ts';
+import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { codeOf } from '../upstreams/clusterError.ts';
 
 /** What the answers of the gateway itself are made of. */
-export interface OwnAnswersParts {
+export interface OwnAnswersDependencies {
   readonly names: ProductNames;
   readonly headers: RequestHeaders;
   readonly metrics: DataPlaneMetrics;
@@ -21,17 +23,16 @@ export interface OwnAnswersParts {
 }
 
 /** Answers to proxied requests that the gateway gives itself, and the note of each request's end. */
-export class OwnAnswers {
-  readonly #parts: OwnAnswersParts;
+export class OwnAnswers implements GatewayAnswers {
+  readonly #dependencies: OwnAnswersDependencies;
   #refusals = 0;
 
-  constructor(parts: OwnAnswersParts) {
-    this.#parts = parts;
+  constructor(dependencies: OwnAnswersDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** Answers with a refusal. */
   refuse(proxied: ProxiedRequest, refusal: Refusal): void {
-    const { metrics, headers, settings, logger } = this.#parts;
+    const { metrics, headers, settings, logger } = this.#dependencies;
     metrics.refusal(refusal.reason);
     proxied.trace?.failed(refusal.reason);
     const client = headers.clientOf(proxied.request);
@@ -51,9 +52,8 @@ export class OwnAnswers {
     proxied.request.resume();
   }
 
-  /** Answers 502 as text (docs/compatibility.md#proxying). */
   failure(proxied: ProxiedRequest, error: Error, answered: boolean): void {
-    const { names, logger, settings } = this.#parts;
+    const { names, logger, settings } = this.#dependencies;
     const remote = `remote ${names.product} server`;
     const message =
       codeOf(error) === 'UND_ERR_HEADERS_TIMEOUT'
@@ -72,19 +72,22 @@ export class OwnAnswers {
     answer(response, status, headers, body);
   }
 
-  /** `DataPlaneContext.noteEnd` */
   noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number): void {
     if (proxied.ended) return;
     proxied.ended = true;
     proxied.trace?.end(status, clusterStatus);
-    const { clock, metrics } = this.#parts;
+    const { clock, metrics } = this.#dependencies;
     const seconds = (clock.monotonic() - proxied.startedAt) / 1000;
     metrics.request(proxied.kind, proxied.method, status, seconds);
   }
 
   /** An id for results objects of refusals: of the form of ids, but never of a coordinator. */
   #refusalId(): string {
-    const stamp = new Date(this.#parts.clock.now()).toISOString().replace(/[-:]/g, '').slice(0, 15).replace('T', '_');
+    const stamp = new Date(this.#dependencies.clock.now())
+      .toISOString()
+      .replace(/[-:]/g, '')
+      .slice(0, 15)
+      .replace('T', '_');
     this.#refusals = (this.#refusals + 1) % 100_000;
     return `${stamp}_${String(this.#refusals).padStart(5, '0')}_refused`;
   }

@@ -1,11 +1,14 @@
+import type { ProxiedPaths } from '../../routing/proxiedPaths.ts';
 import { isPlausible, recognizeQueryId } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { DataPlaneContext, ProxiedRequest } from '../dataPlaneContext.ts';
+import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { ClusterKeys } from '../ownership/clusterKeys.ts';
 import { ownerCluster } from '../ownership/ownerCluster.ts';
 import type { QueryOwner } from '../ownership/queryOwner.ts';
+import type { Stickiness } from '../ownership/stickiness.ts';
 import { undecidedQuery, unknownQuery } from '../ownership/unknownQueries.ts';
+import type { BrowserPlaces } from '../pages/browserPlace.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /** Where a request goes whose path began with a cluster's key. */
 export type PrefixRoute =
@@ -14,6 +17,16 @@ export type PrefixRoute =
   | { readonly to: 'refusal'; readonly refusal: Refusal }
   /** The same path without the key; relative, as a proxy in front may have taken a prefix of its own off. */
   | { readonly to: 'redirect'; readonly location: string };
+
+/** What routing by a cluster's key looks at. */
+export interface PrefixRoutingDependencies {
+  readonly keys: ClusterKeys;
+  readonly paths: ProxiedPaths;
+  readonly stickiness: Stickiness;
+  readonly table: { readonly current: RoutingTable };
+  /** Keeps browsers on one cluster's pages; null where they are not. */
+  readonly places: BrowserPlaces | null;
+}
 
 /** Methods of the URLs that carry a key: clients poll, cancel, download and acknowledge with these. */
 export const PREFIXED_METHODS = 'GET, HEAD, DELETE, OPTIONS';
@@ -24,8 +37,7 @@ export const PREFIXED_METHODS = 'GET, HEAD, DELETE, OPTIONS';
  * the cluster that serves him, also one that takes no queries at the moment.
  */
 export function routeByPrefix(
-  context: Pick<DataPlaneContext, 'paths' | 'stickiness' | 'table' | 'places'>,
-  keys: ClusterKeys,
+  dependencies: PrefixRoutingDependencies,
   proxied: Pick<ProxiedRequest, 'method' | 'pathKind' | 'target' | 'rawTarget'>,
   key: string,
 ): PrefixRoute | Promise<PrefixRoute> {
@@ -35,26 +47,26 @@ export function routeByPrefix(
     return refused({ reason: 'method', message, queryId: null, allow: PREFIXED_METHODS });
   }
   if (pathKind === 'other') {
-    if (isBelow(target.path, '/v1/spooled')) return routeSegment(context, keys, key);
+    if (isBelow(target.path, '/v1/spooled')) return routeSegment(dependencies, key);
     return isBelow(target.path, '/oauth2') ? withoutKey(proxied) : notOfAQuery();
   }
   // Only pages of the web interface name their query in the query string.
-  const id = recognizeQueryId(context.paths, pathKind, target.path, pathKind === 'ui' ? target.query : null);
+  const id = recognizeQueryId(dependencies.paths, pathKind, target.path, pathKind === 'ui' ? target.query : null);
   if (id === null) {
     // Pages load scripts and styles relative to themselves.
     return pathKind === 'ui' && method !== 'DELETE' ? withoutKey(proxied) : notOfAQuery();
   }
   if (!isPlausible(id)) return refused(unknownQuery(id));
-  const route = routeQuery(context, keys, key, id);
-  if (pathKind !== 'ui' || context.places === null || method === 'DELETE') return route;
+  const route = routeQuery(dependencies, key, id);
+  if (pathKind !== 'ui' || dependencies.places === null || method === 'DELETE') return route;
   return route instanceof Promise
-    ? route.then((found) => atPages(context.stickiness, found, proxied))
-    : atPages(context.stickiness, route, proxied);
+    ? route.then((found) => atPages(dependencies.stickiness, found, proxied))
+    : atPages(dependencies.stickiness, route, proxied);
 }
 
 /** Browsers send cookies of logins, and the one of their place, only below `/ui`: without the key, where the id is enough. */
 function atPages(
-  stickiness: DataPlaneContext['stickiness'],
+  stickiness: Stickiness,
   route: PrefixRoute,
   proxied: Pick<ProxiedRequest, 'target' | 'rawTarget'>,
 ): PrefixRoute | Promise<PrefixRoute> {
@@ -64,8 +76,7 @@ function atPages(
 }
 
 function routeQuery(
-  { stickiness }: Pick<DataPlaneContext, 'stickiness'>,
-  keys: ClusterKeys,
+  { keys, stickiness }: PrefixRoutingDependencies,
   key: string,
   queryId: string,
 ): PrefixRoute | Promise<PrefixRoute> {
@@ -88,8 +99,7 @@ function routeQuery(
 }
 
 function routeSegment(
-  { stickiness, table }: Pick<DataPlaneContext, 'stickiness' | 'table'>,
-  keys: ClusterKeys,
+  { keys, stickiness, table }: PrefixRoutingDependencies,
   key: string,
 ): PrefixRoute | Promise<PrefixRoute> {
   const cluster = keys.clusterOf(key);
@@ -129,7 +139,7 @@ function unknownKey(queryId: string | null): PrefixRoute {
 /** The refusal of a segment whose cluster only another replica may have heard of. */
 const undecidedSegment: Refusal = {
   reason: 'undecided_query',
-  message: 'Which cluster holds this segment of a result cannot be told at the moment; ask again in a second.',
+  message: 'Which cluster holds this segment of a result is not known at the moment; ask again in a second.',
   queryId: null,
 };
 

@@ -5,9 +5,9 @@ import type { RuleRequest } from '../../rules/decision.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { Analysis } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/body.ts';
-import type { ProxiedRequest } from '../dataPlaneContext.ts';
 import type { ClientView } from '../headers/forwardedHeaders.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /**
  * A proxied request as rules and the external rules service see it. Where the client is, and whether it sent a form, is

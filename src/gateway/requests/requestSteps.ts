@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { ProxiedRequest } from '../dataPlaneContext.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { answer } from './ownAnswers.ts';
 
 /** Goes on with requests from step to step; a step that throws is a defect: logged, and answered 500. */

@@ -5,7 +5,7 @@ import { hasBody } from '../bodies/body.ts';
 import { memoryMessage } from '../bodies/bodyRefusal.ts';
 import { FREE_HEAD_BYTES } from '../bodies/heldHead.ts';
 import { dropAfterLast, hasEnded } from '../bodies/lastRequest.ts';
-import { type RequestBodies, unlimitedBodies } from '../bodies/requestBodies.ts';
+import type { RequestBodies } from '../bodies/requestBodies.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { DataPlane } from '../dataPlane.ts';
 import { answer } from '../requests/ownAnswers.ts';
@@ -51,27 +51,27 @@ export interface GatewayServerOptions extends ServerLimits {
   readonly dataPlane: DataPlane | null;
   /** Null: there is no API; what is not proxied is 404. */
   readonly api: ApiHandler | null;
-  /** Refuses hosts that are not the gateway's; absent where callers are authenticated. */
-  readonly hostCheck?: HostCheck | undefined;
-  /** Separates what the two serve by the address that a request came to; left out or null, they share it. */
-  readonly origins?: Origins | null;
-  /** Told of every request, so that a clean stop can wait for it. */
-  readonly openRequests?: OpenRequests;
-  /** Holds memory for bodies and large heads; left out, without a limit. */
-  readonly bodies?: RequestBodies;
-  /** Decides which connections over TLS speak HTTP/2; left out, all that ask for it. */
-  readonly http2Connections?: Http2Connections;
+  /** Refuses hosts that are not the gateway's; null where callers are authenticated. */
+  readonly hostCheck: HostCheck | null;
+  /** Separates what the two serve by the address that a request came to; null: they share it. */
+  readonly origins: Origins | null;
+  /** Counts every request, so that a clean stop can wait for it. */
+  readonly openRequests: OpenRequests;
+  /** Holds memory for bodies and large heads. */
+  readonly bodies: RequestBodies;
+  /** Decides which connections over TLS speak HTTP/2. */
+  readonly http2Connections: Http2Connections;
 }
 
 /** Leads requests to data plane or API; proxied paths come first where both share an address. */
 export function requestHandler(options: GatewayServerOptions): RequestHandler {
-  const { dataPlane, api, origins = null, openRequests, hostCheck, bodies = unlimitedBodies() } = options;
+  const { dataPlane, api, origins, openRequests, hostCheck, bodies } = options;
   return (request, response) => {
     if (hasEnded(request.socket)) {
       dropAfterLast(request);
       return;
     }
-    openRequests?.add(response);
+    openRequests.add(response);
     const head = headSize(request);
     const heldHead = head > FREE_HEAD_BYTES ? heldHeadOf(request.socket) : undefined;
     if (heldHead !== undefined) {
@@ -85,7 +85,7 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
       forgetHeaders(request);
       return;
     }
-    const foreignHost = hostCheck === undefined ? null : hostCheck(request);
+    const foreignHost = hostCheck === null ? null : hostCheck(request);
     if (foreignHost !== null) {
       refuseHost(request, response, foreignHost);
       return;
@@ -149,7 +149,7 @@ export function createGatewayServer(options: GatewayServerOptions): Server {
   const server = createServer({ ...http1Options(options), IncomingMessage: Http1Request }, requestHandler(options));
   // The line too many, which is answered by that name.
   server.maxHeadersCount = options.maxHeaderLines + 1;
-  server.on('connection', new ComingHeads(options.bodies ?? unlimitedBodies()).watch);
+  server.on('connection', new ComingHeads(options.bodies).watch);
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   return server;

@@ -13,10 +13,8 @@ export interface Http2ConnectionsOptions {
   /** Most requests at once on all of them together. */
   readonly requests: number;
   readonly clock: Clock;
-  /** Left out, nothing is logged. */
-  readonly logger?: Logger;
-  /** Left out, nothing is counted. */
-  readonly registry?: Registry;
+  readonly logger: Logger;
+  readonly registry: Registry;
 }
 
 /** A session that shares the requests at once with others. */
@@ -61,16 +59,27 @@ export class Http2Connections {
   readonly #http1: Http1Addresses;
   /** Addresses of clients over HTTP/2 that speak HTTP/1.1 as well; a socket that is closed has none any more. */
   readonly #addresses = new WeakMap<TLSSocket, string>();
-  readonly #logger: Logger | null;
-  readonly #declined: Counter<'reason'> | null;
-  #evicted: Counter | null = null;
+  readonly #logger: Logger;
+  readonly #declined: Counter<'reason'>;
+  readonly #evicted: Counter;
 
   constructor({ connections, requests, clock, logger, registry }: Http2ConnectionsOptions) {
     this.#limit = connections;
     this.#maxRequests = requests;
     this.#http1 = new Http1Addresses(clock);
-    this.#logger = logger ?? null;
-    this.#declined = registry === undefined ? null : this.#metrics(registry);
+    this.#logger = logger;
+    this.#declined = new Counter({
+      name: 'engine_gateway_http2_declined_total',
+      help: 'Connections that asked for HTTP/2 and were not given it: as many speak it as may (limit), or the client sends header lines that are too long for it (client).',
+      labelNames: ['reason'],
+      registers: [registry],
+    });
+    this.#evicted = new Counter({
+      name: 'engine_gateway_http2_evicted_total',
+      help: 'Connections over HTTP/2 that were ended, as they had the most of too many requests at once.',
+      registers: [registry],
+    });
+    this.#measure(registry);
   }
 
   /**
@@ -100,7 +109,7 @@ export class Http2Connections {
   needsHttp1(socket: TLSSocket, reason: Http1Need): boolean {
     const client = this.#addresses.get(socket);
     if (client === undefined) return false;
-    if (this.#http1.add(client)) this.#logger?.info({ client, reason }, 'client is offered HTTP/1.1 alone');
+    if (this.#http1.add(client)) this.#logger.info({ client, reason }, 'client is offered HTTP/1.1 alone');
     return true;
   }
 
@@ -122,7 +131,7 @@ export class Http2Connections {
     for (const session of this.#sessions) if (session.open > (busiest?.open ?? 0)) busiest = session;
     if (busiest === null) return;
     this.#sessions.delete(busiest);
-    this.#evicted?.inc();
+    this.#evicted.inc();
     busiest.evict();
   }
 
@@ -137,11 +146,11 @@ export class Http2Connections {
   }
 
   #decline<Protocol>(reason: DeclineReason, protocol: Protocol): Protocol {
-    this.#declined?.inc({ reason });
+    this.#declined.inc({ reason });
     return protocol;
   }
 
-  #metrics(registry: Registry): Counter<'reason'> {
+  #measure(registry: Registry): void {
     const registers = [registry];
     const open: Gauge = new Gauge({
       name: 'engine_gateway_http2_connections',
@@ -154,17 +163,6 @@ export class Http2Connections {
       help: 'Connections of clients that may speak HTTP/2 at once (server.maxHttp2Connections).',
       registers,
       collect: () => limit.set(this.#limit),
-    });
-    this.#evicted = new Counter({
-      name: 'engine_gateway_http2_evicted_total',
-      help: 'Connections over HTTP/2 that were ended, as they had the most of too many requests at once.',
-      registers,
-    });
-    return new Counter({
-      name: 'engine_gateway_http2_declined_total',
-      help: 'Connections that asked for HTTP/2 and were not given it: as many speak it as may (limit), or the client sends header lines that are too long for it (client).',
-      labelNames: ['reason'],
-      registers,
     });
   }
 }

@@ -1,15 +1,12 @@
 import { constants, createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { TLSSocket } from 'node:tls';
-import { systemClock } from '../../model/clock.ts';
-import { unlimitedBodies } from '../bodies/requestBodies.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
 import { ClientSession } from './clientSession.ts';
 import { ComingHeads } from './comingHeads.ts';
 import { type GatewayServerOptions, http1Options, type RequestHandler, requestHandler } from './gatewayServer.ts';
 import { answerParserErrors, MAX_HTTP2_HEAD } from './headLimits.ts';
-import { Http2Connections } from './http2Connections.ts';
 import { asHttp1, Http2Request, Http2Response, resetStream } from './http2Messages.ts';
 
 /** A server of clients over TLS. */
@@ -43,7 +40,7 @@ export function createSecureGatewayServer(
   };
   const server = options.http2 ? createBothServer(options, tls) : createHttp1Server(options, tls);
   (server as HttpsServer).maxHeadersCount = options.maxHeaderLines + 1;
-  (server as HttpsServer).on('secureConnection', new ComingHeads(options.bodies ?? unlimitedBodies()).watch);
+  (server as HttpsServer).on('secureConnection', new ComingHeads(options.bodies).watch);
   answerParserErrors(server, options);
   server.maxConnections = options.maxConnections;
   const sockets = new Set<TLSSocket>();
@@ -78,13 +75,7 @@ function createHttp1Server(options: GatewayServerOptions, tls: TlsOptions): Http
 /** A server of HTTP/2 and HTTP/1.1 over TLS. */
 function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2SecureServer {
   const handle = requestHandler(options);
-  const {
-    http2Connections: connections = new Http2Connections({
-      connections: Number.POSITIVE_INFINITY,
-      requests: Number.POSITIVE_INFINITY,
-      clock: systemClock,
-    }),
-  } = options;
+  const { http2Connections: connections } = options;
   const server = createSecureServer({
     ...http1Options(options),
     ...tls,

@@ -2,7 +2,7 @@ import { classOf, DIGIT, LETTER, UNDERSCORE, WHITESPACE, WORD } from './characte
 import { hashWith, wordKind } from './keywordTable.ts';
 import { T } from './kinds.ts';
 import { lexFraction, lexNumber, numberEnd } from './numbers.ts';
-import { grow, sharedBuffer, LOOKAHEAD, MAX_TOKENS, type TokenBuffer } from './tokenBuffer.ts';
+import { grow, LOOKAHEAD, MAX_TOKENS, sharedBuffer, type TokenBuffer } from './tokenBuffer.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.
 const {

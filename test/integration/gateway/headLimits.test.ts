@@ -9,7 +9,7 @@ import {
 } from '../../../src/gateway/server/gatewayServer.ts';
 import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
-import { defaultServerLimits } from '../../support/defaults.ts';
+import { defaultServerOptions } from '../../support/defaults.ts';
 import { closeAll, closing, until } from '../../support/gateway.ts';
 
 const LIMIT = 4_096;
@@ -40,7 +40,7 @@ describe.each([
   /** A connection to a server that answers every request 200, and what the server has read of it. */
   async function open(limits: Partial<ServerLimits> = {}) {
     const options = {
-      ...defaultServerLimits,
+      ...defaultServerOptions(),
       maxHeaderSize: LIMIT,
       ...limits,
       dataPlane: null,

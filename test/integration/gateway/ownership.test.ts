@@ -172,7 +172,7 @@ describe('a cluster that answers with a query id of another cluster', () => {
     const one = await gateway({
       clusters: [entry(a), entry(b)],
       store: { coordinators, queries: store.queries, history: store.history },
-      dataPlane: { stickiness: { learnTimeout: 60_000 } },
+      stickiness: { learnTimeout: 60_000 },
     });
     const claiming = submit(one, 'b');
     await until(() => decide !== null, 'the claim');
@@ -309,7 +309,7 @@ describe('a name that is registered again with another address', () => {
 describe('an owner that is gone', () => {
   const takeover = {
     settings: { ownerTakeover: 1_000, ownerGoneAfter: 100 },
-    dataPlane: { stickiness: { tick: 50 } },
+    stickiness: { tick: 50 },
   };
   const isAccepted = async (one: TestGateway) => errorOf((await submit(one, 'b')).text) === undefined;
 
@@ -363,7 +363,7 @@ describe('claims while the database is unavailable', () => {
     const replica = (state: { isAway: boolean }) =>
       startGateway({
         clusters,
-        dataPlane: { stickiness: { catchUpTime: 100 } },
+        stickiness: { catchUpTime: 100 },
         store: {
           get coordinators() {
             return state.isAway ? storeAway.coordinators : store.coordinators;

@@ -216,7 +216,7 @@ describe('what may be asked with a key', () => {
       expect([answer.status, answer.headers['retry-after'], answer.text]).toEqual([
         503,
         '1',
-        expect.stringContaining('Which cluster holds this segment of a result cannot be told at the moment'),
+        expect.stringContaining('Which cluster holds this segment of a result is not known at the moment'),
       ]);
       one.table.setInputs({ clusters: [clusterAt('late', (await echo('late')).url)] });
       expect((await send(one.url, path)).headers['x-name']).toBe('late');
@@ -228,7 +228,7 @@ describe('what may be asked with a key', () => {
       const one = await gateway({
         clusters: [],
         store: { coordinators, queries: store.queries, history: store.history },
-        dataPlane: { stickiness: { lookupTimeout: 50 } },
+        stickiness: { lookupTimeout: 50 },
       });
       coordinators.all = () => new Promise(() => undefined);
       expect((await send(one.url, path)).status).toBe(503);

@@ -402,7 +402,7 @@ describe('unknown ids while the database is unavailable', () => {
     const one = await gateway({
       clusters: [clusterAt('a', (await cluster('other')).url)],
       store: { coordinators: store.coordinators, queries, history: store.history },
-      dataPlane: { stickiness: { lookupTimeout: 50 } },
+      stickiness: { lookupTimeout: 50 },
     });
     comeAgain(await send(one.url, path));
   });
@@ -420,7 +420,7 @@ describe('unknown ids while the database is unavailable', () => {
         },
         history: store.history,
       },
-      dataPlane: { stickiness: { catchUpTime: 3_000 } },
+      stickiness: { catchUpTime: 3_000 },
     });
     comeAgain(await send(one.url, path));
     isAway = false;

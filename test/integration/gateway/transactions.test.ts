@@ -177,7 +177,7 @@ describe('what is stored', () => {
     for (const broken of [storeAway.transactions, transactions]) {
       const gateway = await replica({
         store: Object.create(store, { transactions: { value: broken } }),
-        dataPlane: { stickiness: { lookupTimeout: 50 } },
+        stickiness: { lookupTimeout: 50 },
       });
       const headers = { 'X-Engine-User': 'u', 'X-Engine-Transaction-Id': 'c52ccb51-f265-41d3-9642-562222a4ff81' };
       const answer = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', headers, body: 'SELECT 1' });

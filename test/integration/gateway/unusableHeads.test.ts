@@ -2,7 +2,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createSecureGatewayServer } from '../../../src/gateway/server/secureServer.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
-import { defaultServerLimits } from '../../support/defaults.ts';
+import { defaultServerOptions } from '../../support/defaults.ts';
 import { closeAll, closing, clusterAt, startGateway, type TestGateway } from '../../support/gateway.ts';
 import { http2Client } from '../../support/http2Client.ts';
 import { send } from '../../support/rawHttp.ts';
@@ -107,7 +107,7 @@ describe.skipIf(!hasOpenssl)('a head that cannot be sent to a client over HTTP/2
   test.for([...unusable])('%s: 502, and the connection goes on', async ([_name, answer]) => {
     const gateway = await startGateway({ clusters: [clusterAt('a', await clusterOf(answer))] });
     const { server, closeAllConnections } = createSecureGatewayServer(
-      { ...defaultServerLimits, dataPlane: gateway.dataPlane, api: null },
+      { ...defaultServerOptions(), dataPlane: gateway.dataPlane, api: null },
       { context: { cert: certificate.cert, key: certificate.key, ca: authority.cert }, chain: [] },
       false,
     );

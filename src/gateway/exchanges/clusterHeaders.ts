@@ -1,0 +1,60 @@
+import type { IncomingMessage } from 'node:http';
+import type { RequestHeaders } from '../headers/requestHeaders.ts';
+import type { ClusterKeys } from '../ownership/clusterKeys.ts';
+import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
+import type { EngineCookies } from '../pages/engineCookies.ts';
+import type { RequestTrace } from '../tracing/requestTrace.ts';
+
+/** What the header lines of requests to clusters are made with. */
+export interface ClusterHeadersDependencies {
+  readonly headers: Pick<RequestHeaders, 'forCluster'>;
+  /** Keys of clusters as path prefixes; null unless `routing.prefixSticky`. */
+  readonly prefixes: ClusterKeys | null;
+  /** Keeps the cookies of clusters apart; null where they pass as they are. */
+  readonly engineCookies: EngineCookies | null;
+  readonly settings: () => { readonly forwardedHeadersEnabled: boolean };
+}
+
+/** What header lines depend on at the cluster that a request goes to. */
+export interface ClusterHop {
+  /** Registry name; "" where it is not known. */
+  readonly name: string;
+  readonly baseUrl: string;
+  readonly identity: ClusterIdentity;
+  /** Whether the path is one of an engine's pages or logins. */
+  readonly isPage: boolean;
+  /** Whether the answer may hold URLs of the gateway, as those of statement paths do. */
+  readonly answersUrls: boolean;
+  /** Null: traces are off. */
+  readonly trace: RequestTrace | null;
+}
+
+/** Makes the header lines of requests to clusters: once for a request, and what differs by cluster for each of them. */
+export class ClusterHeaders {
+  readonly #dependencies: ClusterHeadersDependencies;
+
+  constructor(dependencies: ClusterHeadersDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** Lines for any cluster, names and values in turn; see `RequestHeaders.forCluster`. */
+  forAny(request: IncomingMessage, isSubmission: boolean, set: Parameters<RequestHeaders['forCluster']>[2]) {
+    return this.#dependencies.headers.forCluster(request, isSubmission, set);
+  }
+
+  /** Whether the lines of a request are not the same for every cluster. */
+  differ({ answersUrls, trace }: Pick<ClusterHop, 'answersUrls' | 'trace'>): boolean {
+    const { prefixes, engineCookies } = this.#dependencies;
+    return trace !== null || engineCookies !== null || (answersUrls && prefixes !== null);
+  }
+
+  /** The lines of `forAny` for one cluster: with its own cookies alone, its key as a path prefix, and the trace. */
+  forOne(lines: readonly string[], hop: ClusterHop): readonly string[] {
+    const { prefixes, engineCookies, settings } = this.#dependencies;
+    const { name, trace } = hop;
+    const own = engineCookies?.forCluster(lines, hop.identity, hop.isPage) ?? lines;
+    const isPrefixed = prefixes !== null && hop.answersUrls && name !== '' && settings().forwardedHeadersEnabled;
+    const prefixed = isPrefixed ? prefixes.withPrefix(own, name) : own;
+    return trace === null ? prefixed : [...prefixed, ...trace.toCluster(name, hop.baseUrl)];
+  }
+}

@@ -1,0 +1,19 @@
+import type { Refusal } from '../../routing/refusal.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+
+/** Answers that the gateway gives itself, and the note of each request's end. */
+export interface GatewayAnswers {
+  /** Answers a request with a refusal. */
+  refuse(proxied: ProxiedRequest, refusal: Refusal): void;
+  /**
+   * Answers 502 as text (docs/compatibility.md#proxying).
+   * @param answered whether the cluster began an answer
+   */
+  failure(proxied: ProxiedRequest, error: Error, answered: boolean): void;
+  /**
+   * Notes the end of a request for metrics and trace; only the first time counts.
+   * @param status of the client's answer; 0 when the client went away
+   * @param clusterStatus of the cluster's answer; 0 for none
+   */
+  noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number): void;
+}

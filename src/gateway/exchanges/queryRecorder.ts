@@ -1,0 +1,115 @@
+import { firstHeader } from '../../model/rawHeaders.ts';
+import type { RequestUser } from '../../model/requestUser.ts';
+import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { FailedAttempt } from '../../routing/storedDecision.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { decisionText } from './decisionText.ts';
+import type { QueryRecorderDependencies } from './exchangeDependencies.ts';
+import type { Submission } from './submission.ts';
+
+/** How a submission was routed. */
+export interface SubmissionRoute {
+  readonly decision: GroupDecision;
+  /** Null where no cluster was picked. */
+  readonly cluster: ClusterEntry | null;
+  /** Whether the cluster serves in place of the group that was decided on. */
+  readonly fallback: boolean;
+  /** Clusters tried before; null for none. */
+  readonly attempts: readonly FailedAttempt[] | null;
+}
+
+/** How a submission ended. */
+export interface SubmissionEnd {
+  /** Null where the cluster answered with none, or was refused. */
+  readonly queryId: string | null;
+  /** Why the gateway refused it; null when a cluster answered, or failed to. */
+  readonly refused: Refusal['reason'] | null;
+  /** Of the client's answer; 0 when the client went away. */
+  readonly status: number;
+}
+
+/** Writes queries into the history, and a log line for each. */
+export class QueryRecorder {
+  readonly #dependencies: QueryRecorderDependencies;
+
+  constructor(dependencies: QueryRecorderDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** Adds a query to the history, where that is wanted. */
+  record(
+    queryId: string,
+    cluster: ClusterEntry,
+    proxied: ProxiedRequest,
+    { body, user }: Submission,
+    { decision, fallback, attempts }: SubmissionRoute,
+  ): void {
+    const { history, clock, settings } = this.#dependencies;
+    if (!settings().historyEnabled) return;
+    history.add({
+      queryId,
+      queryText: body.text,
+      user: user.user,
+      source: this.#sourceOf(proxied) ?? null,
+      backendUrl: cluster.proxyTo,
+      created: clock.now(),
+      routingGroup: decision.group,
+      externalUrl: cluster.externalUrl,
+      cluster: cluster.name,
+      decision: decisionText(decision, { cluster: cluster.name, fallback, attempts }),
+    });
+  }
+
+  /** Logs the end of a submission. */
+  logEnd(
+    proxied: ProxiedRequest,
+    { body, user }: Submission,
+    { decision, cluster, fallback, attempts }: SubmissionRoute,
+    { queryId, refused, status }: SubmissionEnd,
+  ): void {
+    const { logger, settings } = this.#dependencies;
+    logger.info(
+      {
+        queryId,
+        group: decision.group,
+        decidedBy: decision.decidedBy,
+        rule: decision.rule ?? undefined,
+        cluster: cluster?.name,
+        fallback: fallback || undefined,
+        attempts: attempts ?? undefined,
+        refused: refused ?? undefined,
+        user: user.user,
+        source: this.#sourceOf(proxied),
+        status: status === 0 ? 'client_gone' : status,
+        durationMs: this.#durationOf(proxied),
+        queryText: settings().logQueryText ? body.text : undefined,
+      },
+      'query',
+    );
+  }
+
+  /** Logs a submission that a rule denied. */
+  logDenied(proxied: ProxiedRequest, user: RequestUser, rule: string | null): void {
+    this.#dependencies.logger.info(
+      {
+        rule: rule ?? undefined,
+        reason: 'denied',
+        user: user.user,
+        source: this.#sourceOf(proxied),
+        status: 'refused',
+        durationMs: this.#durationOf(proxied),
+      },
+      'query',
+    );
+  }
+
+  #sourceOf({ request }: ProxiedRequest): string | undefined {
+    return firstHeader(request.rawHeaders, this.#dependencies.names.headerKey('Source'));
+  }
+
+  #durationOf({ startedAt }: ProxiedRequest): number {
+    return Math.round(this.#dependencies.clock.monotonic() - startedAt);
+  }
+}

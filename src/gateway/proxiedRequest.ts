@@ -1,0 +1,26 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { PathKind, RequestTarget } from '../routing/proxiedPaths.ts';
+import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
+import type { RequestTrace } from './tracing/requestTrace.ts';
+
+/** A proxied request while it is worked on. */
+export interface ProxiedRequest {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly method: string;
+  readonly target: RequestTarget;
+  /** Path and query string for the cluster. */
+  readonly rawTarget: string;
+  /** Key of a cluster that stood before the path (`routing.prefixSticky`); null for none. */
+  readonly clusterKey: string | null;
+  readonly pathKind: PathKind;
+  /** Below a statement path: refusals come in the engine's protocol. */
+  readonly statementPath: boolean;
+  readonly kind: RequestKind;
+  /** Monotonic milliseconds. */
+  readonly startedAt: number;
+  /** Null: traces are off. */
+  readonly trace: RequestTrace | null;
+  /** Whether its end is noted already. */
+  ended: boolean;
+}
