@@ -36,7 +36,7 @@ import { measureCalls, metricsRoutes, registerMetrics } from './metricsRoutes.ts
 import { collectOpenapi, openapiRoute } from './openapi.ts';
 import { overviewRoutes } from './overview/overviewRoutes.ts';
 import { publicRoutes } from './publicRoutes.ts';
-import type { Readiness } from './readiness.ts';
+import type { Readiness } from './processReadiness.ts';
 import { registryRoutes } from './registryRoutes.ts';
 import { resourceGroupRoutes, webappResourceGroupRoutes } from './resourceGroups/resourceGroupRoutes.ts';
 import { ruleRoutes } from './ruleRoutes.ts';

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { ProductNames } from '../model/names.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import type { ComponentState, Readiness } from './readiness.ts';
+import type { ComponentState, Readiness } from './processReadiness.ts';
 import { textAnswer } from './schemas.ts';
 
 /** Dependencies of the probes. */

@@ -15,7 +15,7 @@ import {
   type AuthenticationSettings,
   openAuthentication,
 } from '../../src/api/auth/openAuthentication.ts';
-import type { Readiness } from '../../src/api/readiness.ts';
+import type { Readiness } from '../../src/api/processReadiness.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
 import type { AppliedChange } from '../../src/operator/registry/appliedChange.ts';

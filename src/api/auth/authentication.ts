@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { LoginType } from '../answers/session.ts';
-import type { ComponentState } from '../readiness.ts';
+import type { ComponentState } from '../processReadiness.ts';
 import { isBrowser, isSafeMethod, requireTokenHeader } from './browserChecks.ts';
 import { type Caller, callerWithRoles, openCaller, type Recognition } from './caller.ts';
 import type { Origin } from './clientAddress.ts';

@@ -6,7 +6,7 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCounts } from '../../store/queryCounts.ts';
 import { Overview, QuerySeries } from '../answers/overview.ts';
-import type { Readiness } from '../readiness.ts';
+import type { Readiness } from '../processReadiness.ts';
 import { notModified, revalidate } from '../revalidation.ts';
 import { answer, errorAnswers, reference } from '../schemas.ts';
 import { namesByUrl } from '../webapp/historyRoutes.ts';

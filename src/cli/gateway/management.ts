@@ -10,7 +10,7 @@ import { localUsers } from '../../gateway/user/localUsers.ts';
 import { clusterInventory } from '../../operator/registry/clusterInventory.ts';
 import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
-import { gatewayReadiness } from '../readiness.ts';
+import { gatewayReadiness } from '../gatewayReadiness.ts';
 import { sharesOrigin } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';

@@ -8,7 +8,7 @@ import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
-import { requestAnalyzer } from '../../gateway/user/requestAnalyzer.ts';
+import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import {
@@ -75,7 +75,7 @@ export function openDataPlane(
       history,
       runningQueries,
       tracing,
-      analyzer: requestAnalyzer({ users, analyze, logger }),
+      analyzer: userAndQueryAnalyzer({ users, analyze, logger }),
       externalRules,
       isLoaded: () => operator.controller.isLoaded,
       admission: admitAll,

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { MonitorSettings } from '../../../src/gateway/health/clusterMonitor.ts';
 import { HealthMonitors } from '../../../src/gateway/health/healthMonitors.ts';
-import { readinessOf } from '../../../src/gateway/readiness.ts';
+import { routingReadinessOf } from '../../../src/gateway/health/routingReadiness.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
@@ -126,7 +126,7 @@ test('ready once every cluster has a verdict, or 5 s after the table was loaded'
   let time = 0;
   const clock = { now: () => time, monotonic: () => time };
   const table = new RoutingTableHolder();
-  const ready = readinessOf(table, clock, () => true);
+  const ready = routingReadinessOf(table, clock, () => true);
   time = 60_000;
   expect(ready().ready).toBe(false);
   table.setInputs({ clusters: [clusterAt('a', 'http://a:1')] });
@@ -137,7 +137,7 @@ test('ready once every cluster has a verdict, or 5 s after the table was loaded'
   expect(ready()).toEqual({ ready: true, unchecked: ['a'] });
 
   const other = new RoutingTableHolder();
-  const readyOther = readinessOf(other, clock, () => true);
+  const readyOther = routingReadinessOf(other, clock, () => true);
   other.setInputs({ clusters: [] });
   expect(readyOther().ready).toBe(true);
   other.setInputs({ clusters: [clusterAt('a', 'http://a:1')] });

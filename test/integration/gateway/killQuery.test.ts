@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import { requestAnalyzer } from '../../../src/gateway/user/requestAnalyzer.ts';
+import { userAndQueryAnalyzer } from '../../../src/gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor } from '../../../src/gateway/user/userExtractor.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
@@ -30,7 +30,7 @@ function analyzer(clientsUseV2Format = false) {
   const users = new UserExtractor(settings, { names, clock: systemClock, logger, registry: new Registry() });
   closing(users);
   const analyze = requestAnalysis({ names, maxBodySize: () => 1_000_000, clientsUseV2Format, cacheBytes: 0 });
-  return requestAnalyzer({ users, analyze, logger });
+  return userAndQueryAnalyzer({ users, analyze, logger });
 }
 
 /** Two clusters in groups of their own, a query running on each, and no rule that needs the analysis. */

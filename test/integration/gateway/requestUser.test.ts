@@ -4,7 +4,7 @@ import Provider from 'oidc-provider';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, test } from 'vitest';
-import { requestAnalyzer } from '../../../src/gateway/user/requestAnalyzer.ts';
+import { userAndQueryAnalyzer } from '../../../src/gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor, type UserSettings } from '../../../src/gateway/user/userExtractor.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
@@ -184,7 +184,7 @@ async function start(settings: Partial<UserSettings>): Promise<Setting> {
       return clusterAt(group, engine.url, { routingGroup: group });
     }),
     rules: rules(),
-    analyzer: requestAnalyzer({ users: extractor, analyze, logger: pino({ level: 'silent' }) }),
+    analyzer: userAndQueryAnalyzer({ users: extractor, analyze, logger: pino({ level: 'silent' }) }),
   });
   return { gateway, extractor };
 }

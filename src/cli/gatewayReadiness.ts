@@ -1,7 +1,7 @@
-import type { ComponentState, Readiness } from '../api/readiness.ts';
+import type { ComponentState, Readiness } from '../api/processReadiness.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import type { ExternalRulesClient } from '../gateway/external/externalRules.ts';
-import { readinessOf } from '../gateway/readiness.ts';
+import { routingReadinessOf } from '../gateway/health/routingReadiness.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Leadership } from '../operator/leadership/leadership.ts';
 import type { HeldDeletions } from '../operator/reconcile/deletionGuard.ts';
@@ -32,7 +32,7 @@ export interface ReadinessOptions {
 
 /** Readiness of the whole gateway (docs/rest-api.md#probes). */
 export function gatewayReadiness(options: ReadinessOptions): Readiness {
-  const ready = readinessOf(options.table, options.clock, options.isLoaded);
+  const ready = routingReadinessOf(options.table, options.clock, options.isLoaded);
   return {
     notReadyBecause() {
       if (options.stopping()) return 'the gateway is stopping';

@@ -8,14 +8,14 @@ import type { BodyStart } from '../bodies/body.ts';
 import type { UserExtractor } from './userExtractor.ts';
 
 /** What the analyzer joins. */
-export interface RequestAnalyzerParts {
+export interface UserAndQueryAnalyzerDependencies {
   readonly users: UserExtractor;
   readonly analyze: AnalyzeLongRequest;
   readonly logger: Logger;
 }
 
 /** Finds user and query properties of requests. A defect is logged and means "unknown": it never fails a query. */
-export function requestAnalyzer({ users, analyze, logger }: RequestAnalyzerParts): RequestAnalyzer {
+export function userAndQueryAnalyzer({ users, analyze, logger }: UserAndQueryAnalyzerDependencies): RequestAnalyzer {
   const user = (request: IncomingMessage): RequestUser | Promise<RequestUser> => {
     try {
       const found = users.user(request.rawHeaders);

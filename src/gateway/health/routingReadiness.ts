@@ -1,11 +1,11 @@
-import type { Clock } from '../model/clock.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 
 /** Time after which clusters without a verdict no longer keep the gateway from being ready. */
 const GRACE_MS = 5_000;
 
-/** Whether the gateway is ready, and what is missing. */
-export interface Readiness {
+/** Whether requests can be routed, and what is missing. */
+export interface RoutingReadiness {
   readonly ready: boolean;
   /** Clusters that were never checked. */
   readonly unchecked: readonly string[];
@@ -16,7 +16,11 @@ export interface Readiness {
  * loaded (docs/rest-api.md#probes). Once ready it stays so.
  * @param isLoaded whether the table holds what was read from the resource source or the database, not only that it was made
  */
-export function readinessOf(table: RoutingTableHolder, clock: Clock, isLoaded: () => boolean): () => Readiness {
+export function routingReadinessOf(
+  table: RoutingTableHolder,
+  clock: Clock,
+  isLoaded: () => boolean,
+): () => RoutingReadiness {
   let loadedAt: number | null = null;
   let wasReady = false;
   const look = (): void => {

@@ -14,6 +14,6 @@ export interface ComponentState {
 export interface Readiness {
   /** Null when ready, otherwise what is still missing. */
   notReadyBecause(): string | null;
-  /** State of everything that the gateway uses; must not take longer than about a second and must not reject. */
+  /** State of each component; must not take longer than about a second and must not reject. */
   components(): Promise<readonly ComponentState[]>;
 }
