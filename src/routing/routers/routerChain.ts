@@ -39,7 +39,7 @@ interface Question {
 
 /**
  * Decides routing groups: asks each router in turn until one of them chooses a group or refuses the request, and keeps
- * what all of them found for the decision's trace (docs/architecture.md#how-to-add-a-router).
+ * what all of them found for the decision's trace (docs/extending.md#a-router).
  */
 export class RouterChain {
   readonly #routers: readonly Router[];
