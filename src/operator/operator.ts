@@ -66,9 +66,9 @@ export interface Operator {
   readonly registry: ResourceClusterRegistry;
   /**
    * Credentials of a cluster's own Secret for health checks, by registry name; null when it names none.
-   * @param baseUrl the URL that they would be sent to
+   * @param proxyTo the URL that they would be sent to
    */
-  healthCredentials(cluster: string, baseUrl: string): Promise<HealthCredentials | null>;
+  healthCredentials(cluster: string, proxyTo: string): Promise<HealthCredentials | null>;
   /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
   recordChange(change: AppliedChange): void;
   start(): Promise<void>;
@@ -124,9 +124,9 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     leadership,
     controller,
     registry,
-    healthCredentials: async (cluster, baseUrl) => {
+    healthCredentials: async (cluster, proxyTo) => {
       const resource = resourceOfCluster(controller, cluster);
-      return resource === null ? null : await credentialsOf(resource, baseUrl, credentials);
+      return resource === null ? null : await credentialsOf(resource, proxyTo, credentials);
     },
     recordChange: (change) => events?.recordChange(change),
     start: () => controller.start(),
@@ -167,10 +167,10 @@ function resourceOfCluster(controller: Controller, cluster: string): Resource | 
 
 async function credentialsOf(
   resource: Resource,
-  baseUrl: string,
+  proxyTo: string,
   credentials: SecretCredentials | undefined,
 ): Promise<HealthCredentials | null> {
-  if (credentials !== undefined) return await credentials.of(resource, baseUrl);
+  if (credentials !== undefined) return await credentials.of(resource, proxyTo);
   const check = resource.spec.healthCheck as { readonly credentialsSecretRef?: unknown } | undefined;
   if (check?.credentialsSecretRef === undefined) return null;
   return {

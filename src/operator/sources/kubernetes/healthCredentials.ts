@@ -53,9 +53,9 @@ export class SecretCredentials {
 
   /**
    * The credentials of a cluster's resource; null when it names none.
-   * @param baseUrl the URL that they would be sent to
+   * @param proxyTo the URL that they would be sent to
    */
-  async of(resource: Resource, baseUrl: string): Promise<HealthCredentials | null> {
+  async of(resource: Resource, proxyTo: string): Promise<HealthCredentials | null> {
     const check = resource.spec.healthCheck as
       | { readonly credentialsSecretRef?: { readonly name: string } }
       | undefined;
@@ -64,7 +64,7 @@ export class SecretCredentials {
     const { namespace } = resource.metadata;
     const secret = await this.#secret(namespace, name);
     if (!secret.ok) return { ok: false, reason: secret.reason, message: secret.message };
-    const refusal = hostRefusal(`Secret ${namespace}/${name}`, namespace, secret.hosts, baseUrl);
+    const refusal = hostRefusal(`Secret ${namespace}/${name}`, namespace, secret.hosts, proxyTo);
     if (refusal !== null) {
       // Read again at the next check, so that a changed annotation counts soon.
       this.#read.delete(`${namespace}/${name}`);
@@ -136,11 +136,11 @@ function hostRefusal(
   secret: string,
   namespace: string,
   hosts: readonly string[] | null,
-  baseUrl: string,
+  proxyTo: string,
 ): string | null {
   // Without the annotation: to Services beside the Secret, which those who may only write clusters do not run.
   const allowed = hosts ?? [`*.${namespace}.svc`, `*.${namespace}.svc.cluster.local`];
-  if (hostMatches(allowed, baseUrl)) return null;
+  if (hostMatches(allowed, proxyTo)) return null;
   const names = hosts === null ? `Services of namespace ${namespace} only, as it names no hosts` : hosts.join(', ');
-  return `${secret} may be sent to ${names === '' ? 'no host' : names}: annotate it with ${HEALTH_CREDENTIALS_HOSTS}=${[...(hosts ?? []), hostOf(baseUrl)].join(',')}`;
+  return `${secret} may be sent to ${names === '' ? 'no host' : names}: annotate it with ${HEALTH_CREDENTIALS_HOSTS}=${[...(hosts ?? []), hostOf(proxyTo)].join(',')}`;
 }
