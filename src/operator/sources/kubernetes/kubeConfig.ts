@@ -1,6 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { KubeConfig, type RequestContext } from '@kubernetes/client-node';
 import { Agent, type Dispatcher } from 'undici';
+import { parse } from 'yaml';
 
 /**
  * A KubeConfig whose requests share connections. The library makes a connection pool for every single request, so that
@@ -19,6 +21,9 @@ export class PooledKubeConfig extends KubeConfig {
 
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {
     await super.applySecurityAuthentication(context);
+    const { Authorization: credentials } = context.getHeaders();
+    // Files of tokens often end with a line feed, which no header may have.
+    if (credentials !== undefined) context.setHeaderParam('Authorization', credentials.trimEnd());
     const options = this.#options;
     if (options?.type !== 'agent') return;
     const key = JSON.stringify(options.connect);
@@ -50,10 +55,29 @@ const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
  */
 export function loadKubeConfig(kubeconfig: string | null): PooledKubeConfig {
   const config = new PooledKubeConfig();
-  if (kubeconfig !== null) config.loadFromFile(kubeconfig);
+  if (kubeconfig !== null) loadFile(config, kubeconfig);
   else if (existsSync(`${serviceAccount}/token`)) config.loadFromCluster();
   else config.loadFromDefault();
   return config;
+}
+
+/** Loads a kubeconfig whose `tokenFile` is read again each minute, as client-go does; the library reads it once. */
+function loadFile(config: PooledKubeConfig, path: string): void {
+  config.loadFromFile(path);
+  const { users = [] } = parse(readFileSync(path, 'utf8')) as { users?: readonly NamedUser[] };
+  const files = new Map(users.map(({ name, user }) => [name, user?.tokenFile]));
+  config.users = config.users.map((user) => {
+    const file = files.get(user.name);
+    if (file === undefined) return user;
+    const { token: _, ...rest } = user;
+    return { ...rest, authProvider: { name: 'tokenFile', config: { tokenFile: resolve(dirname(path), file) } } };
+  });
+}
+
+/** An entry of `users` of a kubeconfig, as far as the library leaves it out. */
+interface NamedUser {
+  readonly name: string;
+  readonly user?: { readonly tokenFile?: string };
 }
 
 /**
