@@ -1,8 +1,12 @@
 import type { RuleRequest } from '../../src/rules/decision.ts';
 import type { Evaluation } from '../../src/rules/evaluation.ts';
 import { JavaCodec } from '../../src/rules/library/base64.ts';
+import { JavaBitSet } from '../../src/rules/library/bitSet.ts';
 import { JavaComparator } from '../../src/rules/library/comparator.ts';
+import { JavaCurrency } from '../../src/rules/library/currency.ts';
 import { JavaCalendar, JavaDate } from '../../src/rules/library/dates.ts';
+import { JavaLocale } from '../../src/rules/library/locales.ts';
+import { JavaJoiner, JavaTokenizer } from '../../src/rules/library/textPieces.ts';
 import { JavaUuid } from '../../src/rules/library/uuid.ts';
 import { QualifiedNameObject, QueryObject } from '../../src/rules/objects/query.ts';
 import { CookieObject, RequestObject } from '../../src/rules/objects/request.ts';
@@ -193,10 +197,25 @@ export function largeValues(e: Evaluation): readonly Value[] {
   const lists = listsOf(e);
   const items = Array.from({ length: LARGEST_COLLECTION }, (_, index) => `item-${index}`);
   const large = largeTexts[1] ?? '';
+  const largeStack = new JavaList(items.slice(), 'open', 'stack');
+  const largeQueue = new JavaList(items.toSorted(), 'open', 'queue');
+  const bits = new JavaBitSet();
+  bits.bits = (1n << 16_384n) - 1n;
+  const joiner = new JavaJoiner(', ', '[', ']');
+  joiner.joined = large.slice(10);
   const user = largeRequest.user as NonNullable<RuleRequest['user']>;
   const query = largeRequest.queryProperties as NonNullable<RuleRequest['queryProperties']>;
   return [
     ...[null, true, false],
+    ...[
+      largeStack,
+      largeQueue,
+      bits,
+      joiner,
+      new JavaTokenizer(large, 'a', false),
+      new JavaTokenizer(large, 'b', true),
+    ],
+    ...[new JavaLocale('tr', ''), new JavaLocale('en', 'US'), new JavaCurrency('EUR')],
     ...numbers,
     ...largeTexts,
     ...shortTexts,

@@ -46,7 +46,7 @@ function copyMap(from: JavaMap, to: JavaMap, e: Evaluation): JavaMap {
   return to;
 }
 
-const list = new LibraryClass('List', ['list']);
+const list = new LibraryClass('List', ['list', 'stack']);
 list.statics
   .addVariadic('of', [], (e, _self, items) => {
     e.reserveElements(items.length, items.length);

@@ -40,7 +40,7 @@ function sizeOf(collection: AnyElements): number {
 }
 
 /** What lists, sets and views share (`java.util.Collection`); reading only. */
-const collectionMethods = new MethodTable('Collection', 'operands')
+export const collectionMethods = new MethodTable('Collection', 'operands')
   .add('size', [], (_e, self: AnyElements) => sizeOf(self))
   .add('isEmpty', [], (_e, self: AnyElements) => sizeOf(self) === 0)
   .add('containsAll', ['elements'], (e, self: AnyElements, others) =>
@@ -112,8 +112,8 @@ function keep(list: JavaList, others: AnyElements, shouldHave: boolean, e: Evalu
   return list.items.length !== before;
 }
 
-/** `java.util.List` and what LinkedList and ArrayDeque add. */
-export const listMethods = new MethodTable('List', 'operands')
+/** `java.util.List`. */
+export const vectorMethods = new MethodTable('List', 'operands')
   .include(collectionMethods)
   .add('contains', ['any'], (e, self: JavaList, value) => {
     if (self.access === 'immutable' && value === null) throw new EvaluationError('List.of(…).contains(null)');
@@ -149,9 +149,6 @@ export const listMethods = new MethodTable('List', 'operands')
   })
   .add('getFirst', [], (_e, self: JavaList) => end(self, 0))
   .add('getLast', [], (_e, self: JavaList) => end(self, -1))
-  .add('peek', [], (_e, self: JavaList) => self.items[0] ?? null)
-  .add('peekFirst', [], (_e, self: JavaList) => self.items[0] ?? null)
-  .add('peekLast', [], (_e, self: JavaList) => self.items.at(-1) ?? null)
   .add('addFirst', ['any'], (e, self: JavaList, value) => {
     insert(self, 0, [value], e);
     return null;
@@ -162,6 +159,27 @@ export const listMethods = new MethodTable('List', 'operands')
   })
   .add('removeFirst', [], (e, self: JavaList) => removeAt(self, 0, e))
   .add('removeLast', [], (e, self: JavaList) => removeAt(self, self.items.length - 1, e));
+
+/** `java.util.List` and what LinkedList and ArrayDeque add. */
+export const listMethods = new MethodTable('List', 'operands')
+  .include(vectorMethods)
+  .add('peek', [], (_e, self: JavaList) => self.items[0] ?? null)
+  .add('peekFirst', [], (_e, self: JavaList) => self.items[0] ?? null)
+  .add('peekLast', [], (_e, self: JavaList) => self.items.at(-1) ?? null)
+  .add('element', [], (_e, self: JavaList) => end(self, 0))
+  .add('offer', ['any'], (e, self: JavaList, value) => insert(self, self.items.length, [value], e))
+  .add('push', ['any'], (e, self: JavaList, value) => {
+    insert(self, 0, [value], e);
+    return null;
+  })
+  .add('pop', [], (e, self: JavaList) => removeAt(self, 0, e))
+  .add('poll', [], (e, self: JavaList) => pollAt(self, 0, e))
+  .add('pollFirst', [], (e, self: JavaList) => pollAt(self, 0, e))
+  .add('pollLast', [], (e, self: JavaList) => pollAt(self, self.items.length - 1, e));
+
+function pollAt(list: JavaList, index: number, e: Evaluation): Value {
+  return list.items.length === 0 ? null : removeAt(list, index, e);
+}
 
 /** `list[index] = value` and `list.set`; answers the value before. */
 export function setElement(list: JavaList, index: number, value: Value, e: Evaluation): Value {

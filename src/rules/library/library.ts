@@ -3,6 +3,7 @@ import { cookieMethods, requestMethods } from '../objects/request.ts';
 import { userInfoMethods, userMethods } from '../objects/user.ts';
 import { type Kind, kindOf, type Value } from '../values/value.ts';
 import { base64Class, decoderMethods, encoderMethods } from './base64.ts';
+import { bitSetClass, bitSetMethods } from './bitSet.ts';
 import { collectionClasses } from './collectionClasses.ts';
 import { arraysClass, collectionsClass } from './collectionStatics.ts';
 import {
@@ -18,8 +19,10 @@ import {
   viewMethods,
 } from './collections.ts';
 import { caseInsensitiveOrder, comparatorMethods } from './comparator.ts';
+import { currencyClass, currencyMethods } from './currency.ts';
 import { calendarClass, calendarMethods, dateClass, dateMethods } from './dates.ts';
 import { LibraryClass } from './javaClass.ts';
+import { localeClass, localeMethods } from './locales.ts';
 import type { MethodTable, Overloads } from './methodTable.ts';
 import {
   booleanClass,
@@ -35,7 +38,9 @@ import {
   shortClass,
 } from './numbers.ts';
 import { objectsClass, optionalClass } from './objects.ts';
+import { priorityQueueClass, queueMethods, stackClass, stackMethods } from './queues.ts';
 import { builderClass, builderMethods, characterClass, charMethods, stringClass, stringMethods } from './strings.ts';
+import { joinerClass, joinerMethods, tokenizerClass, tokenizerMethods } from './textPieces.ts';
 import { uuidClass, uuidMethods } from './uuid.ts';
 
 /**
@@ -54,6 +59,8 @@ const instanceMethods: Partial<Record<Kind, MethodTable>> = {
   string: stringMethods,
   builder: builderMethods,
   list: listMethods,
+  stack: stackMethods,
+  queue: queueMethods,
   array: arrayMethods,
   set: setMethods,
   map: mapMethods,
@@ -67,6 +74,11 @@ const instanceMethods: Partial<Record<Kind, MethodTable>> = {
   date: dateMethods,
   calendar: calendarMethods,
   uuid: uuidMethods,
+  locale: localeMethods,
+  currency: currencyMethods,
+  tokenizer: tokenizerMethods,
+  joiner: joinerMethods,
+  bitSet: bitSetMethods,
   encoder: encoderMethods,
   decoder: decoderMethods,
   request: requestMethods,
@@ -146,8 +158,15 @@ const classes = new Map<string, LibraryClass>(
     dateClass,
     calendarClass,
     uuidClass,
+    stackClass,
+    priorityQueueClass,
+    localeClass,
+    currencyClass,
+    tokenizerClass,
+    joinerClass,
+    bitSetClass,
     // These are only there for `is`.
-    new LibraryClass('Collection', ['list', 'set', 'collection']),
+    new LibraryClass('Collection', ['list', 'stack', 'queue', 'set', 'collection']),
     new LibraryClass('CharSequence', ['string', 'builder']),
     new LibraryClass('Object', allKinds),
   ].map((libraryClass) => [libraryClass.name, libraryClass]),

@@ -12,6 +12,7 @@ import { bytesOf, UNITS_A_BYTE } from './base64.ts';
 import { itemsOf } from './collections.ts';
 import { format } from './format.ts';
 import { LibraryClass } from './javaClass.ts';
+import { JavaLocale, localeOf, lowerCaseOf, upperCaseOf } from './locales.ts';
 import { char, MethodTable } from './methodTable.ts';
 
 /** Methods of `java.lang.String`. */
@@ -50,6 +51,8 @@ export const stringMethods = new MethodTable('String', 'operands')
   .add('concat', ['string'], (e, self: string, other) => made(e, self.length + other.length, () => self + other))
   .add('toLowerCase', [], (e, self: string) => lowerCase(self, e))
   .add('toUpperCase', [], (e, self: string) => upperCase(self, e))
+  .add('toLowerCase', ['any'], (e, self: string, locale) => lowerCaseOf(self, localeOf(locale), e))
+  .add('toUpperCase', ['any'], (e, self: string, locale) => upperCaseOf(self, localeOf(locale), e))
   // Java's trim takes every unit up to the space, strip what Unicode calls white space.
   .add('trim', [], (e, self: string) => trimControls(self, e))
   .add('strip', [], (_e, self: string) => self.trim())
@@ -159,7 +162,12 @@ stringClass.statics
     if (value === null) throw new EvaluationError('String.valueOf(null)');
     return javaText(value, e);
   })
-  .addVariadic('format', ['string'], (e, _self, pattern, args) => format(pattern, args, e))
+  // With a Locale before the pattern: numbers are written as in English whatever it is.
+  .addVariadic('format', ['any'], (e, _self, first, args) => {
+    const [pattern, ...values] = first instanceof JavaLocale ? args : [first, ...args];
+    if (typeof pattern !== 'string') throw new EvaluationError('String.format takes a pattern, and a Locale before it');
+    return format(pattern, values, e);
+  })
   .add('join', ['string', 'elements'], (e, _self, separator, elements) =>
     join(e, separator, 'items' in elements ? elements.items : [...elements.elements.values()]),
   )

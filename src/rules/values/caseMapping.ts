@@ -17,6 +17,16 @@ export function upperCase(text: string, e: Evaluation): string {
   return mapped(text, (piece) => piece.toUpperCase(), e);
 }
 
+/** `String.toLowerCase(Locale)` in a language with rules of its own. */
+export function lowerCaseIn(text: string, language: string, e: Evaluation): string {
+  return mapped(text, (piece) => piece.toLocaleLowerCase(language), e);
+}
+
+/** `String.toUpperCase(Locale)` in a language with rules of its own. */
+export function upperCaseIn(text: string, language: string, e: Evaluation): string {
+  return mapped(text, (piece) => piece.toLocaleUpperCase(language), e);
+}
+
 function mapped(text: string, map: (piece: string) => string, e: Evaluation): string {
   if (text.length <= SHORT_TEXT) return map(text);
   const pieces: string[] = [];

@@ -7,12 +7,14 @@ export type Access = 'open' | 'fixed' | 'immutable';
 
 /** `java.util.List`: literals, ArrayList, LinkedList, Vector, ArrayDeque, `List.of`, `Arrays.asList`. */
 export class JavaList extends Mutable {
-  readonly kind = 'list';
+  readonly kind: 'list' | 'stack' | 'queue';
   items: Value[];
   readonly access: Access;
 
-  constructor(items: Value[], access: Access = 'open') {
+  /** @param kind `stack` for java.util.Stack; `queue` for a PriorityQueue, whose items are a heap */
+  constructor(items: Value[], access: Access = 'open', kind: JavaList['kind'] = 'list') {
     super();
+    this.kind = kind;
     this.items = items;
     this.access = access;
   }

@@ -19,6 +19,8 @@ export type Kind =
   | 'string'
   | 'builder'
   | 'list'
+  | 'stack'
+  | 'queue'
   | 'array'
   | 'set'
   | 'map'
@@ -33,6 +35,11 @@ export type Kind =
   | 'date'
   | 'calendar'
   | 'uuid'
+  | 'locale'
+  | 'currency'
+  | 'tokenizer'
+  | 'joiner'
+  | 'bitSet'
   | 'encoder'
   | 'decoder'
   | 'request'
@@ -186,6 +193,8 @@ const javaNames: Partial<Record<Kind, string>> = {
   string: 'String',
   builder: 'StringBuilder',
   list: 'List',
+  stack: 'Stack',
+  queue: 'PriorityQueue',
   set: 'Set',
   map: 'Map',
   entry: 'Map.Entry',
@@ -199,6 +208,11 @@ const javaNames: Partial<Record<Kind, string>> = {
   date: 'Date',
   calendar: 'Calendar',
   uuid: 'UUID',
+  locale: 'Locale',
+  currency: 'Currency',
+  tokenizer: 'StringTokenizer',
+  joiner: 'StringJoiner',
+  bitSet: 'BitSet',
   encoder: 'Base64.Encoder',
   decoder: 'Base64.Decoder',
   cookie: 'Cookie',

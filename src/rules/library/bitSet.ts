@@ -1,0 +1,143 @@
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { compareByText, hashOf, javaEquals } from '../values/equality.ts';
+import { textBy } from '../values/text.ts';
+import { Mutable, type Value } from '../values/value.ts';
+import { LibraryClass } from './javaClass.ts';
+import { MethodTable } from './methodTable.ts';
+
+/** Bits that a set may have; every change makes a new number of so many. */
+const MOST_BITS = 16_384;
+/** Bits of Java's words, in which it counts its size. */
+const WORD = 64;
+
+/** `java.util.BitSet`. */
+export class JavaBitSet extends Mutable {
+  readonly kind = 'bitSet';
+  /** Numbers never change: none is copied to keep this one. */
+  readonly size = 0;
+  /** Bit i of the number is bit i of the set. */
+  bits = 0n;
+
+  override snapshot(): () => void {
+    const { bits } = this;
+    return () => {
+      this.bits = bits;
+    };
+  }
+
+  /** Bits up to the last that is set. */
+  get length(): number {
+    return this.bits === 0n ? 0 : this.bits.toString(2).length;
+  }
+
+  /** Indexes of the bits that are set, in order. */
+  indexes(): number[] {
+    const text = this.bits.toString(2);
+    const found: number[] = [];
+    for (let at = text.length - 1; at >= 0; at -= 1) if (text.charAt(at) === '1') found.push(text.length - 1 - at);
+    return found;
+  }
+}
+
+/** Counts work on all bits. */
+function whole(e: Evaluation): void {
+  e.text(MOST_BITS);
+}
+
+function index(value: number): bigint {
+  if (value < 0 || value >= MOST_BITS)
+    throw new EvaluationError(`a BitSet has bits 0 to ${MOST_BITS - 1} here, not ${value}`);
+  return BigInt(value);
+}
+
+function range(from: number, to: number): bigint {
+  if (from > to) throw new EvaluationError(`${from} to ${to} is no range of bits`);
+  if (from === to) return 0n;
+  const last = index(to - 1);
+  return ((1n << (last - index(from) + 1n)) - 1n) << index(from);
+}
+
+function change(self: JavaBitSet, bits: bigint, e: Evaluation): null {
+  whole(e);
+  e.reserveText(MOST_BITS / WORD);
+  e.willChange(self);
+  self.bits = bits;
+  return null;
+}
+
+function other(value: Value): bigint {
+  if (value instanceof JavaBitSet) return value.bits;
+  throw new EvaluationError('the argument must be a BitSet');
+}
+
+/** The class BitSet. */
+export const bitSetClass = new LibraryClass('BitSet', ['bitSet']);
+bitSetClass.constructors
+  .add('new', [], () => new JavaBitSet())
+  .add('new', ['int'], (_e, _self, size) => {
+    if (size < 0) throw new EvaluationError('the size of a BitSet cannot be negative');
+    return new JavaBitSet();
+  });
+
+const put = (self: JavaBitSet, mask: bigint, isSet: boolean, e: Evaluation) =>
+  change(self, isSet ? self.bits | mask : self.bits & ~mask, e);
+
+/** The nearest bit from `from` on that is set; -1 where there is none. */
+function nextSet(bits: bigint, from: number): number {
+  if (from < 0) throw new EvaluationError(`a BitSet has no bit ${from}`);
+  if (from >= MOST_BITS) return -1;
+  const rest = bits >> BigInt(from);
+  return rest === 0n ? -1 : from + (rest & -rest).toString(2).length - 1;
+}
+
+/** Methods of BitSet. */
+export const bitSetMethods = new MethodTable('BitSet', 'operands')
+  .add('set', ['int'], (e, self: JavaBitSet, at) => put(self, 1n << index(at), true, e))
+  .add('set', ['int', 'boolean'], (e, self: JavaBitSet, at, isSet) => put(self, 1n << index(at), isSet, e))
+  .add('set', ['int', 'int'], (e, self: JavaBitSet, from, to) => put(self, range(from, to), true, e))
+  .add('clear', [], (e, self: JavaBitSet) => change(self, 0n, e))
+  .add('clear', ['int'], (e, self: JavaBitSet, at) => put(self, 1n << index(at), false, e))
+  .add('clear', ['int', 'int'], (e, self: JavaBitSet, from, to) => put(self, range(from, to), false, e))
+  .add('flip', ['int'], (e, self: JavaBitSet, at) => change(self, self.bits ^ (1n << index(at)), e))
+  .add('flip', ['int', 'int'], (e, self: JavaBitSet, from, to) => change(self, self.bits ^ range(from, to), e))
+  .add('get', ['int'], (e, self: JavaBitSet, at) => {
+    whole(e);
+    return at < MOST_BITS && ((self.bits >> index(at)) & 1n) === 1n;
+  })
+  .add('and', ['any'], (e, self: JavaBitSet, set) => change(self, self.bits & other(set), e))
+  .add('or', ['any'], (e, self: JavaBitSet, set) => change(self, self.bits | other(set), e))
+  .add('xor', ['any'], (e, self: JavaBitSet, set) => change(self, self.bits ^ other(set), e))
+  .add('andNot', ['any'], (e, self: JavaBitSet, set) => change(self, self.bits & ~other(set), e))
+  .add('intersects', ['any'], (e, self: JavaBitSet, set) => {
+    whole(e);
+    return (self.bits & other(set)) !== 0n;
+  })
+  .add('cardinality', [], (e, self: JavaBitSet) => {
+    e.step(MOST_BITS / WORD);
+    return self.indexes().length;
+  })
+  .add('isEmpty', [], (_e, self: JavaBitSet) => self.bits === 0n)
+  .add('length', [], (e, self: JavaBitSet) => {
+    whole(e);
+    return self.length;
+  })
+  .add('size', [], (e, self: JavaBitSet) => {
+    whole(e);
+    return Math.max(1, Math.ceil(self.length / WORD)) * WORD;
+  })
+  .add('nextSetBit', ['int'], (e, self: JavaBitSet, from) => {
+    whole(e);
+    return nextSet(self.bits, from);
+  })
+  .add('nextClearBit', ['int'], (e, self: JavaBitSet, from) => {
+    whole(e);
+    return nextSet(~self.bits, from);
+  })
+  .add('equals', ['any'], (e, self: JavaBitSet, other) => javaEquals(self, other, e))
+  .add('hashCode', [], (e, self: JavaBitSet) => hashOf(self, e))
+  .add('toString', [], (e, self: JavaBitSet) => {
+    e.step(MOST_BITS / WORD);
+    return `{${self.indexes().join(', ')}}`;
+  });
+textBy('bitSet', (value) => `{${(value as JavaBitSet).indexes().join(', ')}}`);
+compareByText('bitSet', (value) => (value as JavaBitSet).bits.toString(16));

@@ -1,0 +1,103 @@
+import { type Evaluation, EvaluationError } from '../evaluation.ts';
+import { lowerCase, lowerCaseIn, upperCase, upperCaseIn } from '../values/caseMapping.ts';
+import { compareByText, hashOf, javaEquals } from '../values/equality.ts';
+import { textBy } from '../values/text.ts';
+import { JavaObject, type Value } from '../values/value.ts';
+import { LibraryClass } from './javaClass.ts';
+import { MethodTable } from './methodTable.ts';
+
+/** `java.util.Locale`: language and country. */
+export class JavaLocale extends JavaObject {
+  readonly kind = 'locale';
+  readonly language: string;
+  readonly country: string;
+
+  constructor(language: string, country: string) {
+    super();
+    this.language = language;
+    this.country = country;
+  }
+}
+
+/** Longest part of a locale's name that is looked at. */
+const LONGEST_PART = 8;
+
+function locale(language: string, country = ''): JavaLocale {
+  if (language.length > LONGEST_PART || country.length > LONGEST_PART) throw new EvaluationError('not a locale');
+  return new JavaLocale(language.toLowerCase(), country.toUpperCase());
+}
+
+function ofTag(tag: string): JavaLocale {
+  const [, language = '', country = ''] = /^([a-zA-Z]{2,8})(?:-([a-zA-Z]{2}|[0-9]{3}))?(?:-.*)?$/.exec(tag) ?? [];
+  return language === 'und' ? root : locale(language, country);
+}
+
+function textOf({ language, country }: JavaLocale): string {
+  return country === '' ? language : `${language}_${country}`;
+}
+
+const root = new JavaLocale('', '');
+/** What `Locale.getDefault()` gives: rules do not depend on the machine that they run on. */
+const standard = new JavaLocale('en', 'US');
+
+/** The class Locale. */
+export const localeClass = new LibraryClass('Locale', ['locale']);
+const constants: readonly (readonly [name: string, language: string, country?: string])[] = [
+  ['ROOT', ''],
+  ['ENGLISH', 'en'],
+  ['US', 'en', 'US'],
+  ['UK', 'en', 'GB'],
+  ['CANADA', 'en', 'CA'],
+  ['FRENCH', 'fr'],
+  ['FRANCE', 'fr', 'FR'],
+  ['CANADA_FRENCH', 'fr', 'CA'],
+  ['GERMAN', 'de'],
+  ['GERMANY', 'de', 'DE'],
+  ['ITALIAN', 'it'],
+  ['ITALY', 'it', 'IT'],
+  ['JAPANESE', 'ja'],
+  ['JAPAN', 'ja', 'JP'],
+  ['KOREAN', 'ko'],
+  ['KOREA', 'ko', 'KR'],
+  ['CHINESE', 'zh'],
+  ['CHINA', 'zh', 'CN'],
+];
+for (const [name, language, country = ''] of constants) localeClass.field(name, new JavaLocale(language, country));
+localeClass.constructors
+  .add('new', ['string'], (_e, _self, language) => locale(language))
+  .add('new', ['string', 'string'], (_e, _self, language, country) => locale(language, country));
+localeClass.statics
+  .add('of', ['string'], (_e, _self, language) => locale(language))
+  .add('of', ['string', 'string'], (_e, _self, language, country) => locale(language, country))
+  .add('forLanguageTag', ['string'], (_e, _self, tag) => ofTag(tag))
+  .add('getDefault', [], () => standard);
+
+/** Methods of Locale. */
+export const localeMethods = new MethodTable('Locale', 'operands')
+  .add('getLanguage', [], (_e, self: JavaLocale) => self.language)
+  .add('getCountry', [], (_e, self: JavaLocale) => self.country)
+  .add('toLanguageTag', [], (_e, self: JavaLocale) => (textOf(self) === '' ? 'und' : textOf(self).replace('_', '-')))
+  .add('equals', ['any'], (e, self: JavaLocale, other) => javaEquals(self, other, e))
+  .add('hashCode', [], (e, self: JavaLocale) => hashOf(self, e))
+  .add('toString', [], (_e, self: JavaLocale) => textOf(self));
+textBy('locale', (value) => textOf(value as JavaLocale));
+compareByText('locale', (value) => textOf(value as JavaLocale));
+
+/** The locale that a method was given. */
+export function localeOf(value: Value): JavaLocale {
+  if (value instanceof JavaLocale) return value;
+  throw new EvaluationError('the argument must be a Locale, such as Locale.ROOT');
+}
+
+/** Languages whose letters change case by rules of their own (java.lang.String.toLowerCase(Locale)). */
+const OWN_CASES: ReadonlySet<string> = new Set(['tr', 'az', 'lt']);
+
+/** `String.toLowerCase(Locale)`. */
+export function lowerCaseOf(text: string, { language }: JavaLocale, e: Evaluation): string {
+  return OWN_CASES.has(language) ? lowerCaseIn(text, language, e) : lowerCase(text, e);
+}
+
+/** `String.toUpperCase(Locale)`. */
+export function upperCaseOf(text: string, { language }: JavaLocale, e: Evaluation): string {
+  return OWN_CASES.has(language) ? upperCaseIn(text, language, e) : upperCase(text, e);
+}
