@@ -1,18 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { Command } from 'commander';
-import { pino } from 'pino';
-import { describedRuleRequest, parseDescribedRequest } from '../gateway/analysis/describedRequest.ts';
-import { localUsers } from '../gateway/user/localUsers.ts';
-import { systemClock } from '../model/clock.ts';
+import { parseDescribedRequest } from '../gateway/analysis/describedRequest.ts';
 import { productNames } from '../model/names.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
-import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { routers } from '../routing/routers/routers.ts';
-import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleRequest } from '../rules/decision.ts';
-import { requestAnalysis } from '../sql/analyzeRequest.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { offlineRequests } from './offlineRequests.ts';
+import { offlineRules } from './offlineRules.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
 
 interface EvaluateOptions {
@@ -29,7 +25,7 @@ interface EvaluateOptions {
 export const evaluateCommand: CommandFactory = (io, finish) =>
   new Command('evaluate')
     .description('show what rules decide for a request, without sending anything')
-    .option('--rules <file>', 'the rules file')
+    .option('--rules <path>', 'the rules: a rules file, manifests, or a directory of manifests')
     .option(
       '--request <file>',
       'the request as JSON: method, path, headers, body, remoteAddr, user; - for standard input',
@@ -48,32 +44,12 @@ export const evaluateCommand: CommandFactory = (io, finish) =>
       finish(await evaluate(options.rules, options.request, options, io));
     });
 
-/** Users as the defaults of requestAnalyzerConfig find them. */
-const userSettings = {
-  tokenUserField: 'email',
-  oauthTokenInfoUrl: null,
-  jwksUrl: null,
-  issuer: null,
-  audience: null,
-  trustedUserSources: ['header', 'basic', 'bearer', 'cookie'],
-} as const;
-
 async function evaluate(rulesPath: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
   const names = productNames(options.product);
-  const text = await readFile(rulesPath, 'utf8').catch(() => null);
-  const compiler = createRuleCompiler({
-    names,
-    rulesEngineEnabled: true,
-    rulesType: 'FILE',
-    analyzeRequest: options.analysis,
-    onRuleError: 'skip',
-    onFileError: 'header',
-    monotonic: () => 0,
-  });
-  const { ruleSet, fileProblems, fileState } = compiler.compile([], { path: rulesPath, text });
-  for (const { path, line, column, message } of fileProblems)
-    io.stderr.write(`${path}:${line}:${column}: error: ${message}\n`);
-  if (ruleSet === null || fileState !== 'loaded') return exitCodes.failure;
+  const ruleSet = await offlineRules(rulesPath, { names, analyzeRequest: options.analysis }, (line) =>
+    io.stderr.write(`${line}\n`),
+  );
+  if (ruleSet === null) return exitCodes.failure;
   const description = await readDescription(requestPath, io);
   if (description === null) return exitCodes.failure;
   const checked = parseDescribedRequest(description);
@@ -81,13 +57,7 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
     for (const { field, message } of checked.problems) io.stderr.write(`${requestPath}: error: ${field} ${message}\n`);
     return exitCodes.failure;
   }
-  const request = describedRuleRequest(checked.value, {
-    names,
-    statementPaths: [STATEMENT_PATH],
-    analyzeRequest: options.analysis,
-    analyze: requestAnalysis({ names, maxBodySize: () => 1_000_000, clientsUseV2Format: false, cacheBytes: 0 }),
-    userOf: localUsers(userSettings, { names, clock: systemClock, logger: pino({ level: 'silent' }) }),
-  });
+  const request = offlineRequests(names, options.analysis)(checked.value);
   if (options.json === true) {
     io.stdout.write(`${JSON.stringify(ruleSet.decide(request), null, 2)}\n`);
     return exitCodes.success;

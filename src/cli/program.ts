@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import manifest from '../../package.json' with { type: 'json' };
 import { analyzeCommand } from './analyze.ts';
+import { compareCommand } from './compare.ts';
 import { configCommand } from './config.ts';
 import { evaluateCommand } from './evaluate.ts';
 import { exportCommand } from './export.ts';
@@ -15,6 +16,7 @@ const commands: readonly CommandFactory[] = [
   configCommand,
   analyzeCommand,
   evaluateCommand,
+  compareCommand,
   exportCommand,
   migrateCommand,
   validateCommand,

@@ -6,6 +6,7 @@ import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { checkManifests, type Finding } from './manifestCheck.ts';
+import { holdsManifests } from './offlineRules.ts';
 
 interface ValidateOptions {
   readonly product: string;
@@ -49,7 +50,7 @@ async function validate(
   }
   for (const path of files) {
     const text = await readFile(path, 'utf8').catch(() => null);
-    const isManifest = text !== null && /^\s*["']?apiVersion["']?\s*:/m.test(text);
+    const isManifest = text !== null && holdsManifests(text);
     const isRules = text === null || (!isManifest && looksLikeRules(text));
     if (isManifest) {
       const check = checkManifests(path, text, context);

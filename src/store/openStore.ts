@@ -17,7 +17,7 @@ import { resourceGroupStore } from './resourceGroupStore.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
 import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
 import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
-import type { Dialect, Store } from './store.ts';
+import type { Dialect, QueryRecord, Store } from './store.ts';
 import { KnexTransactionRepository } from './transactionRepository.ts';
 
 /** `useSchema` is for a person's or a script's calls now and then. */
@@ -146,6 +146,34 @@ export function readBackends(options: ReadOptions): ReturnType<KnexBackendReposi
     if (await lacks('gateway_backend')) return [];
     const backends = new KnexBackendRepository(database);
     return (await lacks('eg_resources')) ? await backends.unmanaged() : await backends.all();
+  });
+}
+
+/** A query of the history, as far as every release has kept it. */
+export type PastQuery = Pick<QueryRecord, 'queryId' | 'queryText' | 'user' | 'source'>;
+
+/**
+ * The last queries of the history of a database as it is, oldest first: reads only.
+ * @throws GatewayError as `openStore`
+ */
+export function readLastQueries(options: ReadOptions, count: number): Promise<readonly PastQuery[]> {
+  return readAsItIs(options, async (database) => {
+    const rows: Record<'query_id' | 'query_text' | 'user_name' | 'source', string | null>[] = await database.run(
+      (knex) =>
+        knex('query_history')
+          .orderBy([
+            { column: 'created', order: 'desc' },
+            { column: 'query_id', order: 'desc' },
+          ])
+          .limit(count)
+          .select('query_id', 'query_text', 'user_name', 'source'),
+    );
+    return rows.toReversed().map((row) => ({
+      queryId: row.query_id ?? '',
+      queryText: row.query_text ?? '',
+      user: row.user_name,
+      source: row.source,
+    }));
   });
 }
 

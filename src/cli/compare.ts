@@ -1,0 +1,192 @@
+import { readFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
+import { createLogging } from '../config/logger.ts';
+import { type DescribedRequest, parseDescribedRequest } from '../gateway/analysis/describedRequest.ts';
+import { GatewayError } from '../model/errors.ts';
+import { type ProductNames, productNames } from '../model/names.ts';
+import { isRecord } from '../model/record.ts';
+import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
+import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
+import { routers } from '../routing/routers/routers.ts';
+import type { RuleSet, RuleTrace } from '../rules/decision.ts';
+import { readLastQueries } from '../store/openStore.ts';
+import { readConfigFile } from './configFile.ts';
+import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { offlineRequests } from './offlineRequests.ts';
+import { offlineRules } from './offlineRules.ts';
+
+interface CompareOptions {
+  readonly config: string;
+  readonly rules?: string;
+  readonly requests?: string;
+  readonly history?: string;
+  readonly json?: boolean;
+}
+
+/** A request to decide, and how it is called in the output. */
+interface Recorded {
+  readonly id: string;
+  readonly request: DescribedRequest;
+}
+
+/** Exit codes are those of diff: 0 alike, 1 different, 2 in trouble. */
+const codes = { alike: exitCodes.success, different: exitCodes.failure, trouble: exitCodes.usage } as const;
+
+/** Most rows of the history that one run decides. */
+const MOST_QUERIES = 100_000;
+
+/** `compare`: which recorded queries would be routed elsewhere by other rules, and why. */
+export const compareCommand: CommandFactory = (io, finish) =>
+  new Command('compare')
+    .description(
+      'decide recorded requests by the rules file of Trino Gateway as that gateway does, and by rules as this one does; exit code 1 where some would move',
+    )
+    .requiredOption('-c, --config <file>', 'configuration of the old gateway, which names its rules file and database')
+    .option(
+      '--rules <path>',
+      'the new rules: a rules file, manifests, or a directory of them; the same file by default',
+    )
+    .option('--requests <file>', 'requests as JSON: a list or a line each; fields as of evaluate, and id')
+    .option('--history <n>', 'the last N queries of the history in the database')
+    .option('--json', 'print a line of JSON for each request that would move')
+    .action(async (options: CompareOptions) => finish(await compare(options, io)));
+
+async function compare(options: CompareOptions, io: CliIo): Promise<number> {
+  const complain = (line: string): void => void io.stderr.write(`${line}\n`);
+  const count = options.history === undefined ? null : Number(options.history);
+  if ((options.requests === undefined) === (count === null)) {
+    complain('error: give one of --requests FILE and --history N');
+    return codes.trouble;
+  }
+  if (count !== null && !(Number.isInteger(count) && count > 0 && count <= MOST_QUERIES)) {
+    complain(`error: --history must be a whole number from 1 to ${MOST_QUERIES}`);
+    return codes.trouble;
+  }
+  const loaded = await readConfigFile(options.config, io);
+  if (loaded === null) return codes.trouble;
+  const { config } = loaded;
+  const { rulesConfigPath } = config.routingRules;
+  if (rulesConfigPath === null) {
+    complain(`${options.config}: error: routingRules.rulesConfigPath must name the rules file to compare with`);
+    return codes.trouble;
+  }
+  const names = productNames(config.protocol.productName);
+  const analysis = { names, analyzeRequest: config.requestAnalyzerConfig.analyzeRequest };
+  // The reference reads a missing priority as 0 (docs/migration.md#what-behaves-differently).
+  const before = await offlineRules(rulesConfigPath, { ...analysis, missingPriority: 0 }, complain);
+  const after = await offlineRules(options.rules ?? rulesConfigPath, analysis, complain);
+  if (before === null || after === null) return codes.trouble;
+  const recorded =
+    count === null
+      ? await readRequests(options.requests ?? '', complain)
+      : await readHistory(config, names, count, complain);
+  if (recorded === null) return codes.trouble;
+
+  const ruleRequest = offlineRequests(names, analysis.analyzeRequest, [
+    STATEMENT_PATH,
+    ...config.additionalStatementPaths,
+  ]);
+  const chain = routers({ names, defaultGroup: () => config.routing.defaultRoutingGroup, external: null });
+  const decide = (request: DescribedRequest, rules: RuleSet): Promise<ExplainedRouting> =>
+    routingOf(chain, ruleRequest(request), { version: 0, clusters: new Map(), groups: new Map(), rules });
+  let moved = 0;
+  for (const { id, request } of recorded) {
+    const [there, here] = [await decide(request, before), await decide(request, after)];
+    const [from, to] = [target(there), target(here)];
+    if (from === to) continue;
+    moved += 1;
+    const why = differences(there.decision.trace.rules, here.decision.trace.rules);
+    if (options.json === true) io.stdout.write(`${JSON.stringify({ id, from, to, why })}\n`);
+    else io.stdout.write(`${id}: ${from} -> ${to}\n${why.map((line) => `  ${line}\n`).join('')}`);
+  }
+  const summary = `${recorded.length} requests: ${recorded.length - moved} alike, ${moved} would move\n`;
+  (options.json === true ? io.stderr : io.stdout).write(summary);
+  return moved === 0 ? codes.alike : codes.different;
+}
+
+/** Where a request goes, for people. */
+function target({ decision, refused }: ExplainedRouting): string {
+  if (refused !== null) return `denied by rule ${refused.rule}`;
+  if (decision.cluster !== null) return `cluster ${decision.cluster}`;
+  return `routing group ${decision.group}`;
+}
+
+/** What the rules did differently; where each did the same, the order in which they put their groups. */
+function differences(before: readonly RuleTrace[], after: readonly RuleTrace[]): readonly string[] {
+  const what = ({ outcome, put, error }: RuleTrace): string =>
+    `${outcome}${put === undefined ? '' : ` ${JSON.stringify(put)}`}${error === undefined ? '' : ` (${error})`}`;
+  const names = [...new Set([...before, ...after].map(({ rule }) => rule))];
+  const lines = names.flatMap((name) => {
+    const old = before.find(({ rule }) => rule === name);
+    const now = after.find(({ rule }) => rule === name);
+    const [there, here] = [old === undefined ? 'absent' : what(old), now === undefined ? 'absent' : what(now)];
+    return there === here ? [] : [`rule ${name}: ${there} before, ${here} now`];
+  });
+  if (lines.length > 0) return lines;
+  const order = (rules: readonly RuleTrace[]): string =>
+    rules
+      .filter(({ outcome }) => outcome === 'fired')
+      .map(({ rule, priority }) => `${rule} (priority ${priority})`)
+      .join(', ');
+  return [`rules fire in the order ${order(before)} before, ${order(after)} now; the last one decides`];
+}
+
+/** Requests of a file; null where it has mistakes. */
+async function readRequests(path: string, complain: (line: string) => void): Promise<readonly Recorded[] | null> {
+  let items: readonly unknown[];
+  try {
+    const text = await readFile(path, 'utf8');
+    items = text.trimStart().startsWith('[')
+      ? (JSON.parse(text) as unknown[])
+      : text.split('\n').flatMap((line) => (line.trim() === '' ? [] : [JSON.parse(line) as unknown]));
+  } catch (error) {
+    complain(`${path}: error: ${(error as Error).message}`);
+    return null;
+  }
+  const recorded: Recorded[] = [];
+  let hasMistakes = false;
+  for (const [index, item] of items.entries()) {
+    const { id = index + 1, ...description } = isRecord(item) ? item : { id: index + 1, item };
+    const checked = parseDescribedRequest(description);
+    if (checked.ok) recorded.push({ id: String(id), request: checked.value });
+    else {
+      hasMistakes = true;
+      for (const { field, message } of checked.problems)
+        complain(`${path}: error: request ${index + 1}: ${field} ${message}`);
+    }
+  }
+  return hasMistakes ? null : recorded;
+}
+
+/** The last queries of the history, oldest first: user, source and text are what is known of them. */
+async function readHistory(
+  { dataStore }: GatewayConfig,
+  names: ProductNames,
+  count: number,
+  complain: (line: string) => void,
+): Promise<readonly Recorded[] | null> {
+  const { logger } = createLogging({ level: 'warn', destination: { write: complain } });
+  const { jdbcUrl, user, password } = dataStore;
+  try {
+    const rows = await readLastQueries(
+      { jdbcUrl, user: user ?? undefined, password: password ?? undefined, logger },
+      count,
+    );
+    return rows.map((row) => ({
+      id: row.queryId,
+      request: {
+        headers: {
+          ...(row.user === null ? {} : { [names.header('User')]: row.user }),
+          ...(row.source === null ? {} : { [names.header('Source')]: row.source }),
+        },
+        body: row.queryText,
+        user: row.user,
+      },
+    }));
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    complain(`error: ${error.message}`);
+    return null;
+  }
+}
