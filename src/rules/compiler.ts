@@ -20,23 +20,23 @@ import type {
   LiveRuleSettings,
   RuleCompiler,
   RuleCompilerOptions,
+  RuleReport,
   RulesFile,
   RulesFileProblem,
-  RuleVerdict,
   TriedRule,
 } from './ruleCompiler.ts';
 
-/** Outcome of compiling a resource's current version. */
-type Outcome =
+/** Result of compiling a resource's current version. */
+type Compilation =
   | { readonly rule: CompiledRule }
   | { readonly reason: 'InvalidSpec' | 'CompileError' | 'AnalysisDisabled'; readonly message: string };
 
 interface KnownResource {
   readonly uid: string;
-  /** The spec that `outcome` is of, and the same as JSON. */
+  /** The spec that `compilation` is of, and the same as JSON. */
   readonly specObject: unknown;
   readonly spec: string;
-  readonly outcome: Outcome;
+  readonly compilation: Compilation;
   /** The last version that compiled. */
   readonly lastGood: CompiledRule | null;
 }
@@ -64,12 +64,12 @@ class SetCompiler implements RuleCompiler {
   /** What was prepared last and has not been compiled into a rule set yet. */
   #preparedFile: KnownFile | null = null;
   #lastGoodFile: readonly CompiledRule[] | null = null;
-  /** Verdicts of versions, which settings of the process do not change. */
-  readonly #verdicts = new WeakMap<
+  /** Reports of versions, which settings of the process do not change. */
+  readonly #reports = new WeakMap<
     KnownResource,
     {
       readonly name: string;
-      /** Version of the rights that the verdict was made with. */
+      /** Version of the rights that the report was made with. */
       readonly rights: RouteRights['version'] | null;
       readonly isOwner: boolean;
       readonly judged: Judged;
@@ -108,15 +108,15 @@ class SetCompiler implements RuleCompiler {
     const compiledFile = ofFile === null ? null : this.#compileFile(ofFile);
     const isOff = this.#options.rulesEngineEnabled === false;
     const isUnused = this.#options.rulesEngineEnabled === undefined && file === null && resources.length === 0;
-    const verdicts = new Map<string, RuleVerdict>();
+    const reports = new Map<string, RuleReport>();
     const inForce: CompiledRule[] = [];
     for (const resource of resources) {
       const key = keyText(keyOf(resource));
       const entry = known.get(key);
       if (entry === undefined) continue;
       const owner = owners.get(registryNameOf(resource)) ?? resource;
-      const { verdict, rule } = this.#judged(resource, entry, owner, isOff, isExternal);
-      verdicts.set(key, verdict);
+      const { report, rule } = this.#judged(resource, entry, owner, isOff, isExternal);
+      reports.set(key, report);
       if (rule !== null) inForce.push(rule);
     }
     const settings = { ...this.#options, ...this.#options.live?.() };
@@ -127,7 +127,7 @@ class SetCompiler implements RuleCompiler {
     const order = inOrder(this.#partaking.file, inForce);
     return {
       ruleSet: isOff || isUnused ? null : this.#ruleSet(order, this.#partaking.fileFailed, settings),
-      verdicts,
+      reports,
       fileProblems: compiledFile?.problems.filter(({ effect }) => effect !== 'warning') ?? [],
       fileWarnings: compiledFile?.problems.filter(({ effect }) => effect === 'warning') ?? [],
       fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
@@ -135,7 +135,7 @@ class SetCompiler implements RuleCompiler {
     };
   }
 
-  /** The same verdict object as before where nothing that it depends on has changed: there are thousands. */
+  /** The same report object as before where nothing that it depends on has changed: there are thousands. */
   #judged(
     resource: RoutingRule,
     entry: KnownResource,
@@ -146,10 +146,10 @@ class SetCompiler implements RuleCompiler {
     const name = registryNameOf(resource);
     const isOwner = owner === resource;
     const rights = this.#rightsVersion;
-    const before = this.#verdicts.get(entry);
+    const before = this.#reports.get(entry);
     if (before?.name === name && before.rights === rights && before.isOwner && isOwner) return before.judged;
     const judged = judge(resource, entry, owner, isOff, isExternal, this.#rights);
-    this.#verdicts.set(entry, { name, rights, isOwner, judged });
+    this.#reports.set(entry, { name, rights, isOwner, judged });
     return judged;
   }
 
@@ -225,13 +225,13 @@ class SetCompiler implements RuleCompiler {
         next.set(key, same);
         continue;
       }
-      const outcome = this.#compileResource(resource);
+      const compilation = this.#compileResource(resource);
       next.set(key, {
         uid,
         specObject: resource.spec,
         spec,
-        outcome,
-        lastGood: 'rule' in outcome ? outcome.rule : (same?.lastGood ?? null),
+        compilation,
+        lastGood: 'rule' in compilation ? compilation.rule : (same?.lastGood ?? null),
       });
     }
     // Resources that are gone are forgotten, so that nothing grows with their number over time.
@@ -239,7 +239,7 @@ class SetCompiler implements RuleCompiler {
     return next;
   }
 
-  #compileResource(resource: RoutingRule): Outcome {
+  #compileResource(resource: RoutingRule): Compilation {
     const definition = definitionOf(resource);
     if (typeof definition === 'string') return { reason: 'InvalidSpec', message: definition };
     const compiled = compileRule(definition, this.#options);
@@ -352,13 +352,13 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
 
 /** What became of a resource, and what of it takes part. */
 interface Judged {
-  readonly verdict: RuleVerdict;
+  readonly report: RuleReport;
   readonly rule: CompiledRule | null;
 }
 
 function judge(
   resource: RoutingRule,
-  { outcome, lastGood }: KnownResource,
+  { compilation, lastGood }: KnownResource,
   owner: RoutingRule,
   isOff: boolean,
   isExternal: boolean,
@@ -366,30 +366,30 @@ function judge(
 ): Judged {
   const rule = registryNameOf(resource);
   if (owner !== resource) {
-    return { verdict: notInForce(rule, 'NameConflict', nameConflictMessage(resource, owner)), rule: null };
+    return { report: notInForce(rule, 'NameConflict', nameConflictMessage(resource, owner)), rule: null };
   }
-  const isAccepted = 'rule' in outcome;
-  const refusal = isAccepted ? routeRefusal(outcome.rule, rights) : null;
+  const isAccepted = 'rule' in compilation;
+  const refusal = isAccepted ? routeRefusal(compilation.rule, rights) : null;
   if (refusal !== null) {
     const programmedMessage = 'the rule may not route there';
-    return { verdict: { ...notInForce(rule, 'GroupNotAllowed', refusal), programmedMessage }, rule: null };
+    return { report: { ...notInForce(rule, 'GroupNotAllowed', refusal), programmedMessage }, rule: null };
   }
   const isLastAllowed = lastGood !== null && routeRefusal(lastGood, rights) === null;
-  const candidate = isAccepted ? outcome.rule : isLastAllowed ? lastGood : null;
+  const candidate = isAccepted ? compilation.rule : isLastAllowed ? lastGood : null;
   const accepted = isAccepted
-    ? ({ accepted: true, acceptedReason: 'Accepted', message: acceptedMessage(outcome.rule) } as const)
-    : ({ accepted: false, acceptedReason: outcome.reason, message: outcome.message } as const);
-  if (candidate === null) return { verdict: notInForce(rule, accepted.acceptedReason, accepted.message), rule: null };
+    ? ({ accepted: true, acceptedReason: 'Accepted', message: acceptedMessage(compilation.rule) } as const)
+    : ({ accepted: false, acceptedReason: compilation.reason, message: compilation.message } as const);
+  if (candidate === null) return { report: notInForce(rule, accepted.acceptedReason, accepted.message), rule: null };
   const off = offReason(candidate, isOff, isExternal);
   const inForce = isAccepted ? 'current' : 'previous';
-  if (off !== null) return { verdict: { rule, ...accepted, inForce: 'none', programmed: false, ...off }, rule: null };
+  if (off !== null) return { report: { rule, ...accepted, inForce: 'none', programmed: false, ...off }, rule: null };
   const programmed = isAccepted
     ? ({ programmedReason: 'Programmed', programmedMessage: 'the rule decides requests' } as const)
     : ({
         programmedReason: 'PreviousVersion',
         programmedMessage: 'the last version that compiled decides requests',
       } as const);
-  return { verdict: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
+  return { report: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
 }
 
 /** Why a rule may not route to what its `routeTo` names; null when it may. What actions set is known at evaluation only. */
@@ -411,7 +411,7 @@ function acceptedMessage(rule: CompiledRule): string {
   return ['the rule compiles', ...warnings].join('; ').slice(0, 4096);
 }
 
-function notInForce(rule: string, acceptedReason: RuleVerdict['acceptedReason'], message: string): RuleVerdict {
+function notInForce(rule: string, acceptedReason: RuleReport['acceptedReason'], message: string): RuleReport {
   return {
     rule,
     accepted: false,
@@ -429,7 +429,7 @@ function offReason(
   { definition }: CompiledRule,
   isOff: boolean,
   isExternal: boolean,
-): Pick<RuleVerdict, 'programmedReason' | 'programmedMessage'> | null {
+): Pick<RuleReport, 'programmedReason' | 'programmedMessage'> | null {
   if (isOff) {
     return { programmedReason: 'RulesEngineDisabled', programmedMessage: 'routingRules.rulesEngineEnabled is false' };
   }

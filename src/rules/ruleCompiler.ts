@@ -37,7 +37,7 @@ export interface RulesFileProblem {
 }
 
 /** What became of one RoutingRule resource: the text of its conditions `Accepted` and `Programmed`. */
-export interface RuleVerdict {
+export interface RuleReport {
   /** Name of the rule: `spec.name`, or `metadata.name`. */
   readonly rule: string;
   /** False: the rule as it is now is not used. */
@@ -70,8 +70,8 @@ export interface RuleVerdict {
 export interface CompiledRules {
   /** Null: no rules engine, the header decides (`RoutingInputs.rules`). */
   readonly ruleSet: RuleSet | null;
-  /** One verdict a resource, by `keyText(keyOf(resource))`. */
-  readonly verdicts: ReadonlyMap<string, RuleVerdict>;
+  /** One report a resource, by `keyText(keyOf(resource))`. */
+  readonly reports: ReadonlyMap<string, RuleReport>;
   /**
    * Mistakes of the rules file that keep all of its rules out of force (or the last good ones in force: `onFileError`), or
    * one of them.

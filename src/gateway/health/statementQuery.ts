@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type CheckAnswer, type CheckClient, jsonObject } from './checkClient.ts';
 
 /** What a statement gave: its rows, the engine's error, or the answer that was no result. */
-export type StatementOutcome =
+export type StatementResult =
   | { readonly kind: 'rows'; readonly rows: readonly (readonly unknown[])[] }
   | { readonly kind: 'error'; readonly name: string; readonly message: string }
   | {
@@ -36,7 +36,7 @@ export async function runStatement(
   client: CheckClient,
   { baseUrl, sql, headers, maxBytes }: Statement,
   signal: AbortSignal,
-): Promise<StatementOutcome> {
+): Promise<StatementResult> {
   const rows: (readonly unknown[])[] = [];
   let pause = FIRST_PAUSE_MS;
   let answer = await client.ask(
@@ -46,7 +46,7 @@ export async function runStatement(
   );
   let next: string | null = null;
   let queued = false;
-  const failed = async (reason: string | null): Promise<StatementOutcome> => {
+  const failed = async (reason: string | null): Promise<StatementResult> => {
     const outcome = { kind: 'failed' as const, answer, reason, queued };
     if (next !== null) {
       const cancel = { method: 'DELETE' as const, path: next, headers, maxBytes };

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConditionDraft } from '../../model/condition.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
-import type { CompiledRules, RuleVerdict } from '../../rules/ruleCompiler.ts';
+import type { CompiledRules, RuleReport } from '../../rules/ruleCompiler.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
 import { ROUTING_RULE, type RoutingRule } from './spec.ts';
@@ -10,7 +10,7 @@ import { ROUTING_RULE, type RoutingRule } from './spec.ts';
 /** What a RoutingRule means. */
 export interface RuleOutcome extends ResourceOutcome {
   /** Null when the compiler says nothing about it. */
-  readonly verdict: RuleVerdict | null;
+  readonly report: RuleReport | null;
   /** Condition `ResolvedRefs` without its generation. */
   readonly references: Pick<ConditionDraft, 'status' | 'reason' | 'message'>;
 }
@@ -40,14 +40,13 @@ export function ruleOutcomes(
     resources.map((resource) => {
       const key = keyOf(resource);
       const text = keyText(key);
-      const verdict = compiled.verdicts.get(text) ?? null;
+      const report = compiled.reports.get(text) ?? null;
       const found = references(resource, targets);
       const last = before.get(text);
-      const isSame =
-        last?.resource === resource && last.verdict === verdict && isDeepStrictEqual(last.references, found);
+      const isSame = last?.resource === resource && last.report === report && isDeepStrictEqual(last.references, found);
       if (isSame) return [text, last];
       const registryName = registryNameOf(resource);
-      return [text, { key, resource, registryName, verdict, references: found, paused: isPaused(resource) }];
+      return [text, { key, resource, registryName, report, references: found, paused: isPaused(resource) }];
     }),
   );
 }

@@ -1,5 +1,5 @@
 import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
-import type { RuleVerdict } from '../../rules/ruleCompiler.ts';
+import type { RuleReport } from '../../rules/ruleCompiler.ts';
 import { pausedMessage } from '../paused.ts';
 import type { StatusDraft, Stored } from '../status.ts';
 import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
@@ -10,38 +10,38 @@ import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
  */
 export function ruleStatus(outcome: RuleOutcome, stored: Stored, failing: string | null = null): StatusDraft {
   const { generation } = outcome.resource.metadata;
-  const { verdict, references } = outcome;
+  const { report, references } = outcome;
   const condition = conditionsAt(generation);
   const truth = (value: boolean): ConditionStatus => (value ? 'True' : 'False');
-  const stalled = verdict !== null && !verdict.accepted && verdict.acceptedReason !== 'NameConflict';
+  const stalled = report !== null && !report.accepted && report.acceptedReason !== 'NameConflict';
   return {
     observedGeneration: generation,
     fields: { routesTo: routesTo(outcome.resource) },
     conditions: [
-      verdict === null
+      report === null
         ? condition('Accepted', 'Unknown', 'Pending', 'the rule has not been compiled yet')
-        : condition('Accepted', truth(verdict.accepted), verdict.acceptedReason, verdict.message),
+        : condition('Accepted', truth(report.accepted), report.acceptedReason, report.message),
       condition('ResolvedRefs', references.status, references.reason, references.message),
-      verdict === null
+      report === null
         ? condition('Programmed', 'Unknown', 'Pending', 'the rule has not been compiled yet')
-        : condition('Programmed', truth(verdict.programmed), verdict.programmedReason, verdict.programmedMessage),
-      condition('Ready', ...ready(verdict, stored)),
+        : condition('Programmed', truth(report.programmed), report.programmedReason, report.programmedMessage),
+      condition('Ready', ...ready(report, stored)),
       ...(failing === null ? [] : [condition('Failing', 'True', 'EvaluationError', failing)]),
-      ...(stalled ? [condition('Stalled', 'True', verdict.acceptedReason, verdict.message)] : []),
+      ...(stalled ? [condition('Stalled', 'True', report.acceptedReason, report.message)] : []),
       ...(outcome.paused ? [condition('Paused', 'True', 'PausedByAnnotation', pausedMessage)] : []),
     ],
   };
 }
 
 function ready(
-  verdict: RuleVerdict | null,
+  report: RuleReport | null,
   stored: Stored,
 ): readonly [status: ConditionStatus, reason: string, message: string] {
-  if (verdict === null) return ['Unknown', 'Pending', 'the rule has not been compiled yet'];
-  if (!verdict.accepted) return ['False', verdict.acceptedReason, verdict.message];
+  if (report === null) return ['Unknown', 'Pending', 'the rule has not been compiled yet'];
+  if (!report.accepted) return ['False', report.acceptedReason, report.message];
   // A suspended rule is in its desired state.
-  if (!verdict.programmed && verdict.programmedReason !== 'Suspended') {
-    return ['False', verdict.programmedReason, verdict.programmedMessage];
+  if (!report.programmed && report.programmedReason !== 'Suspended') {
+    return ['False', report.programmedReason, report.programmedMessage];
   }
   if (!stored.stored) return ['False', 'NotStored', stored.reason];
   return ['True', 'Ready', 'accepted, in the routing table and in the database'];

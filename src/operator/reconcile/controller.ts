@@ -221,7 +221,7 @@ export class Controller {
     return this.#rows.away;
   }
 
-  /** Mistakes of the rules file and verdicts of all rules as last compiled; null before the first time. */
+  /** Mistakes of the rules file and reports on all rules as last compiled; null before the first time. */
   get compiledRules() {
     return this.#state.compiled;
   }

@@ -100,7 +100,7 @@ export class RoutingRules {
       name: _name,
       ...rest
     } = resource.spec as Partial<RoutingRuleSpec>;
-    const verdict = this.#options.controller.compiledRules?.verdicts.get(keyText(keyOf(resource)));
+    const report = this.#options.controller.compiledRules?.reports.get(keyText(keyOf(resource)));
     return {
       name: registryNameOf(resource),
       description: description ?? '',
@@ -110,7 +110,7 @@ export class RoutingRules {
       origin: 'resource',
       resource: `${resource.metadata.namespace}/${resource.metadata.name}`,
       ...rest,
-      ...(verdict === undefined || verdict.accepted ? {} : { problem: verdict.message }),
+      ...(report === undefined || report.accepted ? {} : { problem: report.message }),
     };
   }
 

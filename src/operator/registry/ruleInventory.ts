@@ -8,7 +8,7 @@ import type { RuleDefinition } from '../../rules/compile/definition.ts';
 import { draftProblems, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 import type { CompileContext } from '../../rules/language/scope.ts';
-import type { CompiledRules, RulesFile, RulesFileProblem, RuleVerdict } from '../../rules/ruleCompiler.ts';
+import type { CompiledRules, RuleReport, RulesFile, RulesFileProblem } from '../../rules/ruleCompiler.ts';
 import type { Provenance, ResourceSource } from '../sources/source.ts';
 import { fieldsOf } from './rulesFile/ruleDocument.ts';
 
@@ -16,7 +16,7 @@ import { fieldsOf } from './rulesFile/ruleDocument.ts';
 const MOST_WARNINGS = 200;
 
 /** Whether a rule is asked, and if not, why. */
-export type RuleStatus = RuleVerdict['programmedReason'] | 'FileFailed';
+export type RuleStatus = RuleReport['programmedReason'] | 'FileFailed';
 
 /** A rule with where it lives and what became of it. */
 export interface InventoryRule extends Required<Omit<RuleDraft, 'priority'>> {
@@ -130,7 +130,7 @@ function listedRules({ source, compiled, file, engine }: RuleInventoryOptions): 
     ...source
       .list(ROUTING_RULE)
       .map((resource) => ({
-        rule: resourceRule(resource, source, compiled?.verdicts.get(keyText(keyOf(resource)))),
+        rule: resourceRule(resource, source, compiled?.reports.get(keyText(keyOf(resource)))),
         said: resource.spec as object,
       }))
       .sort(({ rule: a }, { rule: b }) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
@@ -173,7 +173,7 @@ function fileRule(rule: RuleDefinition, place: string, leftOut: string | undefin
 function resourceRule(
   resource: Resource,
   source: RuleInventoryOptions['source'],
-  verdict: RuleVerdict | undefined,
+  report: RuleReport | undefined,
 ): Listed {
   const { namespace, name } = resource.metadata;
   return {
@@ -181,8 +181,8 @@ function resourceRule(
     origin: 'resource',
     resource: `${namespace}/${name}`,
     ...(source.provenance(keyOf(resource)) ?? { place: '', managers: [] }),
-    status: verdict?.programmedReason ?? 'NotAccepted',
-    message: messageOf(verdict),
+    status: report?.programmedReason ?? 'NotAccepted',
+    message: messageOf(report),
   };
 }
 
@@ -216,10 +216,10 @@ function resourceFields(resource: Resource): RuleFacts {
   };
 }
 
-function messageOf(verdict: RuleVerdict | undefined): string {
-  if (verdict === undefined) return 'not looked at yet';
-  if (!verdict.accepted) return verdict.message;
-  return verdict.programmed ? verdict.message : verdict.programmedMessage;
+function messageOf(report: RuleReport | undefined): string {
+  if (report === undefined) return 'not looked at yet';
+  if (!report.accepted) return report.message;
+  return report.programmed ? report.message : report.programmedMessage;
 }
 
 function versioned<T extends object>(fields: T): T & { readonly version: string } {

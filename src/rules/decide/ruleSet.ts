@@ -81,7 +81,7 @@ export interface RuleSetOptions {
 }
 
 /** What a request has been decided so far. */
-class Verdict {
+class DecisionDraft {
   routingGroup: string | null = null;
   cluster: string | null = null;
   rule: string | null = null;
@@ -147,35 +147,35 @@ export class CompiledRuleSet implements RuleSet {
       query: request.queryProperties === null ? undefined : new QueryObject(request.queryProperties),
     };
     const e = new Evaluation(objects, this.#options.limits, this.#options.sources);
-    const verdict = new Verdict(new Trace(this.#rules));
+    const draft = new DecisionDraft(new Trace(this.#rules));
     for (const number of numbersOf(marked)) {
-      this.#askRule(number, request, result, e, verdict);
-      if (verdict.isFinal) break;
+      this.#askRule(number, request, result, e, draft);
+      if (draft.isFinal) break;
     }
     const decision = {
-      routingGroup: verdict.routingGroup,
-      cluster: verdict.cluster,
-      rule: verdict.rule,
-      denied: verdict.denied,
-      rejected: verdict.rejected,
-      onUnavailable: verdict.onUnavailable,
-      useHeader: this.#options.fileFailed && verdict.rule === null,
-      trace: verdict.trace,
+      routingGroup: draft.routingGroup,
+      cluster: draft.cluster,
+      rule: draft.rule,
+      denied: draft.denied,
+      rejected: draft.rejected,
+      onUnavailable: draft.onUnavailable,
+      useHeader: this.#options.fileFailed && draft.rule === null,
+      trace: draft.trace,
     };
-    return { decision, hasFailed: verdict.hasFailed };
+    return { decision, hasFailed: draft.hasFailed };
   }
 
-  #askRule(number: number, request: RuleRequest, result: ResultMap, e: Evaluation, verdict: Verdict): void {
+  #askRule(number: number, request: RuleRequest, result: ResultMap, e: Evaluation, draft: DecisionDraft): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
     const { definition } = rule;
     const { deny } = definition;
     if (deny !== null && !request.isSubmission) {
-      verdict.trace.note(number, 'skipped');
+      draft.trace.note(number, 'skipped');
       return;
     }
-    if (verdict.outOfTime !== null) {
-      this.#notAsked(rule, number, verdict.outOfTime, verdict);
+    if (draft.outOfTime !== null) {
+      this.#notAsked(rule, number, draft.outOfTime, draft);
       return;
     }
     result.puts = null;
@@ -184,29 +184,29 @@ export class CompiledRuleSet implements RuleSet {
       const isMatch = matches(rule, e);
       if (isMatch && deny !== null) {
         e.commit();
-        this.#deny(number, deny.message, undefined, verdict);
+        this.#deny(number, deny.message, undefined, draft);
         return;
       }
       if (isMatch) this.#fire(rule, result, e);
       this.#checkRights(rule, result);
       if (result.puts !== null) checkGroupLength(rule, result);
       e.commit();
-      if (isMatch) this.#fired(number, result, e, verdict);
-      else if (result.puts !== null) this.#noteGroup(rule, result, verdict);
+      if (isMatch) this.#fired(number, result, e, draft);
+      else if (result.puts !== null) this.#noteGroup(rule, result, draft);
     } catch (error) {
       if (!(error instanceof RuleFailed)) throw error;
       e.undo();
-      if (e.isOutOfTime) verdict.outOfTime = definition.name;
+      if (e.isOutOfTime) draft.outOfTime = definition.name;
       this.#options.onFailure(rule, error.message);
-      this.#failed(rule, number, error.message, verdict);
+      this.#failed(rule, number, error.message, draft);
     }
   }
 
   /** The time is the decision's: what comes after the rule that used it up is treated like a rule that failed. */
-  #notAsked(rule: CompiledRule, number: number, cause: string, verdict: Verdict): void {
+  #notAsked(rule: CompiledRule, number: number, cause: string, draft: DecisionDraft): void {
     this.#options.onNotAsked(rule);
     const { time } = this.#options.limits;
-    this.#failed(rule, number, `not asked: rule ${cause} used up the decision's time of ${time} ms`, verdict);
+    this.#failed(rule, number, `not asked: rule ${cause} used up the decision's time of ${time} ms`, draft);
   }
 
   #fire(rule: CompiledRule, result: ResultMap, e: Evaluation): void {
@@ -240,59 +240,59 @@ export class CompiledRuleSet implements RuleSet {
     throw new RuleFailed(action?.field ?? 'condition', action?.program ?? rule.condition, { message, offset: 0 }, 0);
   }
 
-  #fired(number: number, result: ResultMap, e: Evaluation, verdict: Verdict): void {
+  #fired(number: number, result: ResultMap, e: Evaluation, draft: DecisionDraft): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
     const { definition } = rule;
     const { name, routeTo, stop } = definition;
-    this.#noteGroup(rule, result, verdict);
+    this.#noteGroup(rule, result, draft);
     if (routeTo?.cluster !== undefined) {
-      verdict.cluster = routeTo.cluster;
-      verdict.routingGroup = null;
-      verdict.rule = name;
-      verdict.onUnavailable = definition.onUnavailable;
+      draft.cluster = routeTo.cluster;
+      draft.routingGroup = null;
+      draft.rule = name;
+      draft.onUnavailable = definition.onUnavailable;
     }
     const put = result.puts === null ? undefined : putTexts(result.puts, e);
-    verdict.trace.note(number, 'fired', { put });
-    if (stop) this.#end(number, verdict);
+    draft.trace.note(number, 'fired', { put });
+    if (stop) this.#end(number, draft);
   }
 
   /** The group may have changed. */
-  #noteGroup({ definition }: CompiledRule, result: ResultMap, verdict: Verdict): void {
+  #noteGroup({ definition }: CompiledRule, result: ResultMap, draft: DecisionDraft): void {
     const group = result.groupPut;
     if (group === undefined) return;
     const isGroup = typeof group === 'string' && group !== '';
-    verdict.routingGroup = isGroup ? group : null;
-    verdict.cluster = null;
-    verdict.rule = isGroup ? definition.name : null;
-    verdict.onUnavailable = isGroup ? definition.onUnavailable : 'fallback';
+    draft.routingGroup = isGroup ? group : null;
+    draft.cluster = null;
+    draft.rule = isGroup ? definition.name : null;
+    draft.onUnavailable = isGroup ? definition.onUnavailable : 'fallback';
   }
 
-  #failed({ definition }: CompiledRule, number: number, message: string, verdict: Verdict): void {
-    verdict.hasFailed = true;
+  #failed({ definition }: CompiledRule, number: number, message: string, draft: DecisionDraft): void {
+    draft.hasFailed = true;
     const { deny } = definition;
     if (deny !== null && deny.onError === 'deny') {
-      this.#deny(number, deny.message, message, verdict);
+      this.#deny(number, deny.message, message, draft);
       return;
     }
-    verdict.trace.note(number, 'failed', { error: message });
+    draft.trace.note(number, 'failed', { error: message });
     if (deny !== null || this.#options.onRuleError === 'skip') return;
-    verdict.rejected = { rule: definition.name, message };
-    this.#end(number, verdict);
+    draft.rejected = { rule: definition.name, message };
+    this.#end(number, draft);
   }
 
-  #deny(number: number, message: string, error: string | undefined, verdict: Verdict): void {
+  #deny(number: number, message: string, error: string | undefined, draft: DecisionDraft): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
-    verdict.trace.note(number, 'denied', { error });
-    verdict.denied = { rule: rule.definition.name, message };
-    this.#end(number, verdict);
+    draft.trace.note(number, 'denied', { error });
+    draft.denied = { rule: rule.definition.name, message };
+    this.#end(number, draft);
   }
 
   /** Later rules are not asked. */
-  #end(number: number, verdict: Verdict): void {
-    verdict.isFinal = true;
-    verdict.trace.endAt(number);
+  #end(number: number, draft: DecisionDraft): void {
+    draft.isFinal = true;
+    draft.trace.endAt(number);
   }
 }
 

@@ -99,7 +99,7 @@ function ruleSetOf(compiler: RuleCompiler, specs: readonly Partial<RoutingRuleSp
     fillers.includes(spec) ? `z${fillers.indexOf(spec)}` : `r${String(index).padStart(3, '0')}`;
   const resources = specs.map((spec, index) => resourceRule(number(spec, index), spec));
   const { ruleSet, verdicts } = compiler.compile(resources, null);
-  expect([...verdicts.values()].filter(({ accepted }) => !accepted)).toEqual([]);
+  expect([...reports.values()].filter(({ accepted }) => !accepted)).toEqual([]);
   if (ruleSet === null) throw new Error('there is no rule set');
   return ruleSet;
 }

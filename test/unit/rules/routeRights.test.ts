@@ -46,20 +46,20 @@ describe('what routeTo names', () => {
     ['a cluster that does not exist', 'other', { routeTo: { cluster: 'later' } }, null],
   ])('%s', (_what, namespace, spec, refusal) => {
     const compiled = defaultRuleCompiler().compile([ruleOf(namespace, 'r', spec)], null, rights());
-    const verdict = compiled.verdicts.get(`RoutingRule/${namespace}/r`);
+    const report = compiled.reports.get(`RoutingRule/${namespace}/r`);
     if (refusal === null) {
-      expect(verdict).toMatchObject({ accepted: true, inForce: 'current', programmed: true });
+      expect(report).toMatchObject({ accepted: true, inForce: 'current', programmed: true });
       expect(decide(compiled).rule).toBe('r');
       return;
     }
-    expect(verdict).toMatchObject({
+    expect(report).toMatchObject({
       accepted: false,
       acceptedReason: 'GroupNotAllowed',
       message: expect.stringContaining(refusal),
       inForce: 'none',
       programmed: false,
     });
-    expect(verdict?.message).toContain('resources.groups["etl"].route');
+    expect(report?.message).toContain('resources.groups["etl"].route');
     expect(decide(compiled).rule).toBeNull();
   });
 
@@ -96,7 +96,7 @@ describe('what actions and conditions set', () => {
       },
     });
     const compiled = compiler.compile([ruleOf('other', 'r', spec)], null, rights());
-    expect(compiled.verdicts.get('RoutingRule/other/r')).toMatchObject({ accepted: true });
+    expect(compiled.reports.get('RoutingRule/other/r')).toMatchObject({ accepted: true });
     const decision = decide(compiled);
     expect(decision.routingGroup).toBe(group);
     if (group !== null) return;

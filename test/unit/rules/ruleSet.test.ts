@@ -139,7 +139,7 @@ describe('declarative rules', () => {
       ['end', 'fired'],
       ['never', 'skipped'],
     ]);
-    expect(compiled.verdicts.get('RoutingRule/default/off')).toMatchObject({
+    expect(compiled.reports.get('RoutingRule/default/off')).toMatchObject({
       accepted: true,
       programmedReason: 'Suspended',
     });
@@ -247,7 +247,7 @@ describe('what turns rules on and off', () => {
       file(fileRule('f', 'f')),
     );
     expect(compiled.ruleSet).toBeNull();
-    expect(compiled.verdicts.get('RoutingRule/default/etl')).toMatchObject({
+    expect(compiled.reports.get('RoutingRule/default/etl')).toMatchObject({
       programmed: false,
       programmedReason: 'RulesEngineDisabled',
     });
@@ -259,7 +259,7 @@ describe('what turns rules on and off', () => {
       file(fileRule('f', 'f')),
     );
     expect(compiled.order.map(({ rule: name }) => name)).toEqual(['no']);
-    expect(compiled.verdicts.get('RoutingRule/default/etl')?.programmedReason).toBe('ExternalRules');
+    expect(compiled.reports.get('RoutingRule/default/etl')?.programmedReason).toBe('ExternalRules');
     expect(decide(compiled).denied?.rule).toBe('no');
   });
 
@@ -272,7 +272,7 @@ describe('what turns rules on and off', () => {
       [needs, etl],
       file(fileRule('f', 'f', '', 'engineRequestUser == null')),
     );
-    expect(compiled.verdicts.get('RoutingRule/default/needs')).toMatchObject({
+    expect(compiled.reports.get('RoutingRule/default/needs')).toMatchObject({
       accepted: false,
       acceptedReason: 'AnalysisDisabled',
       inForce: 'none',
@@ -337,7 +337,7 @@ describe('resources', () => {
     const broken = rule('a', { actions: ['result.put('] });
     const other = rule('b', { condition: 'false', actions: [...routes('b')] });
     const compiled = compiler.compile([broken, other], null);
-    expect(compiled.verdicts.get('RoutingRule/default/a')).toMatchObject({
+    expect(compiled.reports.get('RoutingRule/default/a')).toMatchObject({
       accepted: false,
       acceptedReason: 'CompileError',
       inForce: 'previous',
@@ -346,7 +346,7 @@ describe('resources', () => {
     });
     expect(decide(compiled).routingGroup).toBe('good');
     const recompiled = createRuleCompiler(options).compile([broken], null);
-    expect(recompiled.verdicts.get('RoutingRule/default/a')).toMatchObject({
+    expect(recompiled.reports.get('RoutingRule/default/a')).toMatchObject({
       inForce: 'none',
       programmedReason: 'NotAccepted',
     });
@@ -357,7 +357,7 @@ describe('resources', () => {
     const newer = rule('newer', { name: 'team', actions: [...routes('newer')] });
     const compiled = createRuleCompiler(options).compile([newer, older], null);
     expect(decide(compiled).routingGroup).toBe('older');
-    expect(compiled.verdicts.get('RoutingRule/default/newer')).toMatchObject({
+    expect(compiled.reports.get('RoutingRule/default/newer')).toMatchObject({
       accepted: false,
       acceptedReason: 'NameConflict',
     });
