@@ -16,7 +16,7 @@ export interface AdmissionWait {
   readonly answer: 'wait';
   /** Longest wait, milliseconds; less than 2^31. */
   readonly atMost: number;
-  /** What the client is told when that is over. */
+  /** What the client gets when that is over. */
   readonly late: Refusal;
   /**
    * Begins the wait; called once.

@@ -72,7 +72,7 @@ export function requestExplanation(
   const explained = async (description: DescribedRequest, current: RoutingTable, began: TransactionOwner | null) => {
     const request = await awaitedRuleRequest(description, reader);
     const routing = await routingOf(chain, request, current);
-    return { ...explainRouting(current, routing, defaultGroup(), began), request: seen(request) };
+    return { ...explainRouting(current, routing, defaultGroup(), began), request: describe(request) };
   };
   const now = (description: DescribedRequest, began: TransactionOwner | null) =>
     explained(description, table.current, began);
@@ -97,7 +97,7 @@ function triedRules(tried: TriedRule | null): RuleSet {
   throw new GatewayError('EG_MALFORMED', placedText(problems), { problems, field: problems[0]?.field ?? 'rule' });
 }
 
-function seen({ isSubmission, user, queryProperties }: RuleRequest): ExplainedRequest['request'] {
+function describe({ isSubmission, user, queryProperties }: RuleRequest): ExplainedRequest['request'] {
   if (queryProperties === null) return { isSubmission, user: user?.user ?? null, query: null };
   const { queryType, resourceGroupQueryType, tables, catalogs, schemas, errorMessage } = queryProperties;
   return {

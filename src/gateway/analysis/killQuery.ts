@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 
 const killQuery = /kill_query/i;
 const execute = /\bexecute\b/i;
-/** The name in a prepared statement's header: URL-encoded, perhaps compressed, when only the analysis can tell. */
+/** The name in a prepared statement's header: URL-encoded, perhaps compressed, when only the analysis can read it. */
 const inHeader = /kill(?:_|%5f)query|zstd/i;
 
 /**

@@ -8,7 +8,7 @@ interface CountedSocket extends Socket {
 
 /**
  * What has come of a head (or of trailers) whose end is not there yet, on a connection over HTTP/1.1. The parser holds it
- * until the end comes, and tells nothing of it; but it hands on each piece that it has read. A piece with which neither a
+ * until the end comes, and reports nothing of it; but it hands on each piece that it has read. A piece with which neither a
  * head became whole nor a part of a body came is of a head. A head that came in one piece is never counted, and of the
  * others the start may be missing where it came together with the request before.
  */

@@ -2,7 +2,7 @@ import type { ProductNames } from '../../model/names.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 
 /**
- * The header line that tells a client how its request was routed (`routing.explainHeader`).
+ * The header line that states to a client how its request was routed (`routing.explainHeader`).
  * @param decision null for a follow-up, which belongs to its query's cluster
  */
 export function explainLine(

@@ -93,7 +93,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
       this.#beginning = this.dependencies.transactions.answered(this.#queryId, headers, this.#owner);
       return this.#beginning !== null;
     }
-    // A coordinator that does not know the query: perhaps another one does, and if not, the client is told why.
+    // A coordinator that does not know the query: perhaps another one does, and if not, the client learns why.
     return (status === 404 || status === 410) && pathKind !== 'ui' && this.outgoing.body === null;
   }
 

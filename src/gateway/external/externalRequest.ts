@@ -4,14 +4,14 @@ import { parametersOf } from '../../rules/requestParameters.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { withoutCookies } from '../headers/ownCookies.ts';
 
-/** What of a request is told to the external rules service. */
+/** What of a request is sent to the external rules service. */
 export interface ExternalRequestOptions {
   readonly names: ProductNames;
   /** `excludeHeaders`, lower-case. */
   readonly excluded: ReadonlySet<string>;
   /** Whether the client's headers also go as HTTP headers, for services that read them there. */
   readonly sendHttpHeaders: boolean;
-  /** Cookies of the gateway itself, told to nobody. */
+  /** Cookies of the gateway itself, sent to nobody. */
   readonly ownCookies: ReadonlySet<string>;
 }
 

@@ -25,7 +25,7 @@ export interface ExternalRulesSettings {
 /** The service and the connections to it (`serverConfig`: `router.http-client.…`); times in milliseconds. */
 export interface ExternalRulesOptions {
   readonly url: string;
-  /** `requestAnalyzerConfig.analyzeRequest`: whether user and query are told. */
+  /** `requestAnalyzerConfig.analyzeRequest`: whether user and query are sent. */
   readonly needsAnalysis: boolean;
   readonly ownCookies: readonly string[];
   readonly connectTimeout: number;

@@ -16,15 +16,15 @@ const RECHECK_AFTER_MS = 60_000;
 const RECHECK_BAD_AFTER_MS = 1_000;
 const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
 
-/** Watches answers to submissions for clusters that ignore or refuse forwarded headers; tells changes only. */
+/** Watches answers to submissions for clusters that ignore or refuse forwarded headers; reports changes only. */
 export class ForwardedCheck {
   readonly #clock: Clock;
-  readonly #tell: (observation: ForwardedHeadersObservation) => void;
+  readonly #report: (observation: ForwardedHeadersObservation) => void;
   readonly #known = new Map<string, { readonly honoured: boolean; readonly message: string; at: number }>();
 
-  constructor(clock: Clock, tell: (observation: ForwardedHeadersObservation) => void) {
+  constructor(clock: Clock, report: (observation: ForwardedHeadersObservation) => void) {
     this.#clock = clock;
-    this.#tell = tell;
+    this.#report = report;
   }
 
   /** Whether it is time to look at an answer of the cluster. */
@@ -66,7 +66,8 @@ export class ForwardedCheck {
   #note(cluster: string, baseUrl: string, honoured: boolean, message: string): void {
     const known = this.#known.get(baseUrl);
     this.#known.set(baseUrl, { honoured, message, at: this.#clock.monotonic() });
-    if (known?.honoured !== honoured || known.message !== message) this.#tell({ cluster, baseUrl, honoured, message });
+    if (known?.honoured !== honoured || known.message !== message)
+      this.#report({ cluster, baseUrl, honoured, message });
   }
 }
 

@@ -63,7 +63,7 @@ export function forwardedView(direct: DirectView, incoming: IncomingForwarded): 
 }
 
 /**
- * The header lines that tell a cluster of the client: names and values in turn. `Forwarded` is only written where one
+ * The header lines that describe the client to a cluster: names and values in turn. `Forwarded` is only written where one
  * came from a trusted proxy, so that both tellings agree.
  * @param chain incoming X-Forwarded-For of a trusted proxy; undefined for none
  */

@@ -38,7 +38,7 @@ const MAX_PREFIX = 1000;
 /** A path that needs no quoting in an attribute of a cookie. */
 const plainPath = /^(?:\/[\w.~%-]+)*$/;
 
-/** How requests are told onwards. */
+/** How requests are sent on. */
 export interface RequestHeaderOptions {
   readonly names: ProductNames;
   /** `routing.forwardedHeadersEnabled` */
@@ -91,8 +91,8 @@ export class RequestHeaders {
   /** Path that a trusted proxy in front has taken off (`X-Forwarded-Prefix`), without a trailing slash; empty for none. */
   prefixOf(request: IncomingMessage): string {
     if (!this.#connection(request.socket).trusted) return '';
-    const told = firstHeader(request.rawHeaders, 'x-forwarded-prefix')?.replace(/\/+$/, '') ?? '';
-    return told.length <= MAX_PREFIX && plainPath.test(told) ? told : '';
+    const prefix = firstHeader(request.rawHeaders, 'x-forwarded-prefix')?.replace(/\/+$/, '') ?? '';
+    return prefix.length <= MAX_PREFIX && plainPath.test(prefix) ? prefix : '';
   }
 
   /** The view of an untold client; its address may be another client's: hosts are shared. */
@@ -241,7 +241,7 @@ function isTraceHeader(lower: string): boolean {
   return (traceHeaders as readonly string[]).includes(lower);
 }
 
-/** Headers that tell of the client, which the gateway replaces. */
+/** Headers that describe the client, which the gateway replaces. */
 const forwardedParts: ReadonlyMap<string, keyof IncomingForwarded> = new Map([
   ['x-forwarded-for', 'for'],
   ['x-forwarded-proto', 'proto'],

@@ -6,7 +6,7 @@ export interface Tally {
 }
 
 /**
- * A counter of prom-client's that is told only when it is asked, at a scrape: told by every request, it would look up
+ * A counter of prom-client's that is updated only at a scrape: updated by every request, it would look up
  * and check the labels each time.
  */
 export class LocalCounter<T extends string> {
@@ -14,7 +14,7 @@ export class LocalCounter<T extends string> {
   readonly #tallies: { readonly tally: Tally; readonly child: Counter.Internal }[] = [];
 
   constructor(configuration: Omit<CounterConfiguration<T>, 'collect'>) {
-    this.#counter = new Counter({ ...configuration, collect: () => this.#tell() });
+    this.#counter = new Counter({ ...configuration, collect: () => this.#update() });
   }
 
   /** A number for a label set that its holder adds to; the label set shows from the next scrape on. */
@@ -24,7 +24,7 @@ export class LocalCounter<T extends string> {
     return tally;
   }
 
-  #tell(): void {
+  #update(): void {
     for (const { tally, child } of this.#tallies) {
       child.inc(tally.count);
       tally.count = 0;

@@ -9,8 +9,8 @@ export interface Coordinator {
   readonly order: number;
   /** Whether the database confirmed the owner. */
   settled: boolean;
-  /** Whether a request named a query of it since `takeSeen`. */
-  seen: boolean;
+  /** Whether a request named a query of it since `takeUsed`. */
+  isUsed: boolean;
 }
 
 /** Suffixes are one for each start of a coordinator: far more than 7 days bring. */
@@ -46,7 +46,7 @@ export class KnownCoordinators {
   remember(suffix: string, owner: QueryOwner, settled: boolean): Coordinator {
     const before = this.#bySuffix.get(suffix);
     if (before !== undefined) this.#forgetNewest(before);
-    const coordinator: Coordinator = { suffix, owner, order: ++this.#order, settled, seen: true };
+    const coordinator: Coordinator = { suffix, owner, order: ++this.#order, settled, isUsed: true };
     this.#bySuffix.set(suffix, owner.cluster, coordinator);
     this.#newestAt.set(owner.baseUrl, coordinator);
     return coordinator;
@@ -73,15 +73,15 @@ export class KnownCoordinators {
    * Suffixes whose owner is alive and that were asked about since the last call, or are the newest of their cluster.
    * @param isAlive whether a base URL showed a sign of life lately
    */
-  takeSeen(isAlive: (baseUrl: string) => boolean): readonly string[] {
-    const seen: string[] = [];
+  takeUsed(isAlive: (baseUrl: string) => boolean): readonly string[] {
+    const used: string[] = [];
     for (const coordinator of this.#bySuffix.values()) {
       const { baseUrl } = coordinator.owner;
-      if (!coordinator.seen && this.#newestAt.get(baseUrl) !== coordinator) continue;
-      coordinator.seen = false;
-      if (isAlive(baseUrl)) seen.push(coordinator.suffix);
+      if (!coordinator.isUsed && this.#newestAt.get(baseUrl) !== coordinator) continue;
+      coordinator.isUsed = false;
+      if (isAlive(baseUrl)) used.push(coordinator.suffix);
     }
-    return seen;
+    return used;
   }
 
   /** The newest of the others takes its place; seldom, as the newest of a cluster is hardly ever the one to go. */

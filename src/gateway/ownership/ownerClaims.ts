@@ -34,7 +34,7 @@ export interface OwnerRecords {
 }
 
 /** What claims are decided with. */
-export interface ClaimParts {
+export interface ClaimDependencies {
   readonly memory: OwnerMemory;
   readonly records: OwnerRecords;
   readonly table: { readonly current: RoutingTable };
@@ -71,12 +71,12 @@ const REPEATED_AT_ONCE = 100;
  * claim later: the first one that is stored wins.
  */
 export class OwnerClaims {
-  readonly #parts: ClaimParts;
+  readonly #dependencies: ClaimDependencies;
   readonly #pending = new Map<string, Pending>();
   readonly #unwritten = new FairMap<string, QueryOwner>({ max: MAX_UNWRITTEN });
 
-  constructor(parts: ClaimParts) {
-    this.#parts = parts;
+  constructor(dependencies: ClaimDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -87,7 +87,7 @@ export class OwnerClaims {
    *   learn timeout and never rejects
    */
   learn(key: string, claimant: QueryOwner, mayClaim: () => boolean): null | Promise<Claimed> {
-    const known = this.#parts.memory.get(key);
+    const known = this.#dependencies.memory.get(key);
     if (known === undefined) return this.#claim(key, claimant, mayClaim);
     if (known.owner.baseUrl === claimant.baseUrl) {
       if (known.owner.cluster !== claimant.cluster) this.#rename(known, claimant);
@@ -102,7 +102,7 @@ export class OwnerClaims {
     for (const [key, owner] of this.#unwritten.entries()) {
       if (left-- === 0) return;
       this.#unwritten.delete(key);
-      this.#parts.records.claim(key, owner).then(
+      this.#dependencies.records.claim(key, owner).then(
         (stored) => this.#settle(key, owner, stored),
         () => this.#unwritten.set(key, owner.cluster, owner),
       );
@@ -111,7 +111,7 @@ export class OwnerClaims {
 
   /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
   #rename(known: KnownOwner, claimant: QueryOwner): void {
-    const { clusters } = this.#parts.table.current;
+    const { clusters } = this.#dependencies.table.current;
     if (clusters.get(known.owner.cluster)?.proxyTo === known.owner.baseUrl) return;
     if (clusters.get(claimant.cluster)?.proxyTo === claimant.baseUrl) known.owner = claimant;
   }
@@ -129,7 +129,7 @@ export class OwnerClaims {
   }
 
   async #decide(key: string, claimant: QueryOwner): Promise<Claimed> {
-    const { memory, records, learnTimeout, logger, unavailable } = this.#parts;
+    const { memory, records, learnTimeout, logger, unavailable } = this.#dependencies;
     let isLate = false;
     const writing = records.claim(key, claimant).then(
       (stored) => {
@@ -161,7 +161,7 @@ export class OwnerClaims {
 
   /** A cluster claims what another one owns. */
   async #dispute(key: string, claimant: QueryOwner, known: KnownOwner): Promise<Claimed> {
-    const { memory, records, table, learnTimeout, takeover, silentFor, logger } = this.#parts;
+    const { memory, records, table, learnTimeout, takeover, silentFor, logger } = this.#dependencies;
     const { owner } = known;
     const replacing = async (from: QueryOwner, silence: number | null): Promise<Claimed> => {
       const stored = await within(records.replace(key, from, claimant, silence), learnTimeout, null);
@@ -189,7 +189,7 @@ export class OwnerClaims {
       if (silentFor(stored.baseUrl) < takeover()) return { kind: 'owned', owner: stored };
       return await replacing(stored, takeover());
     } catch (error) {
-      this.#parts.unavailable();
+      this.#dependencies.unavailable();
       logger.debug({ err: error, [records.kind]: key }, 'a claim of query ids cannot be decided by the database');
       return mayHaveMoved(table.current, owner, claimant) ? null : { kind: 'owned', owner };
     }
@@ -197,7 +197,7 @@ export class OwnerClaims {
 
   /** The database settled what memory had decided. */
   #settle(key: string, claimant: QueryOwner, stored: QueryOwner): void {
-    const { memory, records, table, unavailable, lost } = this.#parts;
+    const { memory, records, table, unavailable, lost } = this.#dependencies;
     const known = memory.get(key);
     if (stored.baseUrl === claimant.baseUrl) {
       if (known?.owner.baseUrl === stored.baseUrl) known.settled = true;

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { RunningQueryRepository, RunningQueryRow } from '../../store/store.ts';
 
-/** What the running queries are told and kept with. */
+/** What the running queries are shared and kept with. */
 export interface RunningQueryDependencies {
   readonly repository: RunningQueryRepository;
   readonly clock: Clock;
@@ -19,7 +19,7 @@ export interface ClusterQueries {
 
 /**
  * Engines give up a query whose client has not asked for this long (Trino: `query.client.timeout`, 5 minutes by
- * default); nobody tells the gateway of it.
+ * default); the gateway is not notified of it.
  */
 const ABANDONED_AFTER_MS = 300_000;
 /** Time between two writes; a query that is over by then never costs one. */
@@ -47,7 +47,7 @@ interface Running {
 /**
  * Which queries clients are following, by what passes through the gateway: a query begins with an answer that names a
  * next URI, and ends with one that names none, with its cancellation, or when nobody asks for it any more. Replicas
- * tell each other through `eg_running_queries`.
+ * share them through `eg_running_queries`.
  */
 export class RunningQueries {
   readonly #dependencies: RunningQueryDependencies;
@@ -62,7 +62,7 @@ export class RunningQueries {
     this.#dependencies = dependencies;
   }
 
-  /** Begins to tell the other replicas. */
+  /** Begins to share them with the other replicas. */
   start(): void {
     this.#timer = setInterval(() => void this.#write(false), WRITE_INTERVAL_MS).unref();
   }
@@ -100,7 +100,7 @@ export class RunningQueries {
     const known = this.#running.get(queryId);
     if (known !== undefined && known.cluster !== cluster) return;
     this.#running.delete(queryId);
-    // One that this replica saw from begin to end within an interval was never written; of others another may have told.
+    // One that this replica saw from begin to end within an interval was never written; others may have been written by another.
     if (known === undefined || known.stored !== null || this.#isOld(known)) this.#ended.add(queryId);
   }
 

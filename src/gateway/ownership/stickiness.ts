@@ -8,7 +8,7 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../../store/store.ts';
 import { ClaimBudget } from './claimBudget.ts';
 import { KnownCoordinators } from './knownCoordinators.ts';
-import { type Claimed, type ClaimParts, type KnownOwner, OwnerClaims } from './ownerClaims.ts';
+import { type ClaimDependencies, type Claimed, type KnownOwner, OwnerClaims } from './ownerClaims.ts';
 import { OwnerPresence, type PresenceSources } from './ownerPresence.ts';
 import { coordinatorRecords, ownerOf, queryRecords } from './ownerRecords.ts';
 import { identified, type QueryOwner } from './queryOwner.ts';
@@ -109,7 +109,7 @@ export class Stickiness {
       ttl: options.missTtl,
       perf: { now: () => clock.monotonic() },
     });
-    const shared: Omit<ClaimParts, 'memory' | 'records' | 'lost'> = {
+    const shared: Omit<ClaimDependencies, 'memory' | 'records' | 'lost'> = {
       table,
       silentFor: (baseUrl) => this.#presence.silentFor(baseUrl),
       takeover,
@@ -166,7 +166,7 @@ export class Stickiness {
     const known = this.#coordinators.get(suffix);
     if (known === undefined) return this.#fullIds.get(id)?.owner ?? null;
     if (this.isDisowned(id)) return null;
-    known.seen = true;
+    known.isUsed = true;
     return known.owner;
   }
 
@@ -283,8 +283,8 @@ export class Stickiness {
   async refresh(): Promise<void> {
     const { store, clock } = this.#dependencies;
     const interval = this.#interval();
-    const seen = this.#coordinators.takeSeen((baseUrl) => this.#presence.silentFor(baseUrl) < interval);
-    if (seen.length > 0) await store.coordinators.touch(seen, clock.now());
+    const used = this.#coordinators.takeUsed((baseUrl) => this.#presence.silentFor(baseUrl) < interval);
+    if (used.length > 0) await store.coordinators.touch(used, clock.now());
     await this.#load();
   }
 
@@ -298,7 +298,7 @@ export class Stickiness {
   #noteUnsettled(suffix: string, id: string, owner: QueryOwner): void {
     const known = this.#coordinators.get(suffix);
     if (known === undefined || known.owner.baseUrl !== owner.baseUrl) return;
-    known.seen = true;
+    known.isUsed = true;
     if (!known.settled) this.#unsettled.set(id, owner.cluster, owner);
   }
 

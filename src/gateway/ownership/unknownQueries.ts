@@ -13,7 +13,7 @@ export function unknownQuery(queryId: string): Refusal {
 export function undecidedQuery(queryId: string): Refusal {
   return {
     reason: 'undecided_query',
-    message: `Which cluster runs query ${queryId.slice(0, 256)} cannot be told at the moment; ask again in a second.`,
+    message: `Which cluster runs query ${queryId.slice(0, 256)} is not known at the moment; ask again in a second.`,
     queryId,
   };
 }

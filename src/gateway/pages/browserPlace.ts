@@ -17,7 +17,7 @@ export interface PageCookieOptions {
 }
 
 /** What the places of browsers are worked out with. */
-export interface BrowserPlaceParts {
+export interface BrowserPlaceDependencies {
   /** `ProductNames.pageCookie` */
   readonly name: string;
   readonly identities: ClusterIdentities;
@@ -49,11 +49,11 @@ const content = new RegExp(`^(${IDENTITY_FORM})\\.([ai])(\\d{1,15})\\.([\\w-]{43
  */
 export class BrowserPlaces {
   readonly #options: PageCookieOptions;
-  readonly #parts: BrowserPlaceParts;
+  readonly #dependencies: BrowserPlaceDependencies;
 
-  constructor(options: PageCookieOptions, parts: BrowserPlaceParts) {
+  constructor(options: PageCookieOptions, dependencies: BrowserPlaceDependencies) {
     this.#options = options;
-    this.#parts = parts;
+    this.#dependencies = dependencies;
   }
 
   /** The cluster whose pages the browser is on; null for none, and where that cluster cannot serve them any more. */
@@ -67,7 +67,7 @@ export class BrowserPlaces {
     { cluster: { name, uid }, status, ofQuery }: PageAnswer,
   ): readonly string[] {
     if (proxied.pathKind !== 'ui' || status >= 500) return [];
-    const { identities } = this.#parts;
+    const { identities } = this.#dependencies;
     const key = identities.keyOf({ name, uid });
     const cluster = identities.clusterOf(key);
     // Of a cluster that is deleted only pages of its queries are left.
@@ -82,7 +82,7 @@ export class BrowserPlaces {
   }
 
   #placeOf({ request }: Pick<ProxiedRequest, 'request'>): Place | null {
-    const { clock, identities, name } = this.#parts;
+    const { clock, identities, name } = this.#dependencies;
     const [, key = '', state, ts, signature = ''] =
       content.exec(cookieValue(headerValues(request.rawHeaders, 'cookie'), name) ?? '') ?? [];
     if (state === undefined || ts === undefined) return null;
@@ -94,7 +94,7 @@ export class BrowserPlaces {
   }
 
   #line({ request }: Pick<ProxiedRequest, 'request'>, key: string, { active }: ClusterEntry): readonly string[] {
-    const { clock, headers, name } = this.#parts;
+    const { clock, headers, name } = this.#dependencies;
     const text = `${key}.${active ? 'a' : 'i'}${clock.now()}`;
     const secure = headers.clientOf(request).scheme === 'https' ? '; Secure' : '';
     const attributes = `Max-Age=${Math.floor(this.#options.lifetime / 1000)}; Path=${headers.prefixOf(request)}/ui`;
@@ -102,7 +102,7 @@ export class BrowserPlaces {
   }
 
   #sign(text: string): string {
-    return createHmac('sha256', this.#options.secret).update(`${this.#parts.name} ${text}`).digest('base64url');
+    return createHmac('sha256', this.#options.secret).update(`${this.#dependencies.name} ${text}`).digest('base64url');
   }
 }
 

@@ -5,7 +5,7 @@ import type { EngineCookieNames } from './engineCookieName.ts';
 
 /** Characters of name and value together that browsers keep (RFC 6265bis §5.7); engines fill their cookies up to it. */
 const MAX_PAIR = 4096;
-/** Characters of the digest in front of the rest of a value, which tells what it is the rest of. */
+/** Characters of the digest in front of the rest of a value, which identifies what it is the rest of. */
 const DIGEST_LENGTH = 12;
 /** Longer cookies are not kept by browsers whatever is done. */
 const MAX_VALUE = 2 * (MAX_PAIR - 512);

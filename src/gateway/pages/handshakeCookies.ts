@@ -34,7 +34,7 @@ export interface Handshake {
 
 /** Content of a cookie; what is signed has the keys in this order. */
 interface Content {
-  /** Key of the cluster, which tells its address to nobody. */
+  /** Key of the cluster, which reveals its address to nobody. */
   readonly backend: string;
   readonly deletePaths: readonly string[];
   /** Name of the cookie: the value of another one does not count. */

@@ -30,7 +30,7 @@ export class ProxiedRuleRequest implements RuleRequest {
   /**
    * @param analysis null where the request was not analysed
    * @param body null where it is not read before the decision
-   * @param views tells where the client is
+   * @param views states where the client is
    */
   constructor(proxied: ProxiedRequest, analysis: Analysis | null, body: BodyStart | null, views: RequestHeaders) {
     const { request, target } = proxied;

@@ -75,7 +75,7 @@ const REQUEST_LINE_END_LENGTH = ' HTTP/1.1\r'.length;
 /** Most bytes that are read, and dropped, in search of the end of a line; the largest limit that can be set. */
 const MAX_LINE = 16 * 1024 ** 2;
 
-/** What Node tells of a connection that its parser, or a time limit, gave up on. */
+/** What Node reports of a connection that its parser, or a time limit, gave up on. */
 interface ConnectionError extends Error {
   readonly code?: string;
   /** What came last, where the parser gave up. */
@@ -104,7 +104,7 @@ export function answerParserErrors(server: Server | Http2SecureServer, limits: H
   (server as Server).on('clientError', (error: ConnectionError, duplex) => {
     const socket = duplex as Socket;
     if (isAnswered(socket)) {
-      // The parser tells of each packet that is dropped, and of the end of the client's side.
+      // The parser reports each packet that is dropped, and the end of the client's side.
       if (error.code === 'HPE_INVALID_EOF_STATE' || error.code?.startsWith('HPE_') !== true) socket.destroy(error);
       return;
     }
@@ -139,7 +139,7 @@ export function answerParserErrors(server: Server | Http2SecureServer, limits: H
 
 /** Bytes of the head until the parser gave up; less than they were where pieces of it are not counted. */
 function parsedBytes(socket: Socket, { bytesParsed, rawPacket }: ConnectionError): number {
-  // Where nobody counts, nothing tells too many lines apart.
+  // Where nobody counts, nothing distinguishes too many lines.
   const before = headPiecesOf(socket)?.bytes ?? Number.POSITIVE_INFINITY;
   return before + (bytesParsed ?? rawPacket?.length ?? 0);
 }

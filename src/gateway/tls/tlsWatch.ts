@@ -53,7 +53,7 @@ export interface TlsWatchOptions {
   readonly metrics: TlsMetrics;
 }
 
-/** Certificate files, followed: changed ones are taken, broken ones are told of and leave the last good ones in use. */
+/** Certificate files, followed: changed ones are taken, broken ones are reported and leave the last good ones in use. */
 export interface TlsWatch {
   /** What is in use; another object after each change. */
   readonly current: TlsMaterial;
@@ -85,15 +85,15 @@ class FollowedFiles implements TlsWatch {
   readonly #options: TlsWatchOptions;
   readonly #listeners: ((material: TlsMaterial) => void)[] = [];
   readonly #timer: NodeJS.Timeout;
-  #seen: TlsContents;
+  #lastRead: TlsContents;
   #current: TlsMaterial;
   #looking = false;
-  /** The last complaint, told once. */
-  #told = '';
+  /** The last complaint, reported once. */
+  #lastComplaint = '';
 
   constructor(options: TlsWatchOptions, contents: TlsContents, material: TlsMaterial) {
     this.#options = options;
-    this.#seen = contents;
+    this.#lastRead = contents;
     this.#current = material;
     options.metrics.inUse(options.use, material);
     this.#warnOfExpiry();
@@ -118,9 +118,10 @@ class FollowedFiles implements TlsWatch {
     this.#looking = true;
     try {
       const contents = await readTlsFiles(this.#options.files);
-      if (same(contents.keyStore, this.#seen.keyStore) && same(contents.trustStore, this.#seen.trustStore)) return;
+      if (same(contents.keyStore, this.#lastRead.keyStore) && same(contents.trustStore, this.#lastRead.trustStore))
+        return;
       const material = tlsMaterial(this.#options.files, contents);
-      this.#seen = contents;
+      this.#lastRead = contents;
       this.#take(material);
     } catch (error) {
       this.#refuse(error);
@@ -132,7 +133,7 @@ class FollowedFiles implements TlsWatch {
   #take(material: TlsMaterial): void {
     const { use, metrics, logger } = this.#options;
     this.#current = material;
-    this.#told = '';
+    this.#lastComplaint = '';
     for (const listener of this.#listeners) listener(material);
     metrics.inUse(use, material);
     metrics.reloaded(use, 'taken');
@@ -144,8 +145,8 @@ class FollowedFiles implements TlsWatch {
   #refuse(error: unknown): void {
     const { use, metrics, logger } = this.#options;
     const reason = error instanceof Error ? error.message : String(error);
-    if (reason === this.#told) return;
-    this.#told = reason;
+    if (reason === this.#lastComplaint) return;
+    this.#lastComplaint = reason;
     metrics.reloaded(use, 'refused');
     logger.error({ use, reason }, 'changed certificate files refused; the last good ones stay in use');
   }

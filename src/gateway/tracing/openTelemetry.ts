@@ -41,8 +41,8 @@ const SEND_INTERVAL_MS = 1_000;
 const SEND_TIMEOUT_MS = 3_000;
 /** Spans that wait to be sent; further ones are dropped. */
 const MAX_WAITING = 8_192;
-/** Failures to send are told this often at most. */
-const TELL_INTERVAL_MS = 60_000;
+/** Failures to send are logged this often at most. */
+const LOG_INTERVAL_MS = 60_000;
 
 const propagator = new W3CTraceContextPropagator();
 
@@ -71,16 +71,16 @@ export function openTelemetryTracing(options: TracingOptions): Tracing {
   };
 }
 
-/** Sends spans, and tells when that fails. */
+/** Sends spans, and logs when that fails. */
 function exporter({ endpoint, logger, clock }: TracingOptions): SpanExporter {
   const url = urlOf(endpoint);
   const sender = new OTLPTraceExporter({ url, timeoutMillis: SEND_TIMEOUT_MS });
-  let told = Number.NEGATIVE_INFINITY;
+  let lastLogged = Number.NEGATIVE_INFINITY;
   return {
     export: (spans, done) =>
       sender.export(spans, (result) => {
-        if (result.code !== ExportResultCode.SUCCESS && clock.monotonic() - told >= TELL_INTERVAL_MS) {
-          told = clock.monotonic();
+        if (result.code !== ExportResultCode.SUCCESS && clock.monotonic() - lastLogged >= LOG_INTERVAL_MS) {
+          lastLogged = clock.monotonic();
           logger.warn({ endpoint: url, reason: result.error?.message }, 'traces could not be sent');
         }
         done(result);

@@ -21,7 +21,7 @@ export interface TokenMemoryLimits {
  */
 export class TokenMemory<Answer extends object> {
   readonly #kept: LRUCache<string, { readonly answer: Answer; readonly until: number }>;
-  readonly #asked = new Map<string, Promise<Answer>>();
+  readonly #pending = new Map<string, Promise<Answer>>();
   readonly #limits: TokenMemoryLimits;
   readonly #clock: Clock;
 
@@ -43,16 +43,16 @@ export class TokenMemory<Answer extends object> {
       if (this.#clock.monotonic() < kept.until) return kept.answer;
       this.#kept.delete(key);
     }
-    const asked = this.#asked.get(key);
-    if (asked !== undefined) return asked;
-    if (this.#asked.size >= this.#limits.inFlight) return overloaded;
+    const pending = this.#pending.get(key);
+    if (pending !== undefined) return pending;
+    if (this.#pending.size >= this.#limits.inFlight) return overloaded;
     const answer = ask()
       .then(({ answer, forMs }) => {
         if (forMs > 0) this.#kept.set(key, { answer, until: this.#clock.monotonic() + forMs });
         return answer;
       })
-      .finally(() => this.#asked.delete(key));
-    this.#asked.set(key, answer);
+      .finally(() => this.#pending.delete(key));
+    this.#pending.set(key, answer);
     return answer;
   }
 }

@@ -369,7 +369,7 @@ describe('unknown ids while the database is unavailable', () => {
     });
   const comeAgain = (answer: Awaited<ReturnType<typeof send>>) => {
     expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
-    expect(answer.text).toContain(`Which cluster runs query ${id} cannot be told at the moment`);
+    expect(answer.text).toContain(`Which cluster runs query ${id} is not known at the moment`);
   };
 
   test('no cluster of the table knows it: clients ask again, until somebody does', async () => {
