@@ -13,30 +13,22 @@ export class HeadGarbage {
   readonly #limit: number;
   readonly #collect: () => void;
   #bytes = 0;
-  /** Its target is gone after a collection of all garbage, V8's own too. */
-  #sentinel = new WeakRef({});
 
   /**
-   * @param memory that all requests may take, bytes: a quarter of it, and 16 MB at least, may be garbage
+   * @param memory that all requests may take, bytes: an eighth of it, and 16 MB at least, may be garbage
    * @param collect collects all garbage
    */
   constructor(memory: number, collect: () => void = collectGarbage) {
-    this.#limit = Math.max(memory / 4, LEAST_BYTES);
+    this.#limit = Math.max(memory / 8, LEAST_BYTES);
     this.#collect = collect;
   }
 
   /** Notes a head that has come, of which the most may soon be garbage. */
   add(bytes: number): void {
-    if (this.#sentinel.deref() === undefined) this.#restart();
     this.#bytes += bytes;
     if (this.#bytes <= this.#limit) return;
-    this.#collect();
-    this.#restart();
-  }
-
-  #restart(): void {
     this.#bytes = 0;
-    this.#sentinel = new WeakRef({});
+    this.#collect();
   }
 }
 

@@ -5,7 +5,7 @@ const MB = 1024 ** 2;
 
 describe('the garbage of heads over HTTP/2', () => {
   test.each([
-    ['a quarter of the request memory', 128 * MB, 32 * MB],
+    ['an eighth of the request memory', 256 * MB, 32 * MB],
     ['16 MB at least', 8 * MB, 16 * MB],
   ])('is collected after %s', (_name, memory, limit) => {
     let collections = 0;
