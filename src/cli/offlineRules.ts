@@ -72,9 +72,9 @@ export async function offlineRules(
     }
   }
   if (resources.length === 0) mistake(`${path}: error: there is no RoutingRule`);
-  const { ruleSet, verdicts } = compiler.compile(resources, null);
+  const { ruleSet, reports } = compiler.compile(resources, null);
   for (const resource of resources) {
-    const verdict = verdicts.get(keyText(keyOf(resource)));
+    const verdict = reports.get(keyText(keyOf(resource)));
     if (verdict?.accepted === false) mistake(`${path}: error: ${verdict.rule}: ${verdict.message}`);
   }
   return hasMistakes ? null : ruleSet;

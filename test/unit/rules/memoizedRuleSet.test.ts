@@ -98,7 +98,7 @@ function ruleSetOf(compiler: RuleCompiler, specs: readonly Partial<RoutingRuleSp
   const number = (spec: Partial<RoutingRuleSpec>, index: number) =>
     fillers.includes(spec) ? `z${fillers.indexOf(spec)}` : `r${String(index).padStart(3, '0')}`;
   const resources = specs.map((spec, index) => resourceRule(number(spec, index), spec));
-  const { ruleSet, verdicts } = compiler.compile(resources, null);
+  const { ruleSet, reports } = compiler.compile(resources, null);
   expect([...reports.values()].filter(({ accepted }) => !accepted)).toEqual([]);
   if (ruleSet === null) throw new Error('there is no rule set');
   return ruleSet;
