@@ -19,7 +19,7 @@ export interface CompiledRule {
   readonly actions: readonly { readonly field: string; readonly program: Program }[];
   /** What its condition needs to be true, for the index; null when it cannot be determined. The parsed text is not kept. */
   readonly neededKeys: readonly IndexKey[] | null;
-  /** All that condition and actions read of a request (`ruleReads`); null when that cannot be told. */
+  /** All that condition and actions read of a request (`ruleReads`); null when that cannot be determined. */
   readonly reads: readonly string[] | null;
   /** Whether it reads the user or the query. */
   readonly needsAnalysis: boolean;

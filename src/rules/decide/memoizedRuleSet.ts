@@ -19,7 +19,7 @@ type Read = (request: RuleRequest) => string | null | undefined;
 interface AskedRules {
   readonly id: number;
   readonly candidates: Uint32Array;
-  /** What these rules read; null where that cannot be told. */
+  /** What these rules read; null where that cannot be determined. */
   readonly reads: readonly Read[] | null;
 }
 

@@ -125,7 +125,7 @@ export class CompiledRuleSet implements RuleSet {
     return this.#index.candidates(request);
   }
 
-  /** Sources of all that the marked rules read of a request; null when that cannot be told of one of them. */
+  /** Sources of all that the marked rules read of a request; null when that cannot be determined of one of them. */
   readsOf(marked: Uint32Array): readonly string[] | null {
     const found = new Set<string>();
     for (const number of numbersOf(marked)) {

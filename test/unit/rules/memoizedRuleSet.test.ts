@@ -310,7 +310,7 @@ test.each([
   for (const catalogs of [one, other, one]) expect(groupOf(catalogs)).toBe(catalogs.length === 2 ? 'two' : null);
 });
 
-test('sets of rules to ask are told apart where the numbers made of them are equal', () => {
+test('sets of rules to ask are distinguished where the numbers made of them are equal', () => {
   const unused = { condition: 'request.getHeader("Unused") == "1"', ...put('"unused"') };
   const ruleSet = compile([
     { condition: 'request.getHeader("A") == "1"', ...put('"first"') },
