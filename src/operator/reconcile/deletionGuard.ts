@@ -60,8 +60,11 @@ export class DeletionGuard {
   readonly #options: DeletionGuardOptions;
   #known: ReadonlyMap<string, Resource> = new Map();
   readonly #gone = new Map<string, Gone>();
-  /** Keys that somebody deletes through the gateway. */
-  readonly #deliberate = new Set<string>();
+  /**
+   * Keys that somebody deleted through the gateway, and when: a source that was being read meanwhile may have one of them
+   * for another moment, and lose it again.
+   */
+  readonly #deliberate = new Map<string, number>();
   /** Monotonic and wall-clock milliseconds at which the loss was noticed; null: nothing is held. */
   #held: { readonly at: number; readonly since: number } | null = null;
   #timer: NodeJS.Timeout | undefined;
@@ -87,7 +90,8 @@ export class DeletionGuard {
 
   /** Notes that a resource is deleted through the gateway: it is no loss. */
   expect(key: string): void {
-    if (!this.#gone.delete(key)) this.#deliberate.add(key);
+    this.#gone.delete(key);
+    this.#deliberate.set(key, this.#options.clock.monotonic());
   }
 
   /** Takes back `expect`: the resource was not deleted. */
@@ -138,8 +142,9 @@ export class DeletionGuard {
   #compare(listed: readonly Resource[]): ReadonlyMap<string, Resource> {
     const now = this.#options.clock.monotonic();
     const present = byKey(listed);
+    for (const [key, at] of this.#deliberate) if (now - at > AT_ONCE_MS) this.#deliberate.delete(key);
     for (const [key, resource] of this.#known) {
-      if (present.has(key) || this.#deliberate.delete(key)) continue;
+      if (present.has(key) || this.#deliberate.has(key)) continue;
       this.#gone.set(key, { resource, at: now });
     }
     for (const [key, { at }] of this.#gone) {

@@ -1,0 +1,82 @@
+import { pino } from 'pino';
+import { afterEach, expect, test, vi } from 'vitest';
+import { keyOf, keyText, type Resource } from '../../../src/model/resource.ts';
+import { DeletionGuard, defaultDeletionGuard } from '../../../src/operator/reconcile/deletionGuard.ts';
+
+let time = 0;
+const guards: DeletionGuard[] = [];
+const resource = (name: string, deletionTimestamp?: string): Resource => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'EngineCluster',
+  metadata: {
+    name,
+    namespace: 'ns',
+    uid: name,
+    resourceVersion: '1',
+    generation: 1,
+    creationTimestamp: '2026-01-01T00:00:00Z',
+    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+  },
+  spec: {},
+});
+const all = ['a', 'b', 'c', 'd', 'e'].map((name) => resource(name));
+const guard = (): DeletionGuard => {
+  const made = new DeletionGuard({
+    kind: 'EngineCluster',
+    settings: () => defaultDeletionGuard,
+    clock: { now: () => time, monotonic: () => time },
+    logger: pino({ enabled: false }),
+    onDue: vi.fn(),
+  });
+  guards.push(made);
+  return made;
+};
+const names = (served: readonly Resource[]): string => served.map(({ metadata }) => metadata.name).join('');
+
+afterEach(() => {
+  time = 0;
+  for (const made of guards.splice(0)) made.stop();
+});
+
+test('one that is deleted through the gateway is gone at once, also where the source shows it for another moment', () => {
+  const one = guard();
+  one.serve(all);
+  one.expect(keyText(keyOf(all[4]!)));
+  expect(names(one.serve(all.slice(0, 4)))).toBe('abcd');
+  expect(names(one.serve(all))).toBe('abcde');
+  expect(names(one.serve(all.slice(0, 4)))).toBe('abcd');
+});
+
+test('few deletions are served half a second later, and never together with an earlier minute', () => {
+  const one = guard();
+  one.serve(all);
+  expect(names(one.serve(all.slice(0, 3)))).toBe('abcde');
+  time = 500;
+  expect(names(one.serve(all.slice(0, 3)))).toBe('abc');
+  time = 61_000;
+  one.serve(all.slice(0, 3));
+  time = 61_500;
+  expect(names(one.serve([]))).toBe('');
+  expect(one.held).toBeNull();
+});
+
+test('resources that only wait for their finalizers are lost as well', () => {
+  const one = guard();
+  one.serve(all);
+  const going = all.map(({ metadata }) => resource(metadata.name, '2026-01-02T00:00:00Z'));
+  const served = one.serve(going);
+  expect(names(served)).toBe('abcde');
+  expect(served.every(({ metadata }) => metadata.deletionTimestamp === undefined)).toBe(true);
+  expect(one.held).toMatchObject({ held: 5, left: 0, until: 3_600_000 });
+});
+
+test('what returns is followed, and the loss is over with the last of them', () => {
+  const one = guard();
+  one.serve(all);
+  one.serve([]);
+  expect(one.held?.held).toBe(5);
+  one.serve(all.slice(0, 4));
+  expect(one.held?.held).toBe(1);
+  one.serve(all);
+  expect(one.held).toBeNull();
+});
