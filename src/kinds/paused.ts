@@ -1,8 +1,18 @@
 import { PAUSED_ANNOTATION, type Resource } from '../model/resource.ts';
+import type { ResourceOutcome } from './outcome.ts';
 
 /** Whether reconciling of a resource is paused. */
 export function isPaused(resource: Resource): boolean {
   return resource.metadata.annotations?.[PAUSED_ANNOTATION] === 'true';
+}
+
+/**
+ * Generation that a status speaks of. That of a paused resource stays what it was: a change that is not taken over is not
+ * to look as if it was (kstatus).
+ */
+export function observedGeneration({ resource, paused }: Pick<ResourceOutcome, 'resource' | 'paused'>): number {
+  const { generation } = resource.metadata;
+  return paused ? Math.min(generation, resource.status?.observedGeneration ?? 0) : generation;
 }
 
 /** Message of the condition `Paused`. */

@@ -18,7 +18,7 @@ export interface Acceptance {
   readonly status: 'True' | 'False' | 'Unknown';
   readonly reason: string;
   readonly message: string;
-  /** Nothing but a change of the resource itself fixes it (condition `Stalled`). */
+  /** Nothing but a change of the resource, or of the one that has its name, fixes it (condition `Stalled`). */
   readonly final: boolean;
 }
 
@@ -189,7 +189,7 @@ export function rowCluster(row: BackendRow): RoutableCluster {
 }
 
 function nameConflict(resource: Resource, holder: Resource): Acceptance {
-  return { status: 'False', reason: 'NameConflict', message: nameConflictMessage(resource, holder), final: false };
+  return { status: 'False', reason: 'NameConflict', message: nameConflictMessage(resource, holder), final: true };
 }
 
 type CheckedSpec =

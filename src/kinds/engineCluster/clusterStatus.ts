@@ -1,6 +1,6 @@
 import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import { pausedMessage } from '../paused.ts';
+import { observedGeneration, pausedMessage } from '../paused.ts';
 import type { StatusDraft, StatusView, Stored } from '../status.ts';
 import { specActive } from './activeOverride.ts';
 import type { ClusterOutcome } from './clusterOutcome.ts';
@@ -34,7 +34,7 @@ export function clusterStatus(
   forwardedHeaders: ForwardedHeadersFinding | null,
   credentials: CredentialsFinding | null = null,
 ): StatusDraft {
-  const { generation } = outcome.resource.metadata;
+  const generation = observedGeneration(outcome);
   const condition = conditionsAt(generation);
   const { acceptance, routable } = outcome;
   return {

@@ -1,6 +1,6 @@
 import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { RuleReport } from '../../rules/ruleCompiler.ts';
-import { pausedMessage } from '../paused.ts';
+import { observedGeneration, pausedMessage } from '../paused.ts';
 import type { StatusDraft, Stored } from '../status.ts';
 import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
 
@@ -9,11 +9,11 @@ import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
  * @param failing how it failed last for a request; null when it has not
  */
 export function ruleStatus(outcome: RuleOutcome, stored: Stored, failing: string | null = null): StatusDraft {
-  const { generation } = outcome.resource.metadata;
+  const generation = observedGeneration(outcome);
   const { report, references } = outcome;
   const condition = conditionsAt(generation);
   const truth = (value: boolean): ConditionStatus => (value ? 'True' : 'False');
-  const stalled = report !== null && !report.accepted && report.acceptedReason !== 'NameConflict';
+  const stalled = report !== null && !report.accepted;
   return {
     observedGeneration: generation,
     fields: { routesTo: routesTo(outcome.resource) },

@@ -423,6 +423,7 @@ test('a rule that is paused says so and stays in force as it was', async () => {
   await write('r.yaml', paused);
   await until(() => expect(rule().status?.conditions?.some((each) => each.type === 'Paused')).toBe(true));
   expect(rig.controller.compiledRules?.ruleSet).toBe(ruleSet);
+  expect([rule().metadata.generation, rule().status?.observedGeneration]).toEqual([2, 1]);
   await write('r.yaml', ruleManifest('r', 'other'));
   await until(() => expect(rig.controller.compiledRules?.ruleSet).not.toBe(ruleSet));
   await until(() => expect(rule().status?.conditions?.some((each) => each.type === 'Paused')).toBe(false));
