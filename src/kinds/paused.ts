@@ -1,3 +1,4 @@
+import { type ConditionDraft, conditionsAt } from '../model/condition.ts';
 import { PAUSED_ANNOTATION, type Resource } from '../model/resource.ts';
 import type { ResourceOutcome } from './outcome.ts';
 
@@ -15,5 +16,9 @@ export function observedGeneration({ resource, paused }: Pick<ResourceOutcome, '
   return paused ? Math.min(generation, resource.status?.observedGeneration ?? 0) : generation;
 }
 
-/** Message of the condition `Paused`. */
-export const pausedMessage = `changes are not taken over until the annotation ${PAUSED_ANNOTATION} is removed`;
+const pausedMessage = `changes are not taken over until the annotation ${PAUSED_ANNOTATION} is removed`;
+
+/** The condition `Paused`, which speaks of the resource as it is now: `kubectl wait` asks for that generation. */
+export function pausedCondition({ resource }: Pick<ResourceOutcome, 'resource'>): ConditionDraft {
+  return conditionsAt(resource.metadata.generation)('Paused', 'True', 'PausedByAnnotation', pausedMessage);
+}

@@ -1,6 +1,6 @@
 import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import { observedGeneration, pausedMessage } from '../paused.ts';
+import { observedGeneration, pausedCondition } from '../paused.ts';
 import type { StatusDraft, StatusView, Stored } from '../status.ts';
 import { specActive } from './activeOverride.ts';
 import type { ClusterOutcome } from './clusterOutcome.ts';
@@ -52,7 +52,7 @@ export function clusterStatus(
       ...(acceptance.final && acceptance.status === 'False'
         ? [condition('Stalled', 'True', acceptance.reason, acceptance.message)]
         : []),
-      ...(outcome.paused ? [condition('Paused', 'True', 'PausedByAnnotation', pausedMessage)] : []),
+      ...(outcome.paused ? [pausedCondition(outcome)] : []),
     ],
   };
 }

@@ -1,6 +1,6 @@
 import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { RuleReport } from '../../rules/ruleCompiler.ts';
-import { observedGeneration, pausedMessage } from '../paused.ts';
+import { observedGeneration, pausedCondition } from '../paused.ts';
 import type { StatusDraft, Stored } from '../status.ts';
 import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
 
@@ -28,7 +28,7 @@ export function ruleStatus(outcome: RuleOutcome, stored: Stored, failing: string
       condition('Ready', ...ready(report, stored)),
       ...(failing === null ? [] : [condition('Failing', 'True', 'EvaluationError', failing)]),
       ...(stalled ? [condition('Stalled', 'True', report.acceptedReason, report.message)] : []),
-      ...(outcome.paused ? [condition('Paused', 'True', 'PausedByAnnotation', pausedMessage)] : []),
+      ...(outcome.paused ? [pausedCondition(outcome)] : []),
     ],
   };
 }
