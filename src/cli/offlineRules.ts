@@ -71,11 +71,11 @@ export async function offlineRules(
       }
     }
   }
-  if (resources.length === 0) mistake(`${path}: error: there is no RoutingRule`);
+  if (resources.length === 0) mistake(`${path}: error: there is no ${ROUTING_RULE}`);
   const { ruleSet, reports } = compiler.compile(resources, null);
   for (const resource of resources) {
-    const verdict = reports.get(keyText(keyOf(resource)));
-    if (verdict?.accepted === false) mistake(`${path}: error: ${verdict.rule}: ${verdict.message}`);
+    const ruleReport = reports.get(keyText(keyOf(resource)));
+    if (ruleReport?.accepted === false) mistake(`${path}: error: ${ruleReport.rule}: ${ruleReport.message}`);
   }
   return hasMistakes ? null : ruleSet;
 }

@@ -81,7 +81,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     {
       schema: {
         tags,
-        summary: 'Tells how to log in',
+        summary: 'Shows how to log in',
         response: {
           200: successAnswer('The way of logging in.', LoginType),
           ...failureAnswers(403),
@@ -168,7 +168,7 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
     {
       schema: {
         tags,
-        summary: 'Tells who calls',
+        summary: 'Shows the caller',
         response: {
           200: successAnswer('The caller.', UserInfo),
           ...failureAnswers(401, 403, 429, 503),

@@ -127,7 +127,7 @@ function failed(message: string, cause?: unknown): GatewayError {
   return new GatewayError('EG_UNAUTHENTICATED', message, { cause });
 }
 
-/** Tells a refused login from a provider that is unavailable; the provider's own words stay in the log. */
+/** Distinguishes a refused login from a provider that is unavailable; the provider's own words stay in the log. */
 function failure(error: unknown): GatewayError {
   if (error instanceof ResponseBodyError && error.status >= 500) return providerAway(error);
   const { code, name, cause } = error as { code?: string; name?: string; cause?: unknown };

@@ -23,7 +23,7 @@ export interface OwnedQuery {
 export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   readonly #queryId: string;
   #owner: QueryOwner;
-  /** How the owner was found: by whoever sent the request here, or by `#reroute`. */
+  /** How the owner was found: by the step that sent the request here, or by `#reroute`. */
   #source: 'request' | 'database' | 'moved' = 'request';
   /** Null until another owner is looked for, which happens once. */
   #reroute: OwnerReroute | null = null;

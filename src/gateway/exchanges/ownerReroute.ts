@@ -30,7 +30,7 @@ export class OwnerReroute {
   /**
    * Finds the owner of the database, which another replica may have changed. Never rejects.
    * @param mayHaveMoved whether the address that the cluster has now counts too: its coordinator may have moved there, and
-   *   whoever saw that could not write it down
+   *   the replica that noticed could not record it
    * @returns null where there is no other one
    */
   async find(mayHaveMoved: boolean): Promise<OtherOwner | null> {

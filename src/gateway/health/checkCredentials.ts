@@ -36,7 +36,7 @@ export interface CredentialSources {
   readonly trustsResources: boolean;
   /** Those of the Secret that a cluster names, by registry name, for checks at a URL; null when it names none. */
   readonly ofCluster: (cluster: string, baseUrl: string) => Promise<ClusterCredentials | null>;
-  /** Told at each check why credentials were not sent; null when they were, or none are needed. */
+  /** Called at each check with the reason why credentials were not sent; null when they were, or none are needed. */
   readonly report?: (cluster: string, refusal: CredentialsRefusal | null) => void;
 }
 
@@ -97,7 +97,7 @@ export async function findCredentials(
 
 /**
  * Why `backendState` may not be sent to a cluster; null when it may (docs/health.md#credentials). What a resource asks
- * for does not widen where it goes: whoever writes it could have it sent to a host of their own.
+ * for does not widen where it goes: its author could have it sent to a host of their own.
  */
 function configuredRefusal(
   { password, allowedHosts }: ConfiguredCredentials,

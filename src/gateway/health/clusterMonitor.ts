@@ -31,7 +31,7 @@ export interface ClusterMonitorDependencies {
   readonly random: Random;
 }
 
-/** Told what a monitor saw, for metrics. */
+/** Receives what a monitor measured, for metrics. */
 export interface MonitorListener {
   checked(found: CheckResult['found'], seconds: number): void;
   takenOut(cause: 'connection' | 'server_errors'): void;

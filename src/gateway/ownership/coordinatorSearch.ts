@@ -11,7 +11,7 @@ const coordinatorId = /^[a-z0-9]{5}$/;
 const MAX_ANSWER_BYTES = 65_536;
 /** Milliseconds for all answers. */
 const TIME_LIMIT = 2_000;
-/** Milliseconds for which answers count: whoever makes up query ids causes one request a second to each cluster. */
+/** Milliseconds for which answers count: a client that invents query ids causes one request a second to each cluster. */
 const VALID_FOR = 1_000;
 
 /**

@@ -65,7 +65,7 @@ const MAX_UNWRITTEN = 100_000;
 const REPEATED_AT_ONCE = 100;
 
 /**
- * Decides who owns a suffix or a query id: whoever claims it first, by an insert into the database, keeps it. The owner
+ * Decides who owns a suffix or a query id: the first to claim it, by an insert into the database, keeps it. The owner
  * loses it only when it moves to another address, or when no replica saw a sign of life of it for
  * `routing.ownerTakeover`. While the database is unavailable this replica's memory decides, and the database settles the
  * claim later: the first one that is stored wins.

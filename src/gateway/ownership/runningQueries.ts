@@ -67,7 +67,7 @@ export class RunningQueries {
     this.#timer = setInterval(() => void this.#write(false), WRITE_INTERVAL_MS).unref();
   }
 
-  /** Tells the other replicas of all that is known, and ends. */
+  /** Shares all that is known with the other replicas, and ends. */
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
     await this.#writing;
@@ -180,7 +180,7 @@ export class RunningQueries {
       // Rows of the past are worth nothing later: readers look at their time.
       for (const queryId of ended) if (this.#ended.size < MAX_QUERIES) this.#ended.add(queryId);
       const reason = error instanceof Error ? error.message : String(error);
-      if (!this.#away) logger.warn({ reason }, 'running queries are not told to other replicas for now');
+      if (!this.#away) logger.warn({ reason }, 'running queries are not shared with other replicas for now');
       this.#away = true;
     }
   }

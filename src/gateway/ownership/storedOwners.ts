@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Store } from '../../store/store.ts';
 import type { QueryOwner } from './queryOwner.ts';
 
-/** Milliseconds between two looks: whoever makes up keys of clusters must not keep the database busy. */
+/** Milliseconds between two looks: a client that invents keys of clusters must not keep the database busy. */
 const LOOK_INTERVAL = 1_000;
 
 /** The owners of queries that the database knows of, those that only other replicas have seen among them. */

@@ -125,7 +125,7 @@ export class HandshakeCookies {
 
   /**
    * Lines of an answer, on whichever path, after which the client turns to a steered one: of one that sends the browser
-   * to a provider, so that it comes back to this cluster and each login has a whole lifetime, and of one that tells a
+   * to a provider, so that it comes back to this cluster and each login has a whole lifetime, and of one that makes a
    * client to fetch a renewed token.
    * @param headers those of the cluster
    */

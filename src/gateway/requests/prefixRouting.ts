@@ -33,7 +33,7 @@ export const PREFIXED_METHODS = 'GET, HEAD, DELETE, OPTIONS';
 
 /**
  * Routes by the key in front of the path (`routing.prefixSticky`). Only what belongs to a query goes to the key's
- * cluster: paths that hold a query id, and spooled segments. With anything else, whoever makes up a key could choose
+ * cluster: paths that hold a query id, and spooled segments. With anything else, a client that invents a key could choose
  * the cluster that serves him, also one that takes no queries at the moment.
  */
 export function routeByPrefix(

@@ -20,7 +20,7 @@ export interface Origins {
 const MAX_KNOWN_HOSTS = 1000;
 
 /**
- * Tells sides apart by the host that a request names: by `Host` or `:authority`, and by what trusted proxies say that it
+ * Distinguishes the sides by the host that a request names: by `Host` or `:authority`, and by what trusted proxies say that it
  * was. A request of which either is an admin host is never proxied; one from a page of the other side is not answered.
  * @param adminHosts `server.adminHosts`
  * @param clientOf what the client called the gateway, after trusted proxies

@@ -15,7 +15,7 @@ export class AddressRefused extends Error {
 }
 
 /**
- * Keeps connections to clusters away from addresses that these may not have (`resources.allowedAddresses`), whoever wrote
+ * Keeps connections to clusters away from addresses that these may not have (`resources.allowedAddresses`), no matter who wrote
  * the address, and whatever a name stands for at the moment of the connection: what was fine when a resource was accepted
  * may resolve to something else later (DNS rebinding). Connections that are open stay as they are.
  */

@@ -8,7 +8,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * Claims of a JWT in compact form (RFC 7519) without verifying it; null for what is none. Any header and any signature
- * will do, an empty one too: whoever believes these claims believes the client.
+ * will do, an empty one too: to believe these claims is to believe the client.
  */
 export function unverifiedClaims(token: string): Claims | null {
   if (token.length > LONGEST_TOKEN) return null;
