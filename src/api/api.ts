@@ -156,6 +156,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   guardRoutes(app, authentication, logger, dependencies.onChange ?? (() => undefined));
   await collectOpenapi(app, { product: names.product, version, schemes: securitySchemes(authentication) });
   await app.register(loginRoutes, { authentication, logger });
+  app.decorate('readsStrings', names.isReference);
   await app.register(registryRoutes, { registry, names });
   if (dependencies.runningQueries) {
     await app.register(drainRoutes, { table, runningQueries: dependencies.runningQueries });

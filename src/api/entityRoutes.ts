@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { ProductNames } from '../model/names.ts';
-import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
+import { clusterParser, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { parseSelectorMatch, parseSelectorUpdate, Selector, SelectorMatch } from '../model/selector.ts';
 import type { Checked } from '../model/validation.ts';
@@ -37,6 +37,7 @@ const UseSchema = {
 /** The entity editor's calls (docs/compatibility.md#entities); resource groups and selectors keep every column. */
 export async function entityRoutes(app: FastifyInstance, { registry, stores, names }: EntityRoutes): Promise<void> {
   const audited = new AuditedRegistry(registry, names, entityFamily);
+  const parseCluster = clusterParser(names);
   const use = <T>(request: FastifyRequest, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> =>
     stores.use((request.query as { useSchema?: string }).useSchema ?? null, (store) =>
       work(auditedGroups(store, request)),
@@ -103,7 +104,7 @@ export async function entityRoutes(app: FastifyInstance, { registry, stores, nam
       const { entityType } = request.query as { entityType: EntityType };
       const body = jsonBody(request, 'any');
       if (entityType === 'GATEWAY_BACKEND') {
-        await audited.store('update', request, reply, valid(parseRegistryCluster(body)));
+        await audited.store('update', request, reply, valid(parseCluster(body)));
         return reply.send();
       }
       const { warnings } =

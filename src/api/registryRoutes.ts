@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
-import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
+import { clusterParser, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
 import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { malformed } from './errors.ts';
-import { jsonBody } from './jsonBody.ts';
+import { jsonBody, utf8 } from './jsonBody.ts';
 import { nameToDelete } from './nameToDelete.ts';
 import { answer, ErrorBody, emptyAnswer, errorAnswers, Force, reference } from './schemas.ts';
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
@@ -32,8 +32,8 @@ export async function registryRoutes(app: FastifyInstance, { registry, names }: 
   const accepted = `As 200, but the database is unavailable: the change is safe in the resource source and follows by itself (header ${pendingHeader(names)}).`;
   const audited = new AuditedRegistry(registry, names, apiFamily);
   listingRoutes(app, registry);
-  storingRoutes(app, audited, accepted);
-  deletionRoute(app, registry, audited, accepted);
+  storingRoutes(app, audited, names, accepted);
+  deletionRoute(app, { registry, names }, audited, accepted);
   activationRoutes(app, audited, accepted);
 }
 
@@ -76,7 +76,8 @@ function listingRoutes(app: FastifyInstance, registry: ClusterRegistry): void {
 }
 
 /** Adds and replaces clusters. */
-function storingRoutes(app: FastifyInstance, audited: AuditedRegistry, accepted: string): void {
+function storingRoutes(app: FastifyInstance, audited: AuditedRegistry, names: ProductNames, accepted: string): void {
+  const parseCluster = clusterParser(names);
   const writes = [
     ['add', 'Adds a cluster', 'A cluster of that name is an error (409).'],
     ['update', 'Replaces a cluster', 'A cluster of that name that does not exist is added.'],
@@ -99,7 +100,7 @@ function storingRoutes(app: FastifyInstance, audited: AuditedRegistry, accepted:
         },
       },
       async (request, reply) => {
-        const checked = parseRegistryCluster(jsonBody(request));
+        const checked = parseCluster(jsonBody(request));
         if (!checked.ok) throw malformed(checked.problems);
         return reply.send(await audited.store(operation, request, reply, checked.value));
       },
@@ -110,7 +111,7 @@ function storingRoutes(app: FastifyInstance, audited: AuditedRegistry, accepted:
 /** Deletes clusters. */
 function deletionRoute(
   app: FastifyInstance,
-  registry: ClusterRegistry,
+  { registry, names }: RegistryRoutes,
   audited: AuditedRegistry,
   accepted: string,
 ): void {
@@ -135,8 +136,10 @@ function deletionRoute(
       },
     },
     async (request, reply) => {
-      const name = nameToDelete(request.body as Buffer | undefined, registry);
-      await audited.delete(request, reply, name);
+      const body = request.body as Buffer | undefined;
+      // The reference deletes nothing then.
+      if (names.isReference && utf8(body).trim() === '') return reply.send();
+      await audited.delete(request, reply, nameToDelete(body, registry));
       return reply.send();
     },
   );

@@ -56,6 +56,7 @@ export async function viewRoutes(app: FastifyInstance, { registry, history, tabl
       schema: {
         tags,
         summary: `The newest ${MAX_PAGE} queries by cluster`,
+        description: 'Callers without ADMIN see their own.',
         response: {
           200: answer(
             'Counts by name; a cluster that is gone goes by its URL.',
@@ -65,10 +66,10 @@ export async function viewRoutes(app: FastifyInstance, { registry, history, tabl
         },
       },
     },
-    async (_request, reply) => {
+    async (request, reply) => {
       const clusters = namesByUrl(table.current);
       const counts = new Map<string, number>();
-      for (const { backendUrl } of await newest(null)) {
+      for (const { backendUrl } of await newest(await visibleUser(request))) {
         const name = clusters.get(backendUrl) ?? backendUrl;
         counts.set(name, (counts.get(name) ?? 0) + 1);
       }

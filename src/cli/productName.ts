@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { createLogging } from '../config/logger.ts';
-import { productNamedIn, REFERENCE_PRODUCT } from '../config/referenceNames.ts';
+import { productNamedIn } from '../config/referenceNames.ts';
+import { REFERENCE_PRODUCT } from '../model/names.ts';
 import { hasReferenceMigrations } from '../store/referenceMigrations.ts';
 
 /** What stands in for a product name that the configuration does not give. */

@@ -47,6 +47,7 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     askClusters: routing.askClusters,
     logQueryText: config.logging.queryText,
     historyEnabled: config.dataStore.queryHistoryEnabled,
+    historyBeforeAnswer: config.queryHistory.writeBeforeAnswer,
   };
 }
 

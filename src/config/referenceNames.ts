@@ -1,5 +1,4 @@
-/** Product name of installations of the reference gateway, which knows no other (docs/migration.md#product-name). */
-export const REFERENCE_PRODUCT = 'Trino';
+import { REFERENCE_PRODUCT } from '../model/names.ts';
 
 const TRINO_NAMES = /\btrino(?:QueryProperties|RequestUser|Status)\b|\bX-Trino-/i;
 const ENGINE_NAMES = /\bengine(?:QueryProperties|RequestUser)\b|\bX-Engine-/i;

@@ -29,4 +29,6 @@ export interface DataPlaneSettings extends ChoiceSettings {
   readonly logQueryText: boolean;
   /** Whether queries are recorded (`dataStore.queryHistoryEnabled`). */
   readonly historyEnabled: boolean;
+  /** Whether answers wait until their query is in the history (`queryHistory.writeBeforeAnswer`). */
+  readonly historyBeforeAnswer: boolean;
 }

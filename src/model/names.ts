@@ -3,6 +3,8 @@
  * (docs/protocol.md#product-names): with "Trino" the program serves real Trino clients and clusters.
  */
 export interface ProductNames {
+  /** Whether the product is the one of the reference gateway, whose installations expect its defaults (docs/migration.md). */
+  readonly isReference: boolean;
   /** The configured product name, e.g. `Engine` or `Trino`. */
   readonly product: string;
   /** `X-<Product>-<suffix>`, e.g. `header('Routing-Group')` is `X-Engine-Routing-Group`. */
@@ -27,13 +29,21 @@ export interface ProductNames {
   readonly gateway: string;
   /** Cookie naming the cluster's host (`includeClusterHostInResponse`): `engineClusterHost`. */
   readonly clusterHostCookie: string;
-  /** Prefix of the gateway's sticky cookies: the product's initials and a dot. The reference's is `TG.`. */
+  /**
+   * Prefix of the gateway's sticky cookies: the product's initials and a dot. `EG.` where that would be `TG.`: the reference
+   * answers 500 to cookies of that prefix which are not its own, and both may stand behind one address.
+   */
   readonly stickyCookiePrefix: string;
   /** Cookie that keeps a browser on one cluster's pages: `EG.UI`. */
   readonly pageCookie: string;
   /** Prefix of the names under which browsers keep clusters' cookies: `EG-`. */
   readonly engineCookiePrefix: string;
 }
+
+/** Product name of installations of the reference gateway, which knows no other. */
+export const REFERENCE_PRODUCT = 'Trino';
+/** What its cookies begin with, before a dot. */
+const REFERENCE_INITIALS = 'TG';
 
 /**
  * Makes the product's names.
@@ -45,6 +55,7 @@ export function productNames(productName: string): ProductNames {
   const headerKeyPrefix = headerPrefix.toLowerCase();
   const camel = productName.charAt(0).toLowerCase() + productName.slice(1);
   const initials = `${productName.charAt(0).toUpperCase()}G`;
+  const stickyCookiePrefix = initials === REFERENCE_INITIALS ? 'EG.' : `${initials}.`;
   return {
     product: productName,
     header: (suffix) => headerPrefix + suffix,
@@ -58,8 +69,9 @@ export function productNames(productName: string): ProductNames {
     queryPropertiesObject: `${camel}QueryProperties`,
     gateway: `${productName}Gateway`,
     clusterHostCookie: `${camel}ClusterHost`,
-    stickyCookiePrefix: `${initials}.`,
-    pageCookie: `${initials}.UI`,
+    isReference: productName === REFERENCE_PRODUCT,
+    stickyCookiePrefix,
+    pageCookie: `${stickyCookiePrefix}UI`,
     engineCookiePrefix: `${initials}-`,
   };
 }

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { clusterUrlProblem, MAX_CLUSTER_URL_LENGTH, storedClusterUrl } from './clusterUrl.ts';
 import type { Problem } from './errors.ts';
+import type { ProductNames } from './names.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
 /**
@@ -81,6 +82,29 @@ export function parseRegistryCluster(value: unknown): Checked<RegistryCluster> {
   const proxyTo = storedClusterUrl(checked.value.proxyTo);
   const externalUrl = storedClusterUrl(checked.value.externalUrl ?? proxyTo);
   return { ok: true, value: { name, proxyTo, active, routingGroup, externalUrl } };
+}
+
+/** Group of a cluster that is sent without one, where that is allowed. */
+const DEFAULT_GROUP = 'adhoc';
+
+/**
+ * `parseRegistryCluster` for callers of the reference gateway: `active` and `routingGroup` may be left out (true and `adhoc`),
+ * `active` may be a string, and an empty `externalUrl` is none (docs/migration.md#rest-api).
+ */
+function parseReferenceCluster(value: unknown): Checked<RegistryCluster> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return parseRegistryCluster(value);
+  const { active = true, routingGroup, externalUrl, ...rest } = value as Record<string, unknown>;
+  return parseRegistryCluster({
+    ...rest,
+    active: active === 'true' || active === 'false' ? active === 'true' : active,
+    routingGroup: routingGroup === undefined || routingGroup === null ? DEFAULT_GROUP : routingGroup,
+    ...(externalUrl === undefined || externalUrl === '' ? {} : { externalUrl }),
+  });
+}
+
+/** How the calls of a product read the cluster that a caller sent (docs/rest-api.md#cluster-registry). */
+export function clusterParser({ isReference }: Pick<ProductNames, 'isReference'>): typeof parseRegistryCluster {
+  return isReference ? parseReferenceCluster : parseRegistryCluster;
 }
 
 /** Messages of patterns in words. */

@@ -100,6 +100,13 @@ class BatchingHistoryWriter implements HistoryWriter {
     return this.byId.get(queryId) ?? null;
   }
 
+  async written(queryId: string, timeoutMs: number): Promise<void> {
+    if (!this.byId.has(queryId)) return;
+    // A turn that runs may have taken its last batch already. All who wait then share the next one.
+    const turn = (this.running ?? Promise.resolve()).then(() => (this.byId.has(queryId) ? this.turn() : undefined));
+    await within(turn, timeoutMs);
+  }
+
   depth(): { readonly memory: number; readonly spilled: number } {
     return { memory: this.byId.size, spilled: this.spill.records };
   }

@@ -188,7 +188,7 @@ describe.skipIf(!available || !canBrowse || !hasOpenssl)("two Trino servers' web
         name.replace(/TG-[\w-]{16}~/, 'TG-KEY~'),
         ...[httpOnly, secure, sameSite, path],
       ]);
-      expect(cookies.filter(([name]) => name === 'TG.UI')).toEqual([['TG.UI', true, how === 'TLS', 'Lax', '/ui']]);
+      expect(cookies.filter(([name]) => name === 'EG.UI')).toEqual([['EG.UI', true, how === 'TLS', 'Lax', '/ui']]);
       expect(cookies.filter(([name]) => name === 'TG-KEY~Trino-UI-Token')).toHaveLength(2);
     },
   );

@@ -149,6 +149,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       store,
       history: {
         add: (record) => void records.push(record),
+        written: () => Promise.resolve(),
         buffered: (id) => records.find((record) => record.queryId === id) ?? null,
       },
       analyzer: options.analyzer ?? headerUserAnalyzer(names),

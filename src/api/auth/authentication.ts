@@ -6,8 +6,9 @@ import type { ComponentState } from '../processReadiness.ts';
 import { isBrowser, isSafeMethod, requireTokenHeader } from './browserChecks.ts';
 import { type Caller, callerWithRoles, openCaller, type Recognition } from './caller.ts';
 import type { Origin } from './clientAddress.ts';
-import { cookieNames, readCookie } from './cookies.ts';
+import { cookieNames, REFERENCE_TOKEN_COOKIE, readCookie } from './cookies.ts';
 import { readCredentials } from './credentials.ts';
+import type { WebappReadRole } from './endpointAccess.ts';
 import type { FormLogin } from './formLogin.ts';
 import type { KubernetesAccess } from './kubernetesAccess.ts';
 import type { LoginSource } from './loginSource.ts';
@@ -32,7 +33,8 @@ export interface AuthenticationParts {
   readonly pagePermissions: Readonly<Record<string, string | null>>;
   /** Where the browser goes after a login at the provider. */
   readonly redirectWebUrl: string;
-  readonly webappReadRole: 'ADMIN' | 'USER';
+  /** Null: the default of the product. */
+  readonly webappReadRole: WebappReadRole;
   /** Whether /api/public needs no credentials. */
   readonly publicReads: boolean;
   readonly originOf: (request: FastifyRequest['raw']) => Origin;
@@ -78,7 +80,11 @@ export class Authentication {
     const origin = this.parts.originOf(request.raw);
     const { headers } = request;
     const cookies = cookieNames(this.parts.names, origin.view.scheme === 'https');
-    const credentials = readCredentials(headers.authorization, readCookie(headers.cookie, cookies.session));
+    const ownSession = readCookie(headers.cookie, cookies.session);
+    const referenceToken = this.parts.names.isReference
+      ? readCookie(headers.cookie, REFERENCE_TOKEN_COOKIE)
+      : undefined;
+    const credentials = readCredentials(headers.authorization, ownSession ?? referenceToken);
     const refuse = (why: string, invalidToken = false): GatewayError => {
       reply.header('WWW-Authenticate', this.#challenges(isBrowser(headers), invalidToken));
       return new GatewayError('EG_UNAUTHENTICATED', why);
@@ -104,7 +110,9 @@ export class Authentication {
       case 'cookie': {
         const found = await this.sessionOf(credentials.token, origin.source);
         if (typeof found === 'string') throw refuse(found, true);
-        if (!isSafeMethod(request.method)) {
+        // Programs send the reference's cookie; no browser has it from us, and what comes from one needs the header.
+        const isProgram = ownSession === undefined && !isBrowser(headers) && headers.origin === undefined;
+        if (!isSafeMethod(request.method) && !isProgram) {
           const header = csrfHeader(this.parts.names);
           const sent = headers[header.toLowerCase()];
           requireTokenHeader(

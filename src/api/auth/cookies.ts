@@ -22,6 +22,9 @@ export function statePath(secure: boolean): string {
   return secure ? '/' : CALLBACK_PATH;
 }
 
+/** Cookie in which the reference gateway takes the token of a login; read, never set (docs/authentication.md#sessions). */
+export const REFERENCE_TOKEN_COOKIE = 'token';
+
 /** Names of the cookies of a connection. */
 export function cookieNames(names: ProductNames, secure: boolean): OwnCookies {
   const base = `${names.product}-Gateway`;
@@ -35,7 +38,8 @@ export function cookieNames(names: ProductNames, secure: boolean): OwnCookies {
  * (docs/authentication.md#sessions).
  */
 export function ownCookies(names: ProductNames): readonly string[] {
-  return [true, false].flatMap((secure) => Object.values(cookieNames(names, secure)));
+  const own = [true, false].flatMap((secure) => Object.values(cookieNames(names, secure)));
+  return names.isReference ? [...own, REFERENCE_TOKEN_COOKIE] : own;
 }
 
 /** Value of a cookie of a request; of a name that comes twice the first (RFC 6265 §5.4 order). */

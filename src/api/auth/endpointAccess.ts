@@ -54,6 +54,9 @@ export function accessOfRole(role: Role): Access {
 /** Access to what changes rules, and to what compiles and runs a rule that the caller writes (`/api/explain`). */
 export const changeRules: Access = { anyOf: ['ADMIN'], resources: [updateRule] };
 
+/** `authorization.webappReadRole`; null: ADMIN, and with the reference's product name as there. */
+export type WebappReadRole = 'ADMIN' | 'USER' | null;
+
 type Row = readonly [pattern: RegExp, access: EndpointAccess];
 
 /**
@@ -64,7 +67,7 @@ type Row = readonly [pattern: RegExp, access: EndpointAccess];
  */
 export function endpointTable(
   names: ProductNames,
-  webappReadRole: 'ADMIN' | 'USER',
+  webappReadRole: WebappReadRole,
   publicReads: boolean,
 ): readonly Row[] {
   const gateway = names.gatewayPath;
@@ -75,9 +78,14 @@ export function endpointTable(
   const admin = (...resources: readonly ResourceAccess[]): Access => ({ anyOf: ['ADMIN'], resources });
   // Opening the reads to USER keeps them open to ADMIN.
   const read = (...resources: readonly ResourceAccess[]): Access => ({
-    anyOf: webappReadRole === 'USER' ? ['USER', 'ADMIN'] : ['ADMIN'],
+    anyOf: (webappReadRole ?? (names.isReference ? 'USER' : 'ADMIN')) === 'USER' ? ['USER', 'ADMIN'] : ['ADMIN'],
     resources,
   });
+  // The reference shows its rules to administrators only.
+  const readRules: Access = {
+    anyOf: webappReadRole === 'USER' ? ['USER', 'ADMIN'] : ['ADMIN'],
+    resources: [listRules],
+  };
   return [
     [/^\/gateway\/backend\/modify\/add$/, api(createCluster)],
     // An update of an unknown name adds it (docs/compatibility.md#cluster-registry).
@@ -89,7 +97,7 @@ export function endpointTable(
     [new RegExp(`^/${names.pathSegment}/(resourcegroup|selector|globalproperty)/`), user(updateCluster)],
     [/^\/webapp\/(getAllBackends|findQueryHistory|getDistribution|getUIConfiguration)$/, read(listClusters)],
     [/^\/webapp\/(find|get)(ResourceGroup|Selector|GlobalProperty|ExactMatchSourceSelector)$/, read(listClusters)],
-    [/^\/webapp\/getRoutingRules$/, read(listRules)],
+    [/^\/webapp\/getRoutingRules$/, readRules],
     [/^\/webapp\/updateRoutingRules$/, changeRules],
     [/^\/webapp\/saveBackend$/, admin(createCluster)],
     [/^\/webapp\/updateBackend$/, admin(createCluster, updateCluster)],
@@ -103,7 +111,7 @@ export function endpointTable(
     [/^\/api\/clusters\/:name\/drain$/, { anyOf: ['API', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/heldDeletions$/, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/heldDeletions\/confirm$/, admin(deleteCluster)],
-    [/^\/api\/rules$/, read(listRules)],
+    [/^\/api\/rules$/, readRules],
     [/^\/api\/rules\/:name$/, changeRules],
     [/^\/api\/explain/, admin(listRules)],
     [new RegExp(`^${gateway}/api/`), user(listClusters)],

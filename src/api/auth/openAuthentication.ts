@@ -114,7 +114,7 @@ export async function openAuthentication(
     sealedTokens: new SealedTokens(keys.seal),
     pagePermissions,
     redirectWebUrl: authentication?.oauth?.redirectWebUrl ?? '/',
-    webappReadRole: authorization?.webappReadRole ?? 'ADMIN',
+    webappReadRole: authorization?.webappReadRole ?? null,
     publicReads: authentication?.publicReads ?? true,
     originOf: originReader(names, trustPeer),
   });

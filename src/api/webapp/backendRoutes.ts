@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { ProductNames } from '../../model/names.ts';
-import { parseRegistryCluster, RegistryCluster, RegistryClusterInput } from '../../model/registryCluster.ts';
+import { clusterParser, RegistryCluster, RegistryClusterInput } from '../../model/registryCluster.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { ClusterRegistry } from '../../operator/registry/clusterRegistry.ts';
 import { neverChecked } from '../../routing/routingTable.ts';
@@ -50,6 +50,7 @@ const writeErrors = failureAnswers(400, 403, 409, 413, 415, 422, 503);
 export async function backendRoutes(app: FastifyInstance, options: BackendRoutes): Promise<void> {
   const { registry, table, names } = options;
   const audited = new AuditedRegistry(registry, names, webappFamily);
+  const parseCluster = clusterParser(names);
   envelopeErrors(app, options);
 
   app.post(
@@ -97,7 +98,7 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
         },
       },
       async (request, reply) => {
-        const cluster = sent(request, parseRegistryCluster);
+        const cluster = sent(request, parseCluster);
         return succeed(reply, await audited.store(operation, request, reply, cluster));
       },
     );

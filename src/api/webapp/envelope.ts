@@ -7,6 +7,13 @@ import { errorHandler, malformed } from '../errors.ts';
 import { jsonBody } from '../jsonBody.ts';
 import { answer, ErrorBody, reference } from '../schemas.ts';
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Whether booleans and numbers of the family's bodies may come as strings, as in the reference (docs/migration.md#rest-api). */
+    readsStrings: boolean;
+  }
+}
+
 /** Error of this family: the HTTP status again as `code`, and the API's own error (docs/errors.md) beside it. */
 export const WebappError = Type.Object(
   {
@@ -54,7 +61,28 @@ export function failureAnswers(...statuses: readonly number[]): Record<string, T
 /** The body, checked; no body at all is an empty object, as callers of the reading calls send none. */
 export function sent<T>(request: FastifyRequest, parse: (value: unknown) => Checked<T>): T {
   const body = request.body as Buffer | undefined;
-  const checked = parse(body === undefined || body.length === 0 ? {} : jsonBody(request));
-  if (!checked.ok) throw malformed(checked.problems);
-  return checked.value;
+  const value = body === undefined || body.length === 0 ? {} : jsonBody(request);
+  const checked = parse(value);
+  if (checked.ok) return checked.value;
+  if (!request.server.readsStrings) throw malformed(checked.problems);
+  const read = parse(withReadStrings(value, new Set(checked.problems.map(({ field }) => field))));
+  if (!read.ok) throw malformed(checked.problems);
+  return read.value;
+}
+
+/** The object with the strings of some fields read as booleans and numbers; `data.x` is the field x of the object data. */
+function withReadStrings(value: unknown, fields: ReadonlySet<string>, prefix = ''): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => {
+      const field = `${prefix}${key}`;
+      if (typeof inner === 'object' && prefix === '') return [key, withReadStrings(inner, fields, `${field}.`)];
+      return [key, typeof inner === 'string' && fields.has(field) ? readString(inner) : inner];
+    }),
+  );
+}
+
+function readString(text: string): unknown {
+  if (text === 'true' || text === 'false') return text === 'true';
+  return /^-?[0-9]{1,15}$/.test(text) ? Number(text) : text;
 }

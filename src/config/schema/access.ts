@@ -156,8 +156,9 @@ export const authorization = optionalSection(
     api: text({ description: 'Privileges that give the role API.', default: null, format: 'regex' }),
     ldapConfigPath: text({ description: 'YAML file of the LDAP server for groups.', default: null, format: 'path' }),
     webappReadRole: choice(['ADMIN', 'USER'], {
-      description: 'Role that the reading calls under /webapp need.',
-      default: 'ADMIN',
+      description:
+        'Role that the reading calls under /webapp need. Unset, `ADMIN`; with `protocol.productName: Trino` as in Trino Gateway: `USER`, but for rules.',
+      default: null,
     }),
   },
   {

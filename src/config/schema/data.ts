@@ -75,6 +75,12 @@ export const queryHistory = section(
       maximum: 10_000_000,
       live: true,
     }),
+    writeBeforeAnswer: flag({
+      description:
+        'Whether a query is in the history before its client gets the first answer, for at most 2 s: for a Trino Gateway on the same database that gets follow-ups of queries begun here.',
+      default: false,
+      live: true,
+    }),
     spillDirectory: text({
       description: 'Directory for the history that does not fit into the buffer.',
       default: 'data/history-spill',

@@ -76,7 +76,7 @@ export interface SubmissionDependencies extends ExchangeDependencies {
 /** What history and log lines of queries are written with. */
 export interface QueryRecorderDependencies {
   readonly names: ProductNames;
-  readonly history: Pick<HistoryWriter, 'add'>;
+  readonly history: Pick<HistoryWriter, 'add' | 'written'>;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly settings: () => DataPlaneSettings;

@@ -30,6 +30,9 @@ export interface SubmissionEnd {
   readonly status: number;
 }
 
+/** Longest wait of an answer for the history (`queryHistory.writeBeforeAnswer`). */
+const HISTORY_WAIT_MS = 2000;
+
 /** Writes queries into the history, and a log line for each. */
 export class QueryRecorder {
   readonly #dependencies: QueryRecorderDependencies;
@@ -60,6 +63,11 @@ export class QueryRecorder {
       cluster: cluster.name,
       decision: decisionText(decision, { cluster: cluster.name, fallback, attempts }),
     });
+  }
+
+  /** Resolves once a recorded query is in the history, or waits on disk for its database; after 2 s in any case. Never rejects. */
+  written(queryId: string): Promise<void> {
+    return this.#dependencies.history.written(queryId, HISTORY_WAIT_MS);
   }
 
   /** Logs the end of a submission. */

@@ -238,8 +238,13 @@ export class SubmissionExchange extends Exchange {
   }
 
   #give(queryId: string, cluster: ClusterEntry): void {
-    this.release();
-    this.#dependencies.recorder.record(queryId, cluster, this.#proxied, this.#submission, this.#route());
+    const { recorder, settings } = this.#dependencies;
+    const { historyBeforeAnswer } = settings();
+    if (!historyBeforeAnswer) this.release();
+    recorder.record(queryId, cluster, this.#proxied, this.#submission, this.#route());
+    if (!historyBeforeAnswer) return;
+    this.pauseHeld();
+    void recorder.written(queryId).then(() => this.release());
   }
 
   /** Notes the transaction that the query belongs to or begins; null when nothing has to be stored first. */

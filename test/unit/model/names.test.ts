@@ -18,7 +18,7 @@ test.each([
     'trino',
     'trinoRequestUser',
     'Trino-UI-Token',
-    'TG.',
+    'EG.',
     '/trino-gateway',
     'trinoStatus',
   ],

@@ -1,0 +1,140 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { request } from 'undici';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+
+/** What clients of Trino Gateway rely on, with its product name; each value is what release 21 answers. */
+let folder: string;
+let gateway: GatewayProcess;
+const keys = sessionKeyPair();
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'reference-product-'));
+  gateway = await startGateway({
+    protocol: { productName: 'Trino' },
+    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+    queryHistory: { spillDirectory: join(folder, 'spill') },
+    authentication: {
+      defaultType: 'form',
+      form: { selfSignKeyPair: { privateKeyRsa: keys.privateKeyRsa, publicKeyRsa: keys.publicKeyRsa } },
+    },
+    authorization: { admin: '(.*)ADMIN(.*)', user: '(.*)USER(.*)', api: '(.*)API(.*)' },
+    presetUsers: {
+      admin: { password: 'x', privileges: 'ADMIN_USER_API' },
+      user: { password: 'x', privileges: 'USER' },
+      api: { password: 'x', privileges: 'API' },
+    },
+  });
+}, 90_000);
+afterAll(async () => {
+  await gateway?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const call = (path: string, body: unknown, headers: Record<string, string>) =>
+  fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+const basic = (name: string) => ({ authorization: `Basic ${Buffer.from(`${name}:x`).toString('base64')}` });
+
+describe('clusters', () => {
+  test.each([
+    ['active and routingGroup left out', {}, { active: true, routingGroup: 'adhoc' }],
+    ['routingGroup null', { routingGroup: null }, { routingGroup: 'adhoc' }],
+    ['active as a string', { active: 'false' }, { active: false }],
+    ['an empty externalUrl', { externalUrl: '' }, { externalUrl: 'http://127.0.0.1:9' }],
+  ])('add, update and entity: %s', async (_, fields, expected) => {
+    const cluster = { name: 'a', proxyTo: 'http://127.0.0.1:9', ...fields };
+    for (const path of [
+      '/gateway/backend/modify/add',
+      '/gateway/backend/modify/update',
+      '/entity?entityType=GATEWAY_BACKEND',
+    ]) {
+      expect((await call(path, cluster, basic('admin'))).status, path).toBe(200);
+      const all = await (await fetch(`${gateway.url}/gateway/backend/all`, { headers: basic('api') })).json();
+      expect(all, path).toMatchObject([{ name: 'a', proxyTo: 'http://127.0.0.1:9', ...expected }]);
+      if (!path.endsWith('add')) continue;
+      await call('/gateway/backend/modify/delete', 'a', basic('api'));
+    }
+    const saved = await call('/webapp/updateBackend', cluster, basic('admin'));
+    expect(await saved.json()).toMatchObject({ code: 200, data: expected });
+    await call('/gateway/backend/modify/delete', 'a', basic('api'));
+  });
+
+  test('an empty body deletes nothing and is no error', async () => {
+    expect((await call('/gateway/backend/modify/delete', '', basic('api'))).status).toBe(200);
+  });
+});
+
+test('/webapp reads numbers and booleans from strings', async () => {
+  const sent = await call('/webapp/findQueryHistory', { page: '1', size: '10' }, basic('admin'));
+  expect(await sent.json()).toMatchObject({ code: 200, data: { total: 0 } });
+  const wrong = await call('/webapp/findQueryHistory', { page: 'first', size: '10' }, basic('admin'));
+  expect(wrong.status).toBe(400);
+});
+
+test.each([
+  ['/webapp/getAllBackends', [200, 200, 403]],
+  ['/webapp/findQueryHistory', [200, 200, 403]],
+  ['/webapp/getDistribution', [200, 200, 403]],
+  ['/webapp/getUIConfiguration', [200, 200, 403]],
+  ['/webapp/getRoutingRules', [200, 403, 403]],
+  ['/webapp/deleteBackend', [200, 403, 403]],
+] as const)('the roles of %s', async (path, statuses) => {
+  const method = /UIConfiguration|RoutingRules/.test(path) ? 'GET' : 'POST';
+  const found = await Promise.all(
+    ['admin', 'user', 'api'].map(async (name) => {
+      const headers = { 'content-type': 'application/json', ...basic(name) };
+      const body = method === 'POST' ? JSON.stringify({ name: 'none', page: 1, size: 10 }) : undefined;
+      return (await fetch(`${gateway.url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) }))
+        .status;
+    }),
+  );
+  expect(found).toEqual(statuses);
+});
+
+describe('the token of a login', () => {
+  const login = async (username: string): Promise<string> => {
+    const answer = (await (await call('/login', { username, password: 'x' }, {})).json()) as {
+      data: { token: string };
+    };
+    return answer.data.token;
+  };
+
+  /** A POST without the headers of browsers, some of which `fetch` sends as well. */
+  const program = async (path: string, body: string, cookie: string): Promise<number> => {
+    const answer = await request(`${gateway.url}${path}`, { method: 'POST', headers: { cookie }, body });
+    await answer.body.dump();
+    return answer.statusCode;
+  };
+
+  test('is accepted in the cookie "token"', async () => {
+    const cookie = `token=${await login('admin')}`;
+    const listed = await fetch(`${gateway.url}/gateway/backend/all`, { headers: { cookie } });
+    expect(listed.status).toBe(200);
+    const cluster = { name: 'c', proxyTo: 'http://127.0.0.1:9' };
+    expect(await program('/gateway/backend/modify/add', JSON.stringify(cluster), cookie)).toBe(200);
+    expect(await program('/gateway/backend/modify/delete', 'c', cookie)).toBe(200);
+  });
+
+  test('in that cookie is not enough for a write from a page', async () => {
+    const headers = {
+      cookie: `token=${await login('admin')}`,
+      'sec-fetch-site': 'same-origin',
+      'sec-fetch-mode': 'cors',
+    };
+    expect((await call('/gateway/backend/modify/delete', 'c', headers)).status).toBe(403);
+  });
+
+  test('of somebody else, or none, is refused', async () => {
+    for (const token of ['', 'x.y.z', `${await login('user')}x`]) {
+      const listed = await fetch(`${gateway.url}/gateway/backend/all`, { headers: { cookie: `token=${token}` } });
+      expect(listed.status).toBe(401);
+    }
+  });
+});
