@@ -56,7 +56,7 @@ export function works(program: string, args: readonly string[]): Promise<boolean
 }
 
 /** A `java` that is new enough: JAVA_HOME's, the path's, or one below /usr/lib/jvm or /opt. */
-async function findJava(): Promise<string | undefined> {
+export async function findJava(): Promise<string | undefined> {
   const folders = await Promise.all(
     ['/usr/lib/jvm', '/opt'].map(async (parent) => {
       const names = await readdir(parent).catch(() => []);
@@ -117,7 +117,7 @@ export async function installEngine(
 }
 
 /** Has Maven fetch an artifact and put it into a folder; a second time where the first one fails, as downloads do. */
-async function fetchArtifact(coordinates: string, folder: string): Promise<void> {
+export async function fetchArtifact(coordinates: string, folder: string): Promise<void> {
   const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy';
   const options = ['-B', '-ntp', '-q', '-Dmdep.useBaseVersion=true', `-DoutputDirectory=${folder}`];
   const fetch = (...more: readonly string[]) =>
