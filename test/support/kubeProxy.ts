@@ -14,8 +14,11 @@ export interface KubeProxy {
   readonly paths: readonly string[];
   /** Watches that are open. */
   readonly watches: number;
-  /** From now on requests for which this gives a status are answered by it; null: the API server answers again. */
-  refuse(refusal: Refusal | null): void;
+  /**
+   * From now on requests for which this gives a status are answered by it; null: the API server answers again.
+   * @param headers further headers of these answers
+   */
+  refuse(refusal: Refusal | null, headers?: Readonly<Record<string, string>>): void;
   /** From now on requests of these paths wait; null: all that waited go on. */
   hold(paths: ((path: string) => boolean) | null): void;
   /** Requests that wait. */
@@ -32,6 +35,7 @@ export async function startKubeProxy(plane: ControlPlane): Promise<KubeProxy> {
   const paths: string[] = [];
   const watches = new Set<ServerResponse>();
   let refusal: Refusal | null = null;
+  let refusalHeaders: Readonly<Record<string, string>> = {};
   let isHeld: ((path: string) => boolean) | null = null;
   const waiting = new Set<() => void>();
   const proxy = createServer(async (request, response) => {
@@ -47,7 +51,7 @@ export async function startKubeProxy(plane: ControlPlane): Promise<KubeProxy> {
     const status = refusal?.({ path, isWatch }) ?? null;
     if (status !== null) {
       const message = `refused with ${status} by the test`;
-      response.writeHead(status, { 'Content-Type': 'application/json' });
+      response.writeHead(status, { 'Content-Type': 'application/json', ...refusalHeaders });
       response.end(JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', code: status, message }));
       return;
     }
@@ -72,8 +76,9 @@ export async function startKubeProxy(plane: ControlPlane): Promise<KubeProxy> {
     get watches() {
       return watches.size;
     },
-    refuse: (value) => {
+    refuse: (value, headers = {}) => {
       refusal = value;
+      refusalHeaders = headers;
     },
     hold: (held) => {
       isHeld = held;

@@ -3,9 +3,12 @@ import type { Logger } from 'pino';
 import type { StatusDraft } from '../../kinds/status.ts';
 import type { Clock } from '../../model/clock.ts';
 import { type Condition, mergeConditions } from '../../model/condition.ts';
+import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyOfText, keyText, type Resource, type ResourceStatus } from '../../model/resource.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import { FencedWrite, type ResourceSource, VersionConflict } from '../sources/source.ts';
+import { FailureReports } from './failureReports.ts';
+import { OwnConditions } from './ownConditions.ts';
 
 /** A transition of a condition that was written, for events. */
 export interface Transition {
@@ -26,6 +29,9 @@ export interface StatusWriterOptions {
   readonly onTransition?: (transition: Transition) => void;
 }
 
+/** Longest time between two tries of a write that fails, in milliseconds. */
+const MAX_BACK_OFF_MS = 300_000;
+
 interface Entry {
   /** Null when there is nothing to do: thousands of statuses need not be held twice. */
   draft: StatusDraft | null;
@@ -33,28 +39,37 @@ interface Entry {
   lastWrite: number;
   timer: NodeJS.Timeout | null;
   writing: boolean;
+  /** Writes that failed since the last good one. */
+  failures: number;
+  /** Monotonic milliseconds before which a failed write is not tried again. */
+  notBefore: number;
 }
 
 /**
  * The one writer of statuses: writes on change only, at most once in 5 s an object, and only as leader. What it is
- * offered in between replaces what waits.
+ * offered in between replaces what waits. A write that fails is tried again after 5 s, doubled up to 5 min, and not
+ * before the source asks for; each cause of failures is logged once in 5 min.
  */
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   readonly #intervalMs: number;
   readonly #entries = new Map<string, Entry>();
   readonly #writes = new Set<Promise<void>>();
+  readonly #failures: FailureReports;
+  readonly #types = new OwnConditions();
   #stopped = false;
 
   constructor(options: StatusWriterOptions) {
     this.#options = options;
     this.#intervalMs = options.intervalMs ?? 5_000;
+    this.#failures = new FailureReports(options.clock, options.logger);
   }
 
   /** Notes what a resource's status should be, and writes it when that differs from what it is. */
   offer(resource: Resource, draft: StatusDraft): void {
     if (this.#stopped) return;
     const key = keyText(keyOf(resource));
+    this.#types.note(resource.kind, draft);
     const entry = this.#entries.get(key);
     if (entry === undefined || entry.uid !== resource.metadata.uid) {
       if (entry?.timer != null) clearTimeout(entry.timer);
@@ -64,6 +79,8 @@ export class StatusWriter {
         lastWrite: Number.NEGATIVE_INFINITY,
         timer: null,
         writing: false,
+        failures: 0,
+        notBefore: Number.NEGATIVE_INFINITY,
       });
     } else entry.draft = draft;
     this.#schedule(key);
@@ -90,7 +107,8 @@ export class StatusWriter {
       entry.draft = null;
       return;
     }
-    const waitMs = entry.lastWrite + this.#intervalMs - this.#options.clock.monotonic();
+    const due = Math.max(entry.lastWrite + this.#intervalMs, entry.notBefore);
+    const waitMs = due - this.#options.clock.monotonic();
     if (waitMs <= 0) this.#begin(key, entry);
     else {
       entry.timer = setTimeout(() => {
@@ -121,15 +139,24 @@ export class StatusWriter {
       await this.#options.source.patchStatus(key, entry.uid, status, fence);
     } catch (error) {
       if (error instanceof FencedWrite && fence !== null) leadership.fenced(fence);
-      if (error instanceof VersionConflict) return;
-      this.#options.logger.warn({ key: keyText(key), err: error }, 'status could not be written; trying again');
+      if (error instanceof VersionConflict || error instanceof FencedWrite) return;
+      this.#delay(entry, error);
+      this.#failures.report(keyText(key), error);
       return;
     }
+    entry.failures = 0;
     for (const condition of status.conditions ?? []) {
       const before = resource.status?.conditions?.find((candidate) => candidate.type === condition.type) ?? null;
       if (before?.status === condition.status && before.reason === condition.reason) continue;
       this.#options.onTransition?.({ resource, condition, before });
     }
+  }
+
+  #delay(entry: Entry, error: unknown): void {
+    const backOffMs = Math.min(MAX_BACK_OFF_MS, this.#intervalMs * 2 ** entry.failures);
+    const askedMs = error instanceof GatewayError ? (error.retryAfterSeconds ?? 0) * 1_000 : 0;
+    entry.failures = Math.min(entry.failures + 1, 16);
+    entry.notBefore = this.#options.clock.monotonic() + Math.max(backOffMs, askedMs);
   }
 
   /** The status to write; null when there is nothing to do. */
@@ -146,7 +173,9 @@ export class StatusWriter {
       observedGeneration: draft.observedGeneration,
       conditions: mergeConditions(kept, draft.conditions, isoSeconds(this.#options.clock.now())),
     };
-    return sameStatus(status, resource.status) ? null : { resource, status };
+    // Conditions of others belong to them: no write of ours would take them away.
+    const own = existing.filter(({ type }) => this.#types.has(resource.kind, type));
+    return sameStatus(status, { ...resource.status, conditions: own }) ? null : { resource, status };
   }
 }
 

@@ -2,6 +2,7 @@ import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { StatusDraft } from '../../../src/kinds/status.ts';
 import { systemClock } from '../../../src/model/clock.ts';
+import { GatewayError } from '../../../src/model/errors.ts';
 import type { Resource, ResourceKey, ResourceStatus } from '../../../src/model/resource.ts';
 import { StatusWriter, type Transition } from '../../../src/operator/reconcile/statusWriter.ts';
 import { FencedWrite } from '../../../src/operator/sources/source.ts';
@@ -15,6 +16,8 @@ let written: { readonly at: number; readonly routed: unknown; readonly transitio
 let fenced: number;
 let transitions: Transition[];
 let writer: StatusWriter;
+let lines: string[];
+let tries: number[];
 
 const resource = (uid: string): Resource => ({
   apiVersion: 'enginegateway.dev/v1',
@@ -44,10 +47,13 @@ beforeEach(() => {
   written = [];
   fenced = 0;
   transitions = [];
+  lines = [];
+  tries = [];
   writer = new StatusWriter({
     source: {
       get: () => held,
       patchStatus: async (_key: ResourceKey, _uid: string, status: ResourceStatus) => {
+        tries.push(systemClock.monotonic());
         if (failure !== null) throw failure;
         const [condition] = status.conditions ?? [];
         written.push({
@@ -68,7 +74,7 @@ beforeEach(() => {
       },
     },
     clock: systemClock,
-    logger: pino({ enabled: false }),
+    logger: pino({ level: 'warn' }, { write: (line: string) => lines.push(line) }),
     onTransition: (transition) => transitions.push(transition),
   });
 });
@@ -158,4 +164,54 @@ test('another resource of the same name has a time of its own; what is forgotten
   await writer.stop();
   await vi.advanceTimersByTimeAsync(10_000);
   expect(urls()).toEqual(['one', 'two', 'four']);
+});
+
+test('a write that fails is tried again later each time, with one line for its cause', async () => {
+  failure = new GatewayError('EG_IMPOSSIBLE', 'the API server refuses EngineCluster ns/a: no');
+  writer.offer(held, draft('one'));
+  await vi.advanceTimersByTimeAsync(1_000_000);
+  const waits = tries.slice(1).map((at, index) => Math.round((at - (tries[index] ?? 0)) / 1_000));
+  expect(waits).toEqual([5, 10, 20, 40, 80, 160, 300, 300]);
+  expect(lines.length).toBeLessThanOrEqual(4);
+  failure = null;
+  await vi.advanceTimersByTimeAsync(300_000);
+  expect(urls()).toEqual(['one']);
+  failure = new GatewayError('EG_IMPOSSIBLE', 'the API server refuses EngineCluster ns/a: no');
+  tries = [];
+  writer.offer(held, draft('two'));
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(tries).toHaveLength(2);
+});
+
+test('many resources that fail of one cause give one line', async () => {
+  failure = new GatewayError('EG_SOURCE_UNAVAILABLE', 'the API server answers 429: too many', {
+    retryAfterSeconds: 60,
+  });
+  writer.offer(held, draft('one'));
+  await vi.advanceTimersByTimeAsync(100_000);
+  // Not before the API server asked for: 60 s, and not the 5 s of other failures.
+  expect(tries).toHaveLength(2);
+  expect((tries[1] ?? 0) - (tries[0] ?? 0)).toBeGreaterThanOrEqual(60_000);
+  expect(lines).toHaveLength(1);
+});
+
+test('a condition of somebody else is left alone, and one of ours that has gone is taken away', async () => {
+  const foreign = {
+    type: 'Synced',
+    status: 'True',
+    reason: 'R',
+    message: 'm',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  } as const;
+  writer.offer(held, draft('one'));
+  await vi.advanceTimersByTimeAsync(10_000);
+  held = { ...held, status: { ...held.status, conditions: [...(held.status?.conditions ?? []), foreign] } };
+  writer.offer(held, draft('one'));
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(urls()).toEqual(['one']);
+  const stalled = { ...foreign, type: 'Stalled' };
+  held = { ...held, status: { ...held.status, conditions: [...(held.status?.conditions ?? []), stalled] } };
+  writer.offer(held, draft('one'));
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(urls()).toEqual(['one', 'one']);
 });

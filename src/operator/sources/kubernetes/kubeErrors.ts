@@ -34,6 +34,12 @@ function kubeStatus(error: unknown): KubeStatus {
   }
 }
 
+/** Seconds of the header Retry-After of an answer; null for none, or a date. */
+function retryAfter(error: unknown): number | null {
+  const value = error instanceof ApiException ? (error.headers as Record<string, string>)['retry-after'] : undefined;
+  return value !== undefined && /^\d{1,5}$/.test(value) ? Number(value) : null;
+}
+
 /** In a few words, why a call failed, for people. */
 export function kubeReason(error: unknown): string {
   const code = kubeCode(error);
@@ -53,7 +59,7 @@ export function isUnavailable(error: unknown): boolean {
 /** The error of a source that is unavailable. */
 export function unavailable(error: unknown): GatewayError {
   return new GatewayError('EG_SOURCE_UNAVAILABLE', `the resources cannot be changed now: ${kubeReason(error)}`, {
-    retryAfterSeconds: kubeStatus(error).details?.retryAfterSeconds ?? 5,
+    retryAfterSeconds: retryAfter(error) ?? kubeStatus(error).details?.retryAfterSeconds ?? 5,
     cause: error,
   });
 }

@@ -43,9 +43,9 @@ export class KubeRequests {
     context.setHeaderParam('User-Agent', 'engine-gateway');
     if (body !== undefined) context.setHeaderParam('Content-Type', contentType);
     await this.#config.applySecurityAuthentication(context);
-    const { statusCode, text } = await answerWithin(timeoutMs, context, body);
+    const { statusCode, text, retryAfter } = await answerWithin(timeoutMs, context, body);
     if (statusCode >= 200 && statusCode <= 299) return JSON.parse(text) as Answer;
-    throw new ApiException(statusCode, `the API server answered ${statusCode}`, text, {});
+    throw new ApiException(statusCode, `the API server answered ${statusCode}`, text, retryAfter);
   }
 }
 
@@ -53,7 +53,12 @@ async function answerWithin(
   timeoutMs: number,
   context: RequestContext,
   body: object | undefined,
-): Promise<{ readonly statusCode: number; readonly text: string }> {
+): Promise<{
+  readonly statusCode: number;
+  readonly text: string;
+  /** The header `retry-after`, where there is one. */
+  readonly retryAfter: Record<string, string>;
+}> {
   const controller = new AbortController();
   // Not AbortSignal.timeout: thousands of them would stay until their time is over.
   const timer = setTimeout(() => controller.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
@@ -66,7 +71,9 @@ async function answerWithin(
       ...(dispatcher === undefined ? {} : { dispatcher }),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    return { statusCode: answer.statusCode, text: await answer.body.text() };
+    const { 'retry-after': value } = answer.headers;
+    const retryAfter: Record<string, string> = typeof value === 'string' ? { 'retry-after': value } : {};
+    return { statusCode: answer.statusCode, text: await answer.body.text(), retryAfter };
   } finally {
     clearTimeout(timer);
   }

@@ -67,12 +67,16 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   readonly #significant = new Map<string, Resource>();
   /** While the answer to a status of our own is taken over, which is no news. */
   #takingOwnStatus = false;
+  readonly #clock: Clock;
+  /** The last refusal of a status by an API server that is unavailable, and the monotonic milliseconds before which none is sent. */
+  #statusPause: { readonly until: number; readonly refusal: GatewayError } | null = null;
   /** Statuses of a large sync must not flood the API server. */
   readonly #statusSlots = new Slots(16);
 
   constructor(options: KubernetesSourceOptions) {
     super();
     this.#api = options.api;
+    this.#clock = options.clock;
     this.writeNamespace = options.writeNamespace;
     const { api, kinds = resourceKinds, namespace, clock, random, logger, informer } = options;
     this.#informers = new Map(
@@ -206,10 +210,24 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     return false;
   }
 
+  /** @throws the last refusal, while the API server asked not to be called again */
+  #refuseInPause(): void {
+    const pause = this.#statusPause;
+    if (pause === null) return;
+    const waitMs = pause.until - this.#clock.monotonic();
+    if (waitMs <= 0) {
+      this.#statusPause = null;
+      return;
+    }
+    const { message, code } = pause.refusal;
+    throw new GatewayError(code, message, { retryAfterSeconds: Math.ceil(waitMs / 1_000), cause: pause.refusal });
+  }
+
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
     await this.#statusSlots.run(async () => {
       const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
       if (held === null || held.metadata.uid !== uid) return;
+      this.#refuseInPause();
       // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
       const { name, namespace, resourceVersion } = held.metadata;
       const metadata = { name, namespace, uid, resourceVersion };
@@ -219,7 +237,14 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
       } catch (error) {
         // Gone, or changed: what the watch brings is looked at again.
         if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
-        throw isUnavailable(error) ? unavailable(error) : writeError(error, key);
+        if (!isUnavailable(error)) throw writeError(error, key);
+        const refusal = unavailable(error);
+        // The others that wait would be refused as well.
+        this.#statusPause = {
+          until: this.#clock.monotonic() + (refusal.retryAfterSeconds ?? 0) * 1_000,
+          refusal,
+        };
+        throw refusal;
       }
     });
   }
