@@ -49,7 +49,7 @@ interface KnownFile {
 }
 
 /** Decisions of fewer rules are not remembered: asking them costs about as much (docs/decisions/0012-memory-of-decisions.md). */
-const MEMOIZED_FROM = 100;
+const MEMOIZED_FROM = 4;
 
 /** Makes the compiler of rules; one a process, as it remembers what compiled last. */
 export function createRuleCompiler(options: RuleCompilerOptions): RuleCompiler {

@@ -4,6 +4,7 @@ import { headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.
 import type { SqlVerdict } from './analyzeSql.ts';
 import { bodyText } from './bodyText.ts';
 import type { QueryProperties } from './queryProperties.ts';
+import { RecentTexts } from './recentTexts.ts';
 import { analyzeShort, analyzeTask, type StatementTask, taskCharacters } from './statementTask.ts';
 import { v2Body } from './v2Body.ts';
 
@@ -59,7 +60,7 @@ const nothing: SqlVerdict = {
   queryId: null,
 };
 
-/** Makes the analysis of requests; verdicts are kept by text and defaults, those that were used last. */
+/** Makes the analysis of requests; verdicts of texts that come again with equal defaults are kept. */
 export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest;
 /** @param analyzeLong analyses long statements; without, they are analysed at once like the others */
 export function requestAnalysis(settings: AnalysisSettings, analyzeLong: AnalyzeLongSql): AnalyzeLongRequest;
@@ -71,6 +72,7 @@ export function requestAnalysis(
   const schemaKey = settings.names.headerKey('Schema');
   const preparedKey = settings.names.headerKey('Prepared-Statement');
   const cache = verdictCache(settings.cacheBytes);
+  const texts = new RecentTexts();
 
   // Characters are at most four bytes of UTF-8.
   const maxPreparedBytes = (): number => Math.min(Math.max(settings.maxBodySize() * 4, 1), 2 ** 30);
@@ -98,7 +100,8 @@ export function requestAnalysis(
     schema: string | null,
     preparedLines: readonly string[],
   ): SqlVerdict | Promise<SqlVerdict> {
-    if (cache === null || text.length > LONGEST_KEPT) {
+    // A verdict that is kept costs more than a short analysis: only texts that come again are worth it.
+    if (cache === null || text.length > LONGEST_KEPT || !texts.seen(text)) {
       return statementVerdict(text, catalog, schema, preparedLines);
     }
     const key = cacheKey(text, catalog, schema, preparedLines);

@@ -1,3 +1,4 @@
+import { DistinctTables, DistinctTexts } from './distinctNames.ts';
 import type { QualifiedName } from './queryProperties.ts';
 import { NameRole, type Parser } from './syntax/parser.ts';
 
@@ -37,10 +38,10 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
   if (found.length === 0) return noNames;
   const catalog = defaults.catalog === null ? null : defaults.catalog.toLowerCase();
   const schema = defaults.schema === null ? null : defaults.schema.toLowerCase();
-  const tables = new Map<string, QualifiedName>();
-  const catalogs = new Set<string>();
-  const schemas = new Set<string>();
-  const catalogSchemas = new Set<string>();
+  const tables = new DistinctTables();
+  const catalogs = new DistinctTexts();
+  const schemas = new DistinctTexts();
+  const catalogSchemas = new DistinctTexts();
   const addSchema = (inCatalog: string, name: string): void => {
     catalogs.add(inCatalog);
     schemas.add(name);
@@ -65,10 +66,7 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
         if (typeof name === 'string') return failed(name);
         if (role === NameRole.procedure) break;
         lastCatalog = name[0] as string;
-        const key = keyOf(name);
-        if (tables.has(key)) break;
-        tables.set(key, name);
-        addSchema(name[0] as string, name[1] as string);
+        if (tables.add(name)) addSchema(name[0] as string, name[1] as string);
         break;
       }
       case NameRole.schema: {
@@ -97,22 +95,11 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
   }
   return {
     errorMessage: null,
-    tables: sortedTables(tables),
-    catalogs: [...catalogs].sort(),
-    schemas: [...schemas].sort(),
-    catalogSchemas: [...catalogSchemas].sort(),
+    tables: tables.sorted(),
+    catalogs: catalogs.sorted(),
+    schemas: schemas.sorted(),
+    catalogSchemas: catalogSchemas.sorted(),
   };
-}
-
-/** A text that differs for different names. Parts may hold dots, so joined they may be equal. */
-function keyOf([catalog = '', schema = '', name = '']: QualifiedName): string {
-  return `${catalog.length}.${schema.length}.${catalog}.${schema}.${name}`;
-}
-
-/** By the UTF-16 units of the parts joined with dots, each joined once. */
-function sortedTables(tables: ReadonlyMap<string, QualifiedName>): readonly QualifiedName[] {
-  const joined = Array.from(tables.values(), (table) => ({ table, text: table.join('.') }));
-  return joined.sort((a, b) => (a.text < b.text ? -1 : a.text > b.text ? 1 : 0)).map(({ table }) => table);
 }
 
 /** The name with three parts, or the message why there are not three. */

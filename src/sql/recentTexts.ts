@@ -1,0 +1,34 @@
+/** Number of texts that are remembered: two per set. A power of two. */
+const SLOTS = 16_384;
+/** Longer texts are hashed by this many of their characters. */
+const HASHED = 4_096;
+
+/**
+ * Which texts were added lately, by their hashes: distinguishes texts that repeat from those that occur once, which would
+ * fill a cache without a hit. Rarely takes one text for another; forgets the oldest of a set.
+ */
+export class RecentTexts {
+  readonly #hashes = new Int32Array(SLOTS);
+
+  /** Whether the text was seen lately; it is from now on. */
+  seen(text: string): boolean {
+    const hash = hashOf(text);
+    const hashes = this.#hashes;
+    const slot = hash & (SLOTS - 2);
+    if (hashes[slot] === hash) return true;
+    const newest = hashes[slot] as number;
+    hashes[slot] = hash;
+    const isSecond = hashes[slot + 1] === hash;
+    hashes[slot + 1] = newest;
+    return isSecond;
+  }
+}
+
+/** FNV-1a over UTF-16 units, mixed so that each bit counts in the low ones; never 0, which is an empty slot. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5 ^ text.length;
+  const step = text.length <= HASHED ? 1 : Math.ceil(text.length / HASHED);
+  for (let at = 0; at < text.length; at += step) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  hash ^= hash >>> 15;
+  return hash === 0 ? 1 : hash;
+}
