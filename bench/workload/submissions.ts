@@ -1,6 +1,7 @@
 import { productNames } from '../../src/model/names.ts';
 import type { RuleRequest } from '../../src/rules/decision.ts';
 import { type AnalyzableRequest, requestAnalysis } from '../../src/sql/analyzeRequest.ts';
+import { sampleRequest } from '../../test/support/ruleAttempt.ts';
 
 /** The inputs that a benchmark is run with. */
 export type InputKind = 'unique' | 'repeated';
@@ -151,17 +152,8 @@ function submissionOf({ user, source, tags, text }: Sender): SampleSubmission {
   return {
     analyzable,
     ruleRequest: {
-      method: 'POST',
-      path: '/v1/statement',
-      query: null,
+      ...sampleRequest,
       headers,
-      scheme: 'http',
-      serverName: 'gateway.example',
-      serverPort: 8080,
-      remoteAddr: '10.1.2.3',
-      remoteUser: null,
-      formBody: null,
-      isSubmission: true,
       user: { user: fresh(user), userInfo: null },
       queryProperties: analyze(analyzable),
     },

@@ -15,6 +15,7 @@ import { readConfigFile } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { offlineRequests } from './offlineRequests.ts';
 import { offlineRules } from './offlineRules.ts';
+import { databaseSettings } from './settings.ts';
 
 interface CompareOptions {
   readonly config: string;
@@ -161,18 +162,14 @@ async function readRequests(path: string, complain: (line: string) => void): Pro
 
 /** The last queries of the history, oldest first: user, source and text are what is known of them. */
 async function readHistory(
-  { dataStore }: GatewayConfig,
+  config: GatewayConfig,
   names: ProductNames,
   count: number,
   complain: (line: string) => void,
 ): Promise<readonly Recorded[] | null> {
   const { logger } = createLogging({ level: 'warn', destination: { write: complain } });
-  const { jdbcUrl, user, password } = dataStore;
   try {
-    const rows = await readLastQueries(
-      { jdbcUrl, user: user ?? undefined, password: password ?? undefined, logger },
-      count,
-    );
+    const rows = await readLastQueries({ ...databaseSettings(config), logger }, count);
     return rows.map((row) => ({
       id: row.queryId,
       request: {

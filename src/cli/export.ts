@@ -8,6 +8,7 @@ import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { readBackends } from '../store/openStore.ts';
 import { readConfigFile } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { databaseSettings } from './settings.ts';
 
 interface ExportOptions {
   readonly config?: string;
@@ -33,18 +34,13 @@ export const exportCommand: CommandFactory = (io, finish) =>
 async function printManifests(options: ExportOptions, io: CliIo): Promise<number> {
   const loaded = await readConfigFile(options.config, io);
   if (loaded === null) return exitCodes.failure;
-  const { dataStore, routingRules } = loaded.config;
+  const { routingRules } = loaded.config;
   const rules = await readRules(options.rules ?? routingRules.rulesConfigPath, io);
   if (rules === null) return exitCodes.failure;
   // Results go to standard output: the log must not.
   const { logger } = createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } });
   try {
-    const rows = await readBackends({
-      jdbcUrl: dataStore.jdbcUrl,
-      user: dataStore.user ?? undefined,
-      password: dataStore.password ?? undefined,
-      logger,
-    });
+    const rows = await readBackends({ ...databaseSettings(loaded.config), logger });
     const clusters = rows.filter((row) => options.all === true || !row.managed);
     io.stdout.write(exportManifests({ clusters, rules, namespace: options.namespace ?? null }));
   } catch (error) {

@@ -4,6 +4,7 @@ import { GatewayError } from '../model/errors.ts';
 import { openStore, plannedMigration } from '../store/openStore.ts';
 import { readConfigFile } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { databaseSettings } from './settings.ts';
 
 interface MigrateOptions {
   readonly config?: string;
@@ -21,9 +22,8 @@ export const migrateCommand: CommandFactory = (io, finish) =>
 async function migrateDatabase({ config, printSql }: MigrateOptions, io: CliIo): Promise<number> {
   const loaded = await readConfigFile(config, io);
   if (loaded === null) return exitCodes.failure;
-  const { jdbcUrl, user, password } = loaded.config.dataStore;
   const { logger } = createLogging({ level: 'info', destination: { write: (line) => io.stderr.write(line) } });
-  const database = { jdbcUrl, user: user ?? undefined, password: password ?? undefined, logger };
+  const database = { ...databaseSettings(loaded.config), logger };
   try {
     const steps = await plannedMigration(database);
     if (printSql === true) {

@@ -4,6 +4,7 @@ import { createLogging } from '../config/logger.ts';
 import { productNamedIn } from '../config/referenceNames.ts';
 import { REFERENCE_PRODUCT } from '../model/names.ts';
 import { hasReferenceMigrations } from '../store/referenceMigrations.ts';
+import { databaseSettings } from './settings.ts';
 
 /** What stands in for a product name that the configuration does not give. */
 export interface InferredProduct {
@@ -19,8 +20,8 @@ const NAME_IT = 'write "protocol: {productName: Trino}" (or Engine) into the con
  * Infers the product name of a configuration without `protocol.productName`, by names in its rules file, else by the
  * history of migrations in its database (docs/migration.md#product-name).
  */
-export async function inferProductName({ routingRules, dataStore }: GatewayConfig): Promise<InferredProduct> {
-  const { rulesConfigPath } = routingRules;
+export async function inferProductName(config: GatewayConfig): Promise<InferredProduct> {
+  const { rulesConfigPath } = config.routingRules;
   const rules = rulesConfigPath === null ? '' : await readFile(rulesConfigPath, 'utf8').catch(() => '');
   const named = productNamedIn(rules);
   if (named === 'Engine') return { productName: null, message: null };
@@ -29,11 +30,7 @@ export async function inferProductName({ routingRules, dataStore }: GatewayConfi
     return { productName: named, message };
   }
   const { logger } = createLogging({ level: 'fatal', destination: { write: () => undefined } });
-  const { jdbcUrl, user, password } = dataStore;
-  const isReference = await hasReferenceMigrations(
-    { jdbcUrl, user: user ?? undefined, password: password ?? undefined },
-    logger,
-  );
+  const isReference = await hasReferenceMigrations(databaseSettings(config), logger);
   if (isReference === null) {
     const message = `is taken as Engine, as the database could not be asked whether it is one of Trino Gateway; ${NAME_IT}`;
     return { productName: null, message };

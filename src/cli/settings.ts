@@ -17,6 +17,7 @@ import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import { LONGEST_ANALYZED } from '../sql/analyzeRequest.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
+import type { JdbcSettings } from '../store/jdbcUrl.ts';
 
 /**
  * Time of refused connections after which the owner of a query is considered gone
@@ -194,6 +195,11 @@ export function ruleCompilerOptions({
 /** Whether pages of engines are served at the same origin as the gateway's API and pages (docs/serving.md). */
 export function sharesOrigin({ server }: GatewayConfig): boolean {
   return server.enginePages === 'proxy' && server.adminHosts.length === 0 && server.adminPort === null;
+}
+
+/** `dataStore` as the store takes it. */
+export function databaseSettings({ dataStore: { jdbcUrl, user, password } }: GatewayConfig): JdbcSettings {
+  return { jdbcUrl, user: user ?? undefined, password: password ?? undefined };
 }
 
 /** `resources.massDeletion` as the operator takes it. */

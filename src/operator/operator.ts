@@ -43,8 +43,8 @@ export interface OperatorOptions {
   readonly defaultRoutingGroup: () => string;
   /** What the configuration lets authors of resources do; left out, the open policy. */
   readonly policy?: () => ClusterPolicy;
-  /** `resources.massDeletion`, as it is now; left out, its defaults. */
-  readonly deletionGuard?: () => DeletionGuardSettings;
+  /** `resources.massDeletion`, as it is now. */
+  readonly deletionGuard: () => DeletionGuardSettings;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
   readonly table: RoutingTableHolder;
   readonly compiler: RuleCompiler;
@@ -102,7 +102,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     allowedServiceNamespaces: options.allowedServiceNamespaces,
     defaultRoutingGroup: options.defaultRoutingGroup,
     ...(options.policy === undefined ? {} : { policy: options.policy }),
-    ...(options.deletionGuard === undefined ? {} : { deletionGuard: options.deletionGuard }),
+    deletionGuard: options.deletionGuard,
     unmanagedRows: options.resources.unmanagedRows,
     clock,
     random,

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { serverLimits } from '../../src/cli/listeners.ts';
-import { dataPlaneSettings, historySettings } from '../../src/cli/settings.ts';
+import { dataPlaneSettings, deletionGuard, historySettings } from '../../src/cli/settings.ts';
 import type { GatewayConfig } from '../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
@@ -28,6 +28,7 @@ const config = defaultConfig();
 /** Settings of the parts that tests make, as the configuration has them by default. */
 export const defaultDataPlaneSettings = dataPlaneSettings(config);
 export const defaultHistorySettings = historySettings(config);
+export const defaultDeletionGuard = deletionGuard(config);
 
 /** Bodies of requests without limits of memory and pace. */
 export function unlimitedBodies(): RequestBodies {

@@ -12,6 +12,7 @@ import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type ControlPlane, kubectlPath, startControlPlane } from './controlPlane.ts';
+import { kubeconfigText } from './kubeconfig.ts';
 import { kubernetesOperatorOptions } from './kubernetesOperator.ts';
 
 const run = promisify(execFile);
@@ -66,19 +67,8 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
   await kubectl(['apply', '-f', '-'], await shippedRights(allNamespaces, namespace));
   const token = (await kubectl(['create', 'token', 'engine-gateway', '--duration=3h'])).trim();
   const kubeconfig = join(directory, 'kubeconfig');
-  await writeFile(
-    kubeconfig,
-    stringify({
-      apiVersion: 'v1',
-      kind: 'Config',
-      clusters: [
-        { name: 'c', cluster: { server: plane.config.server, 'certificate-authority-data': plane.config.caData } },
-      ],
-      users: [{ name: 'u', user: { token } }],
-      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u', namespace } }],
-      'current-context': 'x',
-    }),
-  );
+  const { server, caData } = plane.config;
+  await writeFile(kubeconfig, kubeconfigText({ server, 'certificate-authority-data': caData }, { token }, namespace));
   const jdbcUrl = `jdbc:sqlite:${join(directory, 'gateway.db')}`;
   const apiServer = () => {
     if (plane.environment === null) throw new Error('a test that stops the API server starts one of its own');

@@ -4,6 +4,7 @@ import { systemClock } from '../../src/model/clock.ts';
 import type { OperatorOptions } from '../../src/operator/operator.ts';
 import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { Store } from '../../src/store/store.ts';
+import { defaultDeletionGuard } from './defaults.ts';
 import { defaultRuleCompiler } from './resourceRules.ts';
 
 /** Options of an operator that watches the API server, all else as configured by default. */
@@ -29,6 +30,7 @@ export function kubernetesOperatorOptions(parts: {
     apiWrites: () => 'enabled',
     allowedServiceNamespaces: () => [],
     defaultRoutingGroup: () => 'adhoc',
+    deletionGuard: () => defaultDeletionGuard,
     store,
     table,
     compiler: defaultRuleCompiler(),

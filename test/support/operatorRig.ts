@@ -15,6 +15,7 @@ import { DirectorySource } from '../../src/operator/sources/directory/directoryS
 import type { ResourceSource } from '../../src/operator/sources/source.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { Store } from '../../src/store/store.ts';
+import { defaultDeletionGuard } from './defaults.ts';
 import { defaultRuleCompiler } from './resourceRules.ts';
 
 const logger = pino({ enabled: false });
@@ -80,6 +81,7 @@ export async function startOperator(
     allowedServiceNamespaces: () => [],
     defaultRoutingGroup: () => 'adhoc',
     unmanagedRows: 'serve',
+    deletionGuard: () => defaultDeletionGuard,
     clock: systemClock,
     random: Math.random,
     logger,

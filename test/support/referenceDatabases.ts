@@ -2,12 +2,13 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import mysql from 'mysql2/promise';
 import pg from 'pg';
+import { afterAll, beforeAll, describe } from 'vitest';
 import { mariadb, postgresql, type ServerDatabase } from './databases.ts';
 
 /** How `openStore` and the configuration reach a database. */
-export type Settings = Awaited<ReturnType<ServerDatabase['create']>>;
+type Settings = Awaited<ReturnType<ServerDatabase['create']>>;
 /** Runs statements and answers the rows of each. */
-export type Run = (statements: readonly string[]) => Promise<Record<string, unknown>[][]>;
+type Run = (statements: readonly string[]) => Promise<Record<string, unknown>[][]>;
 
 const onPostgresql =
   ({ jdbcUrl, user }: Settings): Run =>
@@ -33,7 +34,7 @@ const onMariadb =
   };
 
 /** Statements that make a database as the reference gateway leaves it. */
-export const fixture = (name: string) =>
+const fixture = (name: string) =>
   readFileSync(path.join(import.meta.dirname, '../fixtures/reference', `${name}.sql`), 'utf8')
     .replace(/--.*$/gm, '')
     .split(';')
@@ -45,3 +46,31 @@ export const families = [
   { ...mariadb, runner: onMariadb, schema: 'database()' },
   { ...postgresql, runner: onPostgresql, schema: 'current_schema()' },
 ];
+
+/** What tests of one family get. */
+interface ReferenceFamily {
+  /** Statements that make a database as the reference gateway leaves it. */
+  readonly fixture: readonly string[];
+  /** Expression for the schema of a database. */
+  readonly schema: string;
+  /** Creates an empty database. */
+  create(): Promise<{ readonly settings: Settings; readonly run: Run }>;
+}
+
+/** Declares tests for each database server that the reference gateway runs on; skipped where it is not installed. */
+export function describeReferenceDatabases(declare: (family: ReferenceFamily) => void): void {
+  for (const { name, schema, available, start, runner } of families) {
+    describe.skipIf(!available())(`a ${name} database of the reference gateway`, () => {
+      let server: ServerDatabase;
+      beforeAll(async () => {
+        server = await start();
+      });
+      afterAll(() => server?.dispose());
+      const create = async () => {
+        const settings = await server.create();
+        return { settings, run: runner(settings) };
+      };
+      declare({ fixture: fixture(name), schema, create });
+    });
+  }
+}

@@ -3,7 +3,7 @@ import { createHistoryWriter } from '../../store/historyWriter.ts';
 import type { SchemaStores } from '../../store/schemaStores.ts';
 import type { HistoryWriter } from '../../store/store.ts';
 import { type GatewayStore, openStoreWaiting } from '../../store/waitingStore.ts';
-import { historySettings } from '../settings.ts';
+import { databaseSettings, historySettings } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 
 /** Time for the last batch of history at a clean stop; what is left then lies on disk for the next start. */
@@ -25,9 +25,7 @@ export interface Storage {
 export async function openStorage(context: GatewayContext): Promise<Storage> {
   const { config, current, logger, metrics, clock, onClose } = context;
   const store = await openStoreWaiting({
-    jdbcUrl: config.dataStore.jdbcUrl,
-    user: config.dataStore.user ?? undefined,
-    password: config.dataStore.password ?? undefined,
+    ...databaseSettings(config),
     runMigrations: config.dataStore.runMigrationsEnabled,
     logger,
   });

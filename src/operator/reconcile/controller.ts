@@ -15,7 +15,7 @@ import type { RuleCompiler, RulesFile } from '../../rules/ruleCompiler.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
-import { type DeletionGuardSettings, defaultDeletionGuard, type HeldDeletions } from './deletionGuard.ts';
+import type { DeletionGuardSettings, HeldDeletions } from './deletionGuard.ts';
 import { findDrift } from './drift.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { type ProjectionOutcome, Projector } from './projector.ts';
@@ -51,8 +51,8 @@ export interface ControllerOptions {
   readonly logger: Logger;
   readonly metrics: OperatorMetrics;
   readonly onTransition?: (transition: Transition) => void;
-  /** `resources.massDeletion`, as it is now; left out, its defaults. */
-  readonly deletionGuard?: () => DeletionGuardSettings;
+  /** `resources.massDeletion`, as it is now. */
+  readonly deletionGuard: () => DeletionGuardSettings;
   readonly workers?: number;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
@@ -99,7 +99,7 @@ export class Controller {
       source,
       clock,
       logger,
-      deletionGuard: options.deletionGuard ?? (() => defaultDeletionGuard),
+      deletionGuard: options.deletionGuard,
       onDue: () => this.scheduleRefresh(),
       ...(options.confirmEmptyMs === undefined ? {} : { confirmEmptyMs: options.confirmEmptyMs }),
     });

@@ -18,9 +18,6 @@ export interface DeletionGuardSettings {
   readonly confirmAfter: number | null;
 }
 
-/** Settings where nothing is configured. */
-export const defaultDeletionGuard: DeletionGuardSettings = { enabled: true, minimum: 4, confirmAfter: 3_600_000 };
-
 /** A loss that is not believed yet. */
 export interface HeldDeletions {
   readonly kind: Kind;
@@ -106,13 +103,12 @@ export class DeletionGuard {
     if (this.#held !== null && !this.#isMass(this.#known.size)) this.#believe();
   }
 
-  /** Believes what is held; false when nothing is. */
-  confirm(): boolean {
-    if (this.#held === null) return false;
+  /** Believes what is held; without effect when nothing is. */
+  confirm(): void {
+    if (this.#held === null) return;
     const { kind, logger } = this.#options;
     logger.warn({ kind, deletions: this.#gone.size }, 'the deletion of most resources was confirmed; they are removed');
     this.#believe();
-    return true;
   }
 
   /** The loss that is not believed yet; null when there is none. */

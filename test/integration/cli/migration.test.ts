@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { runProgram } from '../../support/commandLine.ts';
-import type { ServerDatabase } from '../../support/databases.ts';
 import { startGateway } from '../../support/gatewayProcess.ts';
-import { families, fixture } from '../../support/referenceDatabases.ts';
+import { describeReferenceDatabases } from '../../support/referenceDatabases.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -105,53 +104,42 @@ test('on SQLite nothing is made by export and migrate --print-sql', async () => 
   expect((await runProgram(['migrate', '--config', path])).stdout).toBe('nothing to do: the database is migrated\n');
 });
 
-for (const family of families) {
-  describe.skipIf(!family.available())(`a ${family.name} database of the reference gateway`, () => {
-    let server: ServerDatabase;
-    beforeAll(async () => {
-      server = await family.start();
+describeReferenceDatabases(({ fixture, schema, create }) => {
+  test('names the product, is only read by export, and runs migrated by hand', async () => {
+    const { settings, run } = await create();
+    await run(fixture);
+    const tables = () =>
+      run([`select table_name as name from information_schema.tables where table_schema = ${schema} order by 1`]);
+    const before = await tables();
+    const config = {
+      dataStore: { ...settings, runMigrationsEnabled: false },
+      queryHistory: { spillDirectory: join(folder, 'spill') },
+      server: { address: '127.0.0.1' },
+      serverConfig: { 'http-server.http.port': 0 },
+    };
+    const path = file('gateway.yaml', config);
+
+    const exported = await runProgram(['export', '--config', path]);
+    expect(exported).toMatchObject({ code: 0, stdout: expect.stringContaining('kind: EngineCluster') });
+    const refused = await runProgram(['serve', '--config', path]);
+    expect(refused).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('engine-gateway migrate --config FILE'),
     });
-    afterAll(() => server?.dispose());
+    const printed = await runProgram(['migrate', '--config', path, '--print-sql']);
+    expect(await tables()).toEqual(before);
 
-    test('names the product, is only read by export, and runs migrated by hand', async () => {
-      const settings = await server.create();
-      const run = family.runner(settings);
-      await run(fixture(family.name));
-      const tables = () =>
-        run([
-          `select table_name as name from information_schema.tables where table_schema = ${family.schema} order by 1`,
-        ]);
-      const before = await tables();
-      const config = {
-        dataStore: { ...settings, runMigrationsEnabled: false },
-        queryHistory: { spillDirectory: join(folder, 'spill') },
-        server: { address: '127.0.0.1' },
-        serverConfig: { 'http-server.http.port': 0 },
-      };
-      const path = file('gateway.yaml', config);
-
-      const exported = await runProgram(['export', '--config', path]);
-      expect(exported).toMatchObject({ code: 0, stdout: expect.stringContaining('kind: EngineCluster') });
-      const refused = await runProgram(['serve', '--config', path]);
-      expect(refused).toMatchObject({
-        code: 1,
-        stderr: expect.stringContaining('engine-gateway migrate --config FILE'),
-      });
-      const printed = await runProgram(['migrate', '--config', path, '--print-sql']);
-      expect(await tables()).toEqual(before);
-
-      const statements = printed.stdout.replace(/^--.*$/gm, '').split(';\n');
-      await run(statements.map((statement) => statement.trim()).filter((statement) => statement !== ''));
-      const again = await runProgram(['migrate', '--config', path, '--print-sql']);
-      expect(again.stdout).toBe('');
-      const gateway = await startGateway(config);
-      try {
-        const line = await gateway.logged((entry) => entry.key === 'protocol.productName');
-        expect(line.msg).toContain('the database holds the migrations of Trino Gateway');
-        expect((await fetch(`${gateway.url}/trino-gateway/livez`)).status).toBe(200);
-      } finally {
-        await gateway.stop();
-      }
-    });
+    const statements = printed.stdout.replace(/^--.*$/gm, '').split(';\n');
+    await run(statements.map((statement) => statement.trim()).filter((statement) => statement !== ''));
+    const again = await runProgram(['migrate', '--config', path, '--print-sql']);
+    expect(again.stdout).toBe('');
+    const gateway = await startGateway(config);
+    try {
+      const line = await gateway.logged((entry) => entry.key === 'protocol.productName');
+      expect(line.msg).toContain('the database holds the migrations of Trino Gateway');
+      expect((await fetch(`${gateway.url}/trino-gateway/livez`)).status).toBe(200);
+    } finally {
+      await gateway.stop();
+    }
   });
-}
+});

@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { stringify } from 'yaml';
 import { KubeApi } from '../../../src/operator/sources/kubernetes/kubeApi.ts';
 import { loadKubeConfig, type PooledKubeConfig } from '../../../src/operator/sources/kubernetes/kubeConfig.ts';
+import { kubeconfigText } from '../../support/kubeconfig.ts';
 
 let folder: string;
 let server: Server;
@@ -36,17 +36,8 @@ test.each(['token', 'absolute'] as const)('a tokenFile (%s) is read again when i
   const path = join(folder, 'kubeconfig');
   const { port } = server.address() as AddressInfo;
   await writeFile(file, 'one\n');
-  await writeFile(
-    path,
-    stringify({
-      apiVersion: 'v1',
-      kind: 'Config',
-      clusters: [{ name: 'c', cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }],
-      users: [{ name: 'u', user: { tokenFile: place === 'absolute' ? file : 'token' } }],
-      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
-      'current-context': 'x',
-    }),
-  );
+  const cluster = { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true };
+  await writeFile(path, kubeconfigText(cluster, { tokenFile: place === 'absolute' ? file : 'token' }));
   vi.useFakeTimers({ toFake: ['Date'], now: 1_800_000_000_000 });
   config = loadKubeConfig(path);
   const api = new KubeApi(config, 10_000);

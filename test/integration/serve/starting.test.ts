@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { kubeconfigText } from '../../support/kubeconfig.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
 import { runQuery } from '../../support/statementClient.ts';
 
@@ -89,17 +89,8 @@ describe.skipIf(!hasPostgresql())('a gateway that has read neither source nor da
     const { dataStore } = await usedDatabase();
     await postgresql.stop(true);
     const kubeconfig = join(folder, 'kubeconfig');
-    await writeFile(
-      kubeconfig,
-      stringify({
-        apiVersion: 'v1',
-        kind: 'Config',
-        clusters: [{ name: 'c', cluster: { server: `https://127.0.0.1:${await closedPort()}` } }],
-        users: [{ name: 'u', user: { token: 't' } }],
-        contexts: [{ name: 'x', context: { cluster: 'c', user: 'u', namespace: 'default' } }],
-        'current-context': 'x',
-      }),
-    );
+    const server = `https://127.0.0.1:${await closedPort()}`;
+    await writeFile(kubeconfig, kubeconfigText({ server }, { token: 't' }, 'default'));
     gateway = await startGateway({ dataStore, resources: { source: 'kubernetes', kubeconfig } });
     await refusesToRoute();
     await postgresql.start();

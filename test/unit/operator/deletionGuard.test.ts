@@ -1,7 +1,8 @@
 import { pino } from 'pino';
 import { afterEach, expect, test, vi } from 'vitest';
 import { keyOf, keyText, type Resource } from '../../../src/model/resource.ts';
-import { DeletionGuard, defaultDeletionGuard } from '../../../src/operator/reconcile/deletionGuard.ts';
+import { DeletionGuard } from '../../../src/operator/reconcile/deletionGuard.ts';
+import { defaultDeletionGuard } from '../../support/defaults.ts';
 
 let time = 0;
 const guards: DeletionGuard[] = [];
