@@ -84,7 +84,7 @@ function growing(): readonly (readonly [name: string, make: (size: number) => st
   ];
 }
 
-/** What the memory of verdicts does for submissions that are unique, and for such as repeat. */
+/** What the memory of analyses does for submissions that are unique, and for such as repeat. */
 function printInputs(): void {
   const settings = { names: productNames('Engine'), maxBodySize: () => 2_000_000, clientsUseV2Format: false };
   const [kept, each] = [DEFAULT_CACHE_BYTES, 0].map((cacheBytes) => requestAnalysis({ ...settings, cacheBytes }));

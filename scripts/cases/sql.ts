@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { gunzipSync } from 'node:zlib';
-import { type AnalysisCase, type CaseVerdict, caseVerdict } from '../../src/sql/caseRequest.ts';
+import { type AnalysisCase, analyzeCase, type CaseAnalysis } from '../../src/sql/caseRequest.ts';
 
-/** A case with the verdict expected of it, or what the reference threw. */
+/** A case with the analysis expected of it, or what the reference threw. */
 export interface ExpectedCase extends AnalysisCase {
-  readonly expect: CaseVerdict | { readonly throws: string; readonly message: string | null };
+  readonly expect: CaseAnalysis | { readonly throws: string; readonly message: string | null };
 }
 
-/** A case whose verdict differs from the expected one on purpose: why, and what our fields are. */
+/** A case whose analysis differs from the expected one on purpose: why, and what our fields are. */
 export interface KnownDifference {
   readonly id: string;
   readonly reason: string;
@@ -43,7 +43,7 @@ function comparable(field: string, value: unknown): unknown {
 
 /** Our values of the fields that differ from what is expected; empty when none does. Throws are answered by an error message. */
 export function differences(request: ExpectedCase): Readonly<Record<string, unknown>> {
-  const ours = caseVerdict(request, 'Engine') as unknown as Readonly<Record<string, unknown>>;
+  const ours = analyzeCase(request, 'Engine') as unknown as Readonly<Record<string, unknown>>;
   if ('throws' in request.expect) return ours.errorMessage === null ? ours : {};
   const found: Record<string, unknown> = {};
   for (const [field, expected] of Object.entries(request.expect)) {

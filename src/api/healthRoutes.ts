@@ -51,8 +51,8 @@ export async function healthRoutes(app: FastifyInstance, { readiness, table, nam
         reply.code(missing === null ? 200 : 503).type('text/plain; charset=utf-8');
         if (request.query.verbose === undefined) return reply.send(missing === null ? 'ok' : notReady);
         const states = [...(await readiness.components()), clusterState(table.current)];
-        const verdict = missing === null ? 'ready' : `not ready: ${missing}`;
-        return reply.send(`${[...states.map(line), verdict].join('\n')}\n`);
+        const summary = missing === null ? 'ready' : `not ready: ${missing}`;
+        return reply.send(`${[...states.map(line), summary].join('\n')}\n`);
       },
     );
   }

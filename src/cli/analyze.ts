@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { Command } from 'commander';
-import { analyzeSql, type SqlVerdict } from '../sql/analyzeSql.ts';
-import { type AnalysisCase, caseVerdict } from '../sql/caseRequest.ts';
+import { analyzeSql, type SqlAnalysis } from '../sql/analyzeSql.ts';
+import { type AnalysisCase, analyzeCase } from '../sql/caseRequest.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 
 interface AnalyzeOptions {
@@ -20,7 +20,7 @@ export const analyzeCommand: CommandFactory = (io, finish) =>
     .option('--catalog <name>', 'default catalog, as the client would send it')
     .option('--schema <name>', 'default schema, as the client would send it')
     .option('--json', 'print JSON')
-    .option('--cases', 'read requests as JSON lines from standard input, write {"id", …} with the verdict for each')
+    .option('--cases', 'read requests as JSON lines from standard input, write {"id", …} with the analysis for each')
     .option('--product <name>', "product name in the requests' headers (--cases)", 'Engine')
     .action(async (sql: string | undefined, options: AnalyzeOptions) => {
       if (options.cases === true) return finish(await answerCases(io, options.product));
@@ -28,30 +28,32 @@ export const analyzeCommand: CommandFactory = (io, finish) =>
         io.stderr.write("error: missing the statement: engine-gateway analyze 'SELECT …'\n");
         return finish(exitCodes.usage);
       }
-      const verdict = analyzeSql(sql, {
+      const analysis = analyzeSql(sql, {
         catalog: options.catalog ?? null,
         schema: options.schema ?? null,
         prepared: new Map(),
       });
-      io.stdout.write(options.json === true ? `${JSON.stringify(jsonVerdict(verdict))}\n` : readableVerdict(verdict));
-      finish(verdict.errorMessage === null ? exitCodes.success : exitCodes.failure);
+      io.stdout.write(
+        options.json === true ? `${JSON.stringify(jsonAnalysis(analysis))}\n` : readableAnalysis(analysis),
+      );
+      finish(analysis.errorMessage === null ? exitCodes.success : exitCodes.failure);
     });
 
-function jsonVerdict(verdict: SqlVerdict): object {
-  return { ...verdict, tables: verdict.tables.map((table) => table.join('.')) };
+function jsonAnalysis(analysis: SqlAnalysis): object {
+  return { ...analysis, tables: analysis.tables.map((table) => table.join('.')) };
 }
 
 /** Lines of `name: value`; what is empty is left out. */
-function readableVerdict(verdict: SqlVerdict): string {
+function readableAnalysis(analysis: SqlAnalysis): string {
   const rows: readonly (readonly [string, string])[] = [
-    ['error', verdict.errorMessage ?? ''],
-    ['statement', verdict.queryType],
-    ['resource group query type', verdict.resourceGroupQueryType],
-    ['tables', verdict.tables.map((table) => table.join('.')).join(', ')],
-    ['catalogs', verdict.catalogs.join(', ')],
-    ['schemas', verdict.schemas.join(', ')],
-    ['catalog schemas', verdict.catalogSchemas.join(', ')],
-    ['kills query', verdict.queryId ?? ''],
+    ['error', analysis.errorMessage ?? ''],
+    ['statement', analysis.queryType],
+    ['resource group query type', analysis.resourceGroupQueryType],
+    ['tables', analysis.tables.map((table) => table.join('.')).join(', ')],
+    ['catalogs', analysis.catalogs.join(', ')],
+    ['schemas', analysis.schemas.join(', ')],
+    ['catalog schemas', analysis.catalogSchemas.join(', ')],
+    ['kills query', analysis.queryId ?? ''],
   ];
   return rows
     .filter(([, value]) => value !== '')
@@ -59,7 +61,7 @@ function readableVerdict(verdict: SqlVerdict): string {
     .join('');
 }
 
-/** Answers each line of standard input by a line with the case's id and its verdict, in the same order. */
+/** Answers each line of standard input by a line with the case's id and its analysis, in the same order. */
 async function answerCases(io: CliIo, productName: string): Promise<number> {
   let line = 0;
   for await (const text of createInterface({ input: io.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {
@@ -72,7 +74,7 @@ async function answerCases(io: CliIo, productName: string): Promise<number> {
       io.stderr.write(`error: line ${line} is not JSON: ${(error as Error).message}\n`);
       return exitCodes.failure;
     }
-    io.stdout.write(`${JSON.stringify({ id: request.id, ...caseVerdict(request, productName) })}\n`);
+    io.stdout.write(`${JSON.stringify({ id: request.id, ...analyzeCase(request, productName) })}\n`);
   }
   return exitCodes.success;
 }

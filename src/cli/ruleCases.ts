@@ -28,7 +28,7 @@ export interface CaseRequest {
 /** Query properties as cases give them; what is left out is empty. */
 export type CaseProperties = { readonly [name: string]: unknown };
 
-/** A line of the cases, without its verdict. */
+/** A line of the cases, without what is expected of it. */
 export interface RuleCase {
   readonly id: string;
   readonly kind: 'expression' | 'rules';

@@ -172,16 +172,16 @@ function maskedField(name: string, value: unknown, depth: number): unknown {
   return isSecretField(name) ? MASK : maskedValue(value, depth);
 }
 
-/** Verdicts on field names: the same few come with every line. */
-const verdicts = new Map<string, boolean>();
+/** Whether fields of a name are secret: the same few names come with every line. */
+const secretNames = new Map<string, boolean>();
 
 function isSecretField(name: string): boolean {
-  const known = verdicts.get(name);
+  const known = secretNames.get(name);
   if (known !== undefined) return known;
-  const verdict = secretField.test(name);
+  const isSecret = secretField.test(name);
   // Names made of data, such as those of headers, must not fill the memory.
-  if (verdicts.size < 2000) verdicts.set(name, verdict);
-  return verdict;
+  if (secretNames.size < 2000) secretNames.set(name, isSecret);
+  return isSecret;
 }
 
 function maskedValue(value: unknown, depth: number): unknown {

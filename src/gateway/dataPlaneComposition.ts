@@ -143,7 +143,7 @@ export function composeDataPlane(
       store,
       history,
       table,
-      upstream: (baseUrl) => upstreams.peek(baseUrl),
+      upstream: (proxyTo) => upstreams.peek(proxyTo),
       takeover: () => settings().ownerTakeover,
       logger,
       clock,

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { ProductNames } from '../model/names.ts';
 import { headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.ts';
-import type { SqlVerdict } from './analyzeSql.ts';
+import type { SqlAnalysis } from './analyzeSql.ts';
 import { bodyText } from './bodyText.ts';
 import type { QueryProperties } from './queryProperties.ts';
 import { RecentTexts } from './recentTexts.ts';
@@ -15,7 +15,7 @@ export interface AnalysisSettings {
   readonly maxBodySize: () => number;
   /** Bodies may be JSON with `query` and `preparedStatements`. */
   readonly clientsUseV2Format: boolean;
-  /** Bytes of memory for verdicts of repeated texts; 0 for none. */
+  /** Bytes of memory for analyses of repeated texts; 0 for none. */
   readonly cacheBytes: number;
 }
 
@@ -36,9 +36,9 @@ export type AnalyzeRequest = (request: AnalyzableRequest) => QueryProperties;
 /** The same; long statements have to be waited for. Never rejects because of what is in the request. */
 export type AnalyzeLongRequest = (request: AnalyzableRequest) => QueryProperties | Promise<QueryProperties>;
 /** Analyses a long statement without blocking the thread that asks. Never rejects. */
-export type AnalyzeLongSql = (task: StatementTask) => Promise<SqlVerdict>;
+export type AnalyzeLongSql = (task: StatementTask) => Promise<SqlAnalysis>;
 
-/** Memory for verdicts by default. */
+/** Memory for analyses by default. */
 export const DEFAULT_CACHE_BYTES = 16 * 1024 * 1024;
 /** Longer texts are not kept; they are long statements for `AnalyzeLongSql`. */
 const LONGEST_KEPT = 64 * 1024;
@@ -48,7 +48,7 @@ const LONGEST_KEPT = 64 * 1024;
  */
 export const LONGEST_ANALYZED = 4_000_000;
 
-const nothing: SqlVerdict = {
+const nothing: SqlAnalysis = {
   errorMessage: null,
   queryType: '',
   resourceGroupQueryType: '',
@@ -60,7 +60,7 @@ const nothing: SqlVerdict = {
   queryId: null,
 };
 
-/** Makes the analysis of requests; verdicts of texts that come again with equal defaults are kept. */
+/** Makes the analysis of requests; analyses of texts that come again with equal defaults are kept. */
 export function requestAnalysis(settings: AnalysisSettings): AnalyzeRequest;
 /** @param analyzeLong analyses long statements; without, they are analysed at once like the others */
 export function requestAnalysis(settings: AnalysisSettings, analyzeLong: AnalyzeLongSql): AnalyzeLongRequest;
@@ -71,53 +71,53 @@ export function requestAnalysis(
   const catalogKey = settings.names.headerKey('Catalog');
   const schemaKey = settings.names.headerKey('Schema');
   const preparedKey = settings.names.headerKey('Prepared-Statement');
-  const cache = verdictCache(settings.cacheBytes);
+  const cache = analysisCache(settings.cacheBytes);
   const texts = new RecentTexts();
 
   // Characters are at most four bytes of UTF-8.
   const maxPreparedBytes = (): number => Math.min(Math.max(settings.maxBodySize() * 4, 1), 2 ** 30);
 
-  function analyze(task: StatementTask): SqlVerdict | Promise<SqlVerdict> {
+  function analyze(task: StatementTask): SqlAnalysis | Promise<SqlAnalysis> {
     if (analyzeLong === null) return analyzeTask(task);
     if (taskCharacters(task) > LONGEST_KEPT) return analyzeLong(task);
     const outcome = analyzeShort(task, LONGEST_KEPT);
     return 'long' in outcome ? analyzeLong(outcome.long) : outcome;
   }
 
-  function statementVerdict(
+  function analyzeStatementText(
     text: string,
     catalog: string | null,
     schema: string | null,
     lines: readonly string[],
-  ): SqlVerdict | Promise<SqlVerdict> {
+  ): SqlAnalysis | Promise<SqlAnalysis> {
     const prepared = { lines, maxBytes: maxPreparedBytes(), maxCharacters: settings.maxBodySize() };
     return analyze({ text, catalog, schema, prepared });
   }
 
-  function cachedVerdict(
+  function cachedAnalysis(
     text: string,
     catalog: string | null,
     schema: string | null,
     preparedLines: readonly string[],
-  ): SqlVerdict | Promise<SqlVerdict> {
-    // A verdict that is kept costs more than a short analysis: only texts that come again are worth it.
+  ): SqlAnalysis | Promise<SqlAnalysis> {
+    // Keeping an analysis costs more than a short one: only texts that come again are worth it.
     if (cache === null || text.length > LONGEST_KEPT || !texts.seen(text)) {
-      return statementVerdict(text, catalog, schema, preparedLines);
+      return analyzeStatementText(text, catalog, schema, preparedLines);
     }
     const key = cacheKey(text, catalog, schema, preparedLines);
-    if (key.length > LONGEST_KEPT) return statementVerdict(text, catalog, schema, preparedLines);
+    if (key.length > LONGEST_KEPT) return analyzeStatementText(text, catalog, schema, preparedLines);
     const known = cache.get(key);
     if (known !== undefined) return known;
-    const verdict = statementVerdict(text, catalog, schema, preparedLines);
-    if (!(verdict instanceof Promise)) cache.set(key, verdict);
-    return verdict;
+    const analysis = analyzeStatementText(text, catalog, schema, preparedLines);
+    if (!(analysis instanceof Promise)) cache.set(key, analysis);
+    return analysis;
   }
 
-  function bodyVerdict(
+  function analyzeBody(
     request: AnalyzableRequest,
     catalog: string | null,
     schema: string | null,
-  ): SqlVerdict | Promise<SqlVerdict> {
+  ): SqlAnalysis | Promise<SqlAnalysis> {
     const { body, headers } = request;
     if (body === null || request.method !== 'POST' || body.length === 0) return nothing;
     const maxBodySize = Math.min(settings.maxBodySize(), LONGEST_ANALYZED);
@@ -127,14 +127,14 @@ export function requestAnalysis(
     if (text === null || text.length === 0 || text.length >= maxBodySize) return nothing;
     const v2 = settings.clientsUseV2Format ? v2Body(text) : null;
     if (v2 !== null) return analyze({ text: v2.query, catalog, schema, prepared: v2.preparedStatements });
-    return cachedVerdict(text, catalog, schema, headerValues(headers, preparedKey));
+    return cachedAnalysis(text, catalog, schema, headerValues(headers, preparedKey));
   }
 
   return (request) => {
     const defaultCatalog = headerValue(request.headers, catalogKey);
     const defaultSchema = headerValue(request.headers, schemaKey);
-    const verdict = bodyVerdict(request, defaultCatalog, defaultSchema);
-    const properties = (of: SqlVerdict): QueryProperties => ({
+    const analysis = analyzeBody(request, defaultCatalog, defaultSchema);
+    const properties = (of: SqlAnalysis): QueryProperties => ({
       errorMessage: of.errorMessage,
       isNewQuerySubmission: request.isSubmission,
       queryType: of.queryType,
@@ -148,26 +148,26 @@ export function requestAnalysis(
       body: of.body,
       queryId: of.queryId,
     });
-    return verdict instanceof Promise ? verdict.then(properties) : properties(verdict);
+    return analysis instanceof Promise ? analysis.then(properties) : properties(analysis);
   };
 }
 
-function verdictCache(bytes: number): LRUCache<string, SqlVerdict> | null {
+function analysisCache(bytes: number): LRUCache<string, SqlAnalysis> | null {
   if (bytes <= 0) return null;
-  return new LRUCache<string, SqlVerdict>({ maxSize: bytes, sizeCalculation: verdictBytes });
+  return new LRUCache<string, SqlAnalysis>({ maxSize: bytes, sizeCalculation: analysisBytes });
 }
 
 /** About what an entry takes: two bytes a character and what its objects cost. */
-function verdictBytes(verdict: SqlVerdict, key: string): number {
-  let bytes = 512 + 2 * key.length + (verdict.body === key ? 0 : 2 * verdict.body.length);
-  for (const table of verdict.tables) bytes += 160 + 2 * table.reduce((sum, part) => sum + part.length, 0);
-  for (const list of [verdict.catalogs, verdict.schemas, verdict.catalogSchemas]) {
+function analysisBytes(analysis: SqlAnalysis, key: string): number {
+  let bytes = 512 + 2 * key.length + (analysis.body === key ? 0 : 2 * analysis.body.length);
+  for (const table of analysis.tables) bytes += 160 + 2 * table.reduce((sum, part) => sum + part.length, 0);
+  for (const list of [analysis.catalogs, analysis.schemas, analysis.catalogSchemas]) {
     for (const name of list) bytes += 32 + 2 * name.length;
   }
   return bytes;
 }
 
-/** A text that differs where anything that the verdict depends on differs. */
+/** A text that differs where anything that the analysis depends on differs. */
 function cacheKey(
   text: string,
   catalog: string | null,

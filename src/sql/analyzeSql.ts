@@ -16,7 +16,7 @@ import { MAX_TOKENS, releaseTokens } from './syntax/tokenBuffer.ts';
 const { EOF, QUOTED_IDENTIFIER } = T;
 
 /** What a statement is and refers to (docs/sql-analysis.md#what-is-found). */
-export interface SqlVerdict extends ReferencedNames {
+export interface SqlAnalysis extends ReferencedNames {
   /** Class name of the statement in the engine's tree; "" when it has a syntax error. */
   readonly queryType: string;
   readonly resourceGroupQueryType: string;
@@ -39,23 +39,23 @@ const NO_LITERAL_ID = 'Unable to route kill_query procedures where the first arg
  * engine's own parser would refuse it (columns count code points from 1, only a line feed ends a line).
  * @param text the statement, without a trailing semicolon
  */
-export function analyzeSql(text: string, context: SqlContext): SqlVerdict {
+export function analyzeSql(text: string, context: SqlContext): SqlAnalysis {
   try {
     const first = analyzeText(text, context, true);
     if (typeof first !== 'string') return first;
-    return analyzeText(first, context, false) as SqlVerdict;
+    return analyzeText(first, context, false) as SqlAnalysis;
   } finally {
     releaseTokens();
   }
 }
 
-/** The verdict of a text that was not analysed, with the reason. */
-export function unanalyzed(text: string, errorMessage: string): SqlVerdict {
-  return verdict({ ...noNames, errorMessage }, '', '', text, null);
+/** The analysis of a text that was not analysed, with the reason. */
+export function unanalyzed(text: string, errorMessage: string): SqlAnalysis {
+  return analysisOf({ ...noNames, errorMessage }, '', '', text, null);
 }
 
-/** One statement's verdict; with `expand`, the text that EXECUTE runs instead. */
-function analyzeText(text: string, context: SqlContext, expand: boolean): SqlVerdict | string {
+/** One statement's analysis; with `expand`, the text that EXECUTE runs instead. */
+function analyzeText(text: string, context: SqlContext, expand: boolean): SqlAnalysis | string {
   const parser = new Parser(text);
   if (parser.tokens.isCut) return unanalyzed(text, `the statement has more than ${MAX_TOKENS} tokens`);
   try {
@@ -63,15 +63,15 @@ function analyzeText(text: string, context: SqlContext, expand: boolean): SqlVer
   } catch (error) {
     if (error instanceof RangeError) parser.fail(0, TOO_DEEP);
     else if (!isSyntaxFailure(error)) throw error;
-    return verdict({ ...noNames, errorMessage: errorText(parser) }, '', '', text, null);
+    return analysisOf({ ...noNames, errorMessage: errorText(parser) }, '', '', text, null);
   }
   const statement = parser.statement;
   if (expand && parser.executed >= 0 && (statement === 'Execute' || statement === 'ExecuteImmediate')) {
     if (statement === 'ExecuteImmediate') return stringValue(parser, parser.executed) ?? '';
     const prepared = context.prepared.get(originalName(parser, parser.executed));
-    if (prepared === undefined) return verdict(noNames, statement, '', text, null);
+    if (prepared === undefined) return analysisOf(noNames, statement, '', text, null);
     if (typeof prepared === 'string') return prepared;
-    return verdict({ ...noNames, errorMessage: prepared.errorMessage }, '', '', text, null);
+    return analysisOf({ ...noNames, errorMessage: prepared.errorMessage }, '', '', text, null);
   }
   let names = referencedNames(parser, context);
   let queryId: string | null = null;
@@ -80,16 +80,16 @@ function analyzeText(text: string, context: SqlContext, expand: boolean): SqlVer
     queryId = token < 0 ? null : stringValue(parser, token);
     if (queryId === null) names = { ...names, errorMessage: NO_LITERAL_ID };
   }
-  return verdict(names, statement, resourceGroupQueryType(statement, parser.analyzed), text, queryId);
+  return analysisOf(names, statement, resourceGroupQueryType(statement, parser.analyzed), text, queryId);
 }
 
-function verdict(
+function analysisOf(
   names: ReferencedNames,
   queryType: string,
   resourceGroup: string,
   body: string,
   queryId: string | null,
-): SqlVerdict {
+): SqlAnalysis {
   return {
     errorMessage: names.errorMessage,
     tables: names.tables,

@@ -14,8 +14,8 @@ export interface AnalysisCase {
   readonly config?: { readonly maxBodySize?: number; readonly isClientsUseV2Format?: boolean };
 }
 
-/** Fields of a verdict as cases write them: tables as text, and whether there was no error. */
-export interface CaseVerdict extends Omit<QueryProperties, 'tables' | 'body'> {
+/** Fields of an analysis as cases write them: tables as text, and whether there was no error. */
+export interface CaseAnalysis extends Omit<QueryProperties, 'tables' | 'body'> {
   readonly tables: readonly string[];
   readonly isQueryParsingSuccessful: boolean;
 }
@@ -23,10 +23,10 @@ export interface CaseVerdict extends Omit<QueryProperties, 'tables' | 'body'> {
 const DEFAULT_MAX_BODY_SIZE = 1_000_000;
 
 /**
- * The verdict of a case, without any cache.
+ * The analysis of a case, without any cache.
  * @param productName name in the case's headers, e.g. `Engine`
  */
-export function caseVerdict(request: AnalysisCase, productName: string): CaseVerdict {
+export function analyzeCase(request: AnalysisCase, productName: string): CaseAnalysis {
   const analyze = requestAnalysis({
     names: productNames(productName),
     maxBodySize: () => request.config?.maxBodySize ?? DEFAULT_MAX_BODY_SIZE,

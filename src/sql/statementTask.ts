@@ -1,4 +1,4 @@
-import { analyzeSql, type SqlVerdict, unanalyzed } from './analyzeSql.ts';
+import { analyzeSql, type SqlAnalysis, unanalyzed } from './analyzeSql.ts';
 import { type PreparedText, type PreparedTexts, preparedStatements } from './preparedStatements.ts';
 
 /** Header lines with prepared statements, and how much may be decoded of them. */
@@ -27,7 +27,7 @@ export function taskCharacters({ text, prepared }: StatementTask): number {
 }
 
 /** Analyses a statement here and now. */
-export function analyzeTask(task: StatementTask): SqlVerdict {
+export function analyzeTask(task: StatementTask): SqlAnalysis {
   const prepared = preparedOf(task);
   return 'errorMessage' in prepared ? unanalyzed(task.text, prepared.errorMessage) : analyzeWith(task, prepared);
 }
@@ -37,7 +37,7 @@ export function analyzeTask(task: StatementTask): SqlVerdict {
  * statement, decoded, for another thread.
  * @param longest characters of a prepared statement that are analysed here
  */
-export function analyzeShort(task: StatementTask, longest: number): SqlVerdict | { readonly long: StatementTask } {
+export function analyzeShort(task: StatementTask, longest: number): SqlAnalysis | { readonly long: StatementTask } {
   const prepared = preparedOf(task);
   if ('errorMessage' in prepared) return unanalyzed(task.text, prepared.errorMessage);
   let long: StatementTask | null = null;
@@ -49,11 +49,11 @@ export function analyzeShort(task: StatementTask, longest: number): SqlVerdict |
       return { errorMessage: 'long' };
     },
   };
-  const verdict = analyzeWith(task, short);
-  return long === null ? verdict : { long };
+  const analysis = analyzeWith(task, short);
+  return long === null ? analysis : { long };
 }
 
-function analyzeWith({ text, catalog, schema }: StatementTask, prepared: PreparedTexts): SqlVerdict {
+function analyzeWith({ text, catalog, schema }: StatementTask, prepared: PreparedTexts): SqlAnalysis {
   return analyzeSql(text, { catalog, schema, prepared });
 }
 

@@ -17,15 +17,15 @@ const MAX_ROWS_PER_CLUSTER = 256;
 const fromRow = (row: Row): CoordinatorRow => ({
   suffix: row.suffix,
   cluster: row.cluster,
-  baseUrl: row.base_url,
+  proxyTo: row.base_url,
   ...(row.cluster_uid === null ? {} : { uid: row.cluster_uid }),
   lastSeen: row.last_seen,
 });
 
-const columnsOf = ({ suffix, cluster, baseUrl, uid, lastSeen }: CoordinatorRow) => ({
+const columnsOf = ({ suffix, cluster, proxyTo, uid, lastSeen }: CoordinatorRow) => ({
   suffix,
   cluster,
-  base_url: baseUrl,
+  base_url: proxyTo,
   cluster_uid: uid ?? null,
   last_seen: lastSeen,
 });
@@ -99,7 +99,7 @@ export class KnexCoordinatorRepository implements CoordinatorRepository {
   }
 }
 
-async function wasSeen(knex: Knex, baseUrl: string, since: number): Promise<boolean> {
-  const row = await knex('eg_coordinators').where('base_url', baseUrl).where('last_seen', '>=', since).first('suffix');
+async function wasSeen(knex: Knex, proxyTo: string, since: number): Promise<boolean> {
+  const row = await knex('eg_coordinators').where('base_url', proxyTo).where('last_seen', '>=', since).first('suffix');
   return row !== undefined;
 }

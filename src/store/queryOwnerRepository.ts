@@ -12,14 +12,14 @@ interface Row {
 const fromRow = ({ query_id, cluster, base_url, created }: Row): QueryOwnerRow => ({
   queryId: query_id,
   cluster,
-  baseUrl: base_url,
+  proxyTo: base_url,
   created,
 });
 
-const columnsOf = ({ queryId, cluster, baseUrl, created }: QueryOwnerRow) => ({
+const columnsOf = ({ queryId, cluster, proxyTo, created }: QueryOwnerRow) => ({
   query_id: queryId,
   cluster,
-  base_url: baseUrl,
+  base_url: proxyTo,
   created,
 });
 

@@ -165,7 +165,7 @@ export interface CoordinatorRow {
   readonly suffix: string;
   readonly cluster: string;
   /** Base URL when it was learned. */
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   /** uid of the resource that registered the cluster then; left out where there is none, or it is not known. */
   readonly uid?: string | undefined;
   /** Milliseconds since 1970. */
@@ -197,7 +197,7 @@ export interface CoordinatorRepository {
 export interface QueryOwnerRow {
   readonly queryId: string;
   readonly cluster: string;
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   readonly created: number;
 }
 
@@ -216,7 +216,7 @@ export interface TransactionRow {
   readonly transactionId: string;
   readonly cluster: string;
   /** Base URL when it began. */
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   /** Milliseconds since 1970. */
   readonly created: number;
 }
@@ -227,7 +227,7 @@ export interface TransactionRepository {
   /** Stores a new transaction; returns the row that is there afterwards: the first one stays. */
   begin(row: TransactionRow): Promise<TransactionRow>;
   /** Deletes a transaction, if it belongs to the cluster at the base URL. */
-  end(transactionId: string, baseUrl: string): Promise<void>;
+  end(transactionId: string, proxyTo: string): Promise<void>;
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 

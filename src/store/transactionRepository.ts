@@ -12,7 +12,7 @@ interface Row {
 const fromRow = (row: Row): TransactionRow => ({
   transactionId: row.transaction_id,
   cluster: row.cluster,
-  baseUrl: row.base_url,
+  proxyTo: row.base_url,
   created: Number(row.created),
 });
 
@@ -36,7 +36,7 @@ export class KnexTransactionRepository implements TransactionRepository {
       const columns = {
         transaction_id: row.transactionId,
         cluster: row.cluster,
-        base_url: row.baseUrl,
+        base_url: row.proxyTo,
         created: row.created,
       };
       await knex('eg_transactions').insert(columns).onConflict('transaction_id').ignore();
@@ -45,9 +45,9 @@ export class KnexTransactionRepository implements TransactionRepository {
     });
   }
 
-  end(transactionId: string, baseUrl: string): Promise<void> {
+  end(transactionId: string, proxyTo: string): Promise<void> {
     return this.database.run(async (knex) => {
-      await knex('eg_transactions').where({ transaction_id: transactionId, base_url: baseUrl }).delete();
+      await knex('eg_transactions').where({ transaction_id: transactionId, base_url: proxyTo }).delete();
     });
   }
 

@@ -137,7 +137,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
       try {
         const check = async (password: string) => {
           const kind = checks.kinds[type] as UserCheck;
-          const target = { cluster: 'a', baseUrl: trino.url, path: null };
+          const target = { cluster: 'a', proxyTo: trino.url, path: null };
           const user = { username: 'monitor', password, from: 'backendState' };
           return await kind.check(target, user, AbortSignal.timeout(60_000));
         };

@@ -7,7 +7,7 @@ const oneOf = <T extends string>(...values: readonly T[]) =>
   Type.Unsafe<T>(Type.Union(values.map((value) => Type.Literal(value))));
 
 /** What a rule did to a request. */
-export const RuleOutcome = Type.Object({
+export const RuleEffect = Type.Object({
   rule: Type.String(),
   origin: oneOf('file', 'resource'),
   priority: Type.Integer(),
@@ -17,7 +17,7 @@ export const RuleOutcome = Type.Object({
   ),
   error: Type.Optional(Type.String({ description: 'Why it failed.' })),
 });
-export type RuleOutcome = Answer<typeof RuleOutcome>;
+export type RuleEffect = Answer<typeof RuleEffect>;
 
 /** What would become of a request. */
 export const Explanation = Type.Object({
@@ -37,7 +37,7 @@ export const Explanation = Type.Object({
       reason: Type.String({ description: 'Why, or why not.' }),
     }),
   ),
-  rules: Type.Array(RuleOutcome, { description: 'Every rule in order, and what became of it.' }),
+  rules: Type.Array(RuleEffect, { description: 'Every rule in order, and what became of it.' }),
   request: Type.Object({
     isSubmission: Type.Boolean(),
     user: Type.Union([Type.String(), Type.Null()]),

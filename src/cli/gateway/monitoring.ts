@@ -21,7 +21,7 @@ export function openMonitors(context: GatewayContext, { table, operator }: Contr
     configured: () => current().backendState,
     // Elsewhere those who write resources run the gateway.
     trustsResources: config.resources.source !== 'kubernetes',
-    ofCluster: (cluster: string, baseUrl: string) => operator.healthCredentials(cluster, baseUrl),
+    ofCluster: (cluster: string, proxyTo: string) => operator.healthCredentials(cluster, proxyTo),
     report: (cluster: string, refusal: CredentialsRefusal | null) =>
       operator.controller.reportHealthCredentials(cluster, refusal),
   };

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { type SqlVerdict, unanalyzed } from '../../sql/analyzeSql.ts';
+import { type SqlAnalysis, unanalyzed } from '../../sql/analyzeSql.ts';
 import { type StatementTask, taskCharacters } from '../../sql/statementTask.ts';
 
 /** The worker's file: of the sources, or of the program that is built from them. */
@@ -10,17 +10,17 @@ const MAX_TASK_MS = 5_000;
 const MAX_WAITING_CHARACTERS = 16_000_000;
 /** The thread ends when it had nothing to do for this time, milliseconds. */
 const IDLE_MS = 30_000;
-/** Heap of the thread, megabytes: names of one statement, and their verdict. */
+/** Heap of the thread, megabytes: names of one statement, and their analysis. */
 const MAX_HEAP_MB = 96;
 
 interface WaitingTask {
   readonly task: StatementTask;
-  readonly done: (verdict: SqlVerdict) => void;
+  readonly done: (analysis: SqlAnalysis) => void;
 }
 
 /**
  * Analyses long statements beside the main thread, whose event loop they would block: one after the other, each for a
- * bounded time. What cannot be analysed has a verdict whose `errorMessage` says why. Never rejects.
+ * bounded time. What cannot be analysed has an analysis whose `errorMessage` says why. Never rejects.
  */
 export class AnalysisThread {
   readonly #waiting: WaitingTask[] = [];
@@ -29,7 +29,7 @@ export class AnalysisThread {
   #running: WaitingTask | null = null;
   #timer: NodeJS.Timeout | undefined;
 
-  analyze(task: StatementTask): Promise<SqlVerdict> {
+  analyze(task: StatementTask): Promise<SqlAnalysis> {
     const characters = this.#waitingCharacters + taskCharacters(task);
     if (this.#waiting.length > 0 && characters > MAX_WAITING_CHARACTERS) {
       return Promise.resolve(unanalyzed(task.text, 'too many long statements wait for their analysis; try again'));
@@ -41,7 +41,7 @@ export class AnalysisThread {
     });
   }
 
-  /** Ends the thread; what waits has a verdict that says so. */
+  /** Ends the thread; what waits has an analysis that says so. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     const worker = this.#worker;
@@ -82,8 +82,8 @@ export class AnalysisThread {
       const why = error?.message ?? 'its thread ended';
       this.#finish((text) => unanalyzed(text, `the statement is too large to be analysed: ${why}`));
     };
-    worker.on('message', (verdict: SqlVerdict) => {
-      if (this.#worker === worker) this.#finish(() => verdict);
+    worker.on('message', (analysis: SqlAnalysis) => {
+      if (this.#worker === worker) this.#finish(() => analysis);
     });
     worker.on('error', failed);
     worker.on('exit', () => failed());
@@ -96,11 +96,11 @@ export class AnalysisThread {
     worker?.terminate().catch(() => undefined);
   }
 
-  #finish(verdict: (text: string) => SqlVerdict): void {
+  #finish(analysis: (text: string) => SqlAnalysis): void {
     const running = this.#running;
     this.#running = null;
     clearTimeout(this.#timer);
-    running?.done(verdict(running.task.text));
+    running?.done(analysis(running.task.text));
     this.#next();
   }
 }

@@ -12,7 +12,7 @@ export function cancelQuery(
   upstream: Upstream,
   request: OutgoingRequest,
 ): void {
-  const { basePath, pool, baseUrl } = upstream;
+  const { basePath, pool, proxyTo } = upstream;
   const cancelling = async () => {
     const { target, headers, headersTimeout } = request;
     const cancellation = {
@@ -23,10 +23,10 @@ export function cancelQuery(
     } as const;
     const { statusCode, body } = await pool.request({ ...cancellation, bodyTimeout: headersTimeout });
     await body.dump();
-    logger.info({ queryId, baseUrl, status: statusCode }, 'query cancelled, as its client went away');
+    logger.info({ queryId, proxyTo, status: statusCode }, 'query cancelled, as its client went away');
   };
   upstream.requestStarted();
   cancelling()
-    .catch((error: unknown) => logger.warn({ queryId, baseUrl, err: error }, 'a query could not be cancelled'))
+    .catch((error: unknown) => logger.warn({ queryId, proxyTo, err: error }, 'a query could not be cancelled'))
     .finally(() => upstream.requestEnded());
 }

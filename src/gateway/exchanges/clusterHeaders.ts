@@ -19,7 +19,7 @@ export interface ClusterHeadersDependencies {
 export interface ClusterHop {
   /** Registry name; "" where it is not known. */
   readonly name: string;
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   readonly identity: ClusterIdentity;
   /** Whether the path is one of an engine's pages or logins. */
   readonly isPage: boolean;
@@ -55,6 +55,6 @@ export class ClusterHeaders {
     const own = engineCookies?.forCluster(lines, hop.identity, hop.isPage) ?? lines;
     const isPrefixed = prefixes !== null && hop.answersUrls && name !== '' && settings().forwardedHeadersEnabled;
     const prefixed = isPrefixed ? prefixes.withPrefix(own, name) : own;
-    return trace === null ? prefixed : [...prefixed, ...trace.toCluster(name, hop.baseUrl)];
+    return trace === null ? prefixed : [...prefixed, ...trace.toCluster(name, hop.proxyTo)];
   }
 }

@@ -152,7 +152,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     if (this.#reroute !== null) return false;
     this.#reroute = new OwnerReroute(this.dependencies, this.#queryId, this.#owner);
     const other = await this.#reroute.find(mayHaveMoved);
-    const upstream = other === null ? null : this.dependencies.upstreams.get(other.owner.baseUrl);
+    const upstream = other === null ? null : this.dependencies.upstreams.get(other.owner.proxyTo);
     if (other === null || upstream === null || !this.isAwaited) return false;
     this.discard();
     this.#source = other.source;

@@ -77,13 +77,13 @@ export abstract class ForwardExchange<Dependencies extends ForwardDependencies> 
     else this.send(upstream, this.outgoingTo(upstream));
   }
 
-  protected outgoingTo({ baseUrl }: Upstream): OutgoingRequest {
+  protected outgoingTo({ proxyTo }: Upstream): OutgoingRequest {
     const { trace, statementPath: answersUrls, pathKind, target } = this.proxied;
     const { clusterHeaders } = this.dependencies;
     if (!clusterHeaders.differ({ answersUrls, trace })) return this.outgoing;
     const isPage = pathKind === 'ui' || target.path.startsWith('/oauth2');
     const identity = this.clusterIdentity();
-    const hop = { name: this.clusterName(), baseUrl, identity, isPage, answersUrls, trace };
+    const hop = { name: this.clusterName(), proxyTo, identity, isPage, answersUrls, trace };
     return { ...this.outgoing, headers: clusterHeaders.forOne(this.outgoing.headers, hop) };
   }
 
@@ -107,13 +107,13 @@ export abstract class ForwardExchange<Dependencies extends ForwardDependencies> 
     const cluster = this.clusterName();
     this.dependencies.metrics.clusterError(cluster, type);
     this.proxied.trace?.failed(reason);
-    this.dependencies.logger.debug({ cluster, baseUrl: upstream.baseUrl, err: error }, 'cluster did not answer');
+    this.dependencies.logger.debug({ cluster, proxyTo: upstream.proxyTo, err: error }, 'cluster did not answer');
     if (isHeadTooLarge(error)) {
       this.refuse(answerHeadTooLarge(cluster, this.queryId()));
       return;
     }
     if (stage === 'connecting' && !isOwnFault(error)) {
-      this.dependencies.reports.connectionFailed(cluster, upstream.baseUrl, reason);
+      this.dependencies.reports.connectionFailed(cluster, upstream.proxyTo, reason);
     }
     if (this.#mayRepeat(error, stage)) {
       this.#repeats++;
@@ -137,7 +137,7 @@ export abstract class ForwardExchange<Dependencies extends ForwardDependencies> 
   }
 
   protected override serverFailed(reason: string, inARow: number): void {
-    this.dependencies.reports.serverFailed(this.clusterName(), this.upstream?.baseUrl ?? '', reason, inARow);
+    this.dependencies.reports.serverFailed(this.clusterName(), this.upstream?.proxyTo ?? '', reason, inARow);
   }
 
   protected override finished(end: ExchangeEnd): void {

@@ -43,6 +43,6 @@ export class OwnerReroute {
   }
 
   #isElsewhere(owner: QueryOwner | null): owner is QueryOwner {
-    return owner !== null && owner.baseUrl !== this.#failed.baseUrl;
+    return owner !== null && owner.proxyTo !== this.#failed.proxyTo;
   }
 }

@@ -107,8 +107,8 @@ export class SubmissionExchange extends Exchange {
     const { trace } = this.#proxied;
     const { clusterHeaders } = this.#dependencies;
     if (!clusterHeaders.differ({ answersUrls: true, trace })) return this.#outgoing;
-    const { name, proxyTo: baseUrl } = cluster;
-    const hop = { name, baseUrl, identity: cluster, isPage: false, answersUrls: true, trace };
+    const { name, proxyTo } = cluster;
+    const hop = { name, proxyTo, identity: cluster, isPage: false, answersUrls: true, trace };
     return { ...this.#outgoing, headers: clusterHeaders.forOne(this.#outgoing.headers, hop) };
   }
 
@@ -210,7 +210,7 @@ export class SubmissionExchange extends Exchange {
     this.#queryId = queryId;
     this.#counted?.accepted();
     const { name, proxyTo, uid } = cluster;
-    const claimed = this.#dependencies.stickiness.learn(queryId, { cluster: name, baseUrl: proxyTo, uid });
+    const claimed = this.#dependencies.stickiness.learn(queryId, { cluster: name, proxyTo, uid });
     if (claimed === null) this.#accept(queryId, cluster, text, goesOn);
     else {
       this.pauseHeld();
@@ -252,9 +252,7 @@ export class SubmissionExchange extends Exchange {
     const { transactions } = this.#dependencies;
     const { transaction } = this.#submission;
     if (transaction !== null) transactions.noteStatement(queryId, transaction.id);
-    return this.#headers === null
-      ? null
-      : transactions.answered(queryId, this.#headers, { cluster: name, baseUrl: proxyTo });
+    return this.#headers === null ? null : transactions.answered(queryId, this.#headers, { cluster: name, proxyTo });
   }
 
   /** Another cluster owns the query id: nothing of the answer reaches the client, who would ask that cluster next. */

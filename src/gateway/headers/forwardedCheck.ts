@@ -4,7 +4,7 @@ import type { ClientView } from './forwardedHeaders.ts';
 /** Whether a cluster honours forwarded headers, as its answers show (condition ForwardedHeaders). */
 export interface ForwardedHeadersObservation {
   readonly cluster: string;
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   readonly honoured: boolean;
   /** Sentence for people: what was seen, and what to set at the engine. */
   readonly message: string;
@@ -28,15 +28,15 @@ export class ForwardedCheck {
   }
 
   /** Whether it is time to look at an answer of the cluster. */
-  due(baseUrl: string): boolean {
-    const known = this.#known.get(baseUrl);
+  due(proxyTo: string): boolean {
+    const known = this.#known.get(proxyTo);
     if (known === undefined) return true;
     return this.#clock.monotonic() - known.at > (known.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
   }
 
   /** A cluster answered a submission 406. */
-  refused(cluster: string, baseUrl: string): void {
-    this.#note(cluster, baseUrl, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
+  refused(cluster: string, proxyTo: string): void {
+    this.#note(cluster, proxyTo, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
   }
 
   /**
@@ -44,7 +44,7 @@ export class ForwardedCheck {
    * @param text start of the answer
    * @param view how the client called the gateway
    */
-  answered(cluster: string, baseUrl: string, text: string, view: ClientView): void {
+  answered(cluster: string, proxyTo: string, text: string, view: ClientView): void {
     const found = nextUri.exec(text)?.[1];
     if (found === undefined || !URL.canParse(found)) return;
     const url = new URL(found);
@@ -55,7 +55,7 @@ export class ForwardedCheck {
       url.protocol === `${view.scheme}:`;
     this.#note(
       cluster,
-      baseUrl,
+      proxyTo,
       honoured,
       honoured
         ? 'Follow-up URLs of the cluster point to the gateway.'
@@ -63,11 +63,11 @@ export class ForwardedCheck {
     );
   }
 
-  #note(cluster: string, baseUrl: string, honoured: boolean, message: string): void {
-    const known = this.#known.get(baseUrl);
-    this.#known.set(baseUrl, { honoured, message, at: this.#clock.monotonic() });
+  #note(cluster: string, proxyTo: string, honoured: boolean, message: string): void {
+    const known = this.#known.get(proxyTo);
+    this.#known.set(proxyTo, { honoured, message, at: this.#clock.monotonic() });
     if (known?.honoured !== honoured || known.message !== message)
-      this.#report({ cluster, baseUrl, honoured, message });
+      this.#report({ cluster, proxyTo, honoured, message });
   }
 }
 

@@ -60,22 +60,22 @@ export class CheckClient {
   }
 
   /** Asks once, or more often where the request says so. Never rejects. */
-  async ask(baseUrl: string, asked: CheckRequest, signal: AbortSignal): Promise<CheckAnswer> {
-    let answer = await this.#once(baseUrl, asked, signal);
+  async ask(proxyTo: string, asked: CheckRequest, signal: AbortSignal): Promise<CheckAnswer> {
+    let answer = await this.#once(proxyTo, asked, signal);
     for (let left = asked.retries ?? 0; left > 0 && answer.ok && repeatable.includes(answer.status); left--) {
-      answer = await this.#once(baseUrl, asked, signal);
+      answer = await this.#once(proxyTo, asked, signal);
     }
     return answer;
   }
 
   /** Asks for an answer 200; any other makes the cluster UNHEALTHY, with what to fix. */
   async read(
-    baseUrl: string,
+    proxyTo: string,
     asked: CheckRequest,
     credentials: CheckCredentials | null,
     signal: AbortSignal,
   ): Promise<ReadAnswer> {
-    const answer = await this.ask(baseUrl, asked, signal);
+    const answer = await this.ask(proxyTo, asked, signal);
     if (answer.ok && answer.status === 200) return { ok: true, asked: answer.asked, text: answer.text };
     const why = answer.ok ? statusReason(answer.status, credentials) : answer.reason;
     return { ok: false, result: { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` } };
@@ -87,11 +87,11 @@ export class CheckClient {
   }
 
   async #once(
-    baseUrl: string,
+    proxyTo: string,
     { method, path, headers, body, maxBytes }: CheckRequest,
     signal: AbortSignal,
   ): Promise<CheckAnswer> {
-    const url = urlOf(baseUrl, path);
+    const url = urlOf(proxyTo, path);
     // Without the query string, and without user and password that a row of another gateway may hold in its URL.
     const named = `${method} ${url === null ? path : `${url.origin}${url.pathname}`}`;
     const failed = (reason: string): CheckAnswer => ({ ok: false, asked: named, reason });
@@ -120,8 +120,8 @@ export class CheckClient {
   }
 }
 
-function urlOf(baseUrl: string, path: string): URL | null {
-  const text = `${baseUrl}${path}`;
+function urlOf(proxyTo: string, path: string): URL | null {
+  const text = `${proxyTo}${path}`;
   if (!URL.canParse(text)) return null;
   const url = new URL(text);
   return url.protocol === 'http:' || url.protocol === 'https:' ? url : null;

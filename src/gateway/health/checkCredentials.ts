@@ -35,7 +35,7 @@ export interface CredentialSources {
    */
   readonly trustsResources: boolean;
   /** Those of the Secret that a cluster names, by registry name, for checks at a URL; null when it names none. */
-  readonly ofCluster: (cluster: string, baseUrl: string) => Promise<ClusterCredentials | null>;
+  readonly ofCluster: (cluster: string, proxyTo: string) => Promise<ClusterCredentials | null>;
   /** Called at each check with the reason why credentials were not sent; null when they were, or none are needed. */
   readonly report?: (cluster: string, refusal: CredentialsRefusal | null) => void;
 }
@@ -43,7 +43,7 @@ export interface CredentialSources {
 /** The cluster whose credentials are looked for. */
 export interface CredentialsTarget extends Pick<ClusterEntry, 'name' | 'origin' | 'tls'> {
   /** URL that they are sent to. */
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   readonly healthCheck: HealthCheck | null;
   /** Type of the check that is made. */
   readonly type: MonitorType;
@@ -77,7 +77,7 @@ export async function findCredentials(
   const secret = target.healthCheck?.credentialsSecretRef?.name;
   if (secret !== undefined) {
     const from = `Secret ${secret} (spec.healthCheck.credentialsSecretRef)`;
-    const found = await orAborted(sources.ofCluster(target.name, target.baseUrl), signal);
+    const found = await orAborted(sources.ofCluster(target.name, target.proxyTo), signal);
     if (found === 'aborted') return unknown(`${from} could not be read in time`);
     if (found === null) return unknown(`${from} is not known yet`);
     if (!found.ok) return refused(found, false);
@@ -101,16 +101,16 @@ export async function findCredentials(
  */
 function configuredRefusal(
   { password, allowedHosts }: ConfiguredCredentials,
-  { baseUrl, type, configuredType, tls }: CredentialsTarget,
+  { proxyTo, type, configuredType, tls }: CredentialsTarget,
   isTrusted: boolean,
 ): CredentialsRefusal | null {
   // A name alone proves nothing to an engine: there is nothing to keep.
   if (password === '') return null;
-  const host = hostOf(baseUrl);
+  const host = hostOf(proxyTo);
   const allow = `have ${host} added to backendState.allowedHosts`;
   const ownSecret = 'name a Secret of your own in spec.healthCheck.credentialsSecretRef';
   if (allowedHosts !== null) {
-    if (hostMatches(allowedHosts, baseUrl)) return null;
+    if (hostMatches(allowedHosts, proxyTo)) return null;
     const message = `backendState is not sent to ${host}: ${ownSecret}, or ${allow}`;
     return { reason: 'HostNotAllowed', message };
   }
@@ -119,7 +119,7 @@ function configuredRefusal(
     const message = `backendState is sent for checks of the type ${configuredType} (clusterStatsConfiguration.monitorType) only, not for ${type}, which the resource asks for: ${ownSecret}, or ${allow}`;
     return { reason: 'TypeNotConfigured', message };
   }
-  if (!baseUrl.startsWith('https:')) {
+  if (!proxyTo.startsWith('https:')) {
     // Their checks send no password over plain HTTP.
     if (type === 'JDBC' || type === 'JMX') return null;
     const message = `backendState is not sent over plain HTTP to ${host}: use https, ${ownSecret}, or ${allow}`;

@@ -49,6 +49,6 @@ export function forwardedHeaders({ forwardedProto }: UserCheckSettings): Record<
 }
 
 /** Whether a cluster is asked over TLS. */
-export function isSecure(baseUrl: string): boolean {
-  return baseUrl.startsWith('https:');
+export function isSecure(proxyTo: string): boolean {
+  return proxyTo.startsWith('https:');
 }

@@ -44,7 +44,7 @@ const JITTER = 0.1;
 
 /** The timer of one cluster: checks, thresholds, and what real requests find (docs/health.md). */
 export class ClusterMonitor {
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   readonly #cluster: string;
   readonly #healthCheck: HealthCheck | null;
   readonly #settings: EffectiveSettings;
@@ -73,14 +73,14 @@ export class ClusterMonitor {
     this.#settings = settingsOf(cluster.healthCheck, settings, dependencies.kinds);
     this.#configuredType = settings.type;
     this.#cluster = cluster.name;
-    this.baseUrl = cluster.proxyTo;
+    this.proxyTo = cluster.proxyTo;
     this.#healthCheck = cluster.healthCheck;
     this.#listener = listener;
   }
 
   /** Whether the monitor is still right for the cluster. */
   fits(cluster: ClusterEntry): boolean {
-    if (cluster.proxyTo !== this.baseUrl) return false;
+    if (cluster.proxyTo !== this.proxyTo) return false;
     // Nearly always the same object; the texts are compared for one that was read again.
     return (
       cluster.healthCheck === this.#healthCheck ||
@@ -163,7 +163,7 @@ export class ClusterMonitor {
     const { kinds, credentials } = this.#dependencies;
     const { type, timeout, path } = this.#settings;
     const signal = AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(timeout)]);
-    const target = { cluster: this.#cluster, baseUrl: this.baseUrl, path };
+    const target = { cluster: this.#cluster, proxyTo: this.proxyTo, path };
     const kind = kinds[type];
     const name = this.#cluster;
     if (!kind.needsUser) {
@@ -172,8 +172,8 @@ export class ClusterMonitor {
     }
     const entry = this.#dependencies.table.current.clusters.get(name);
     // What is known of another address says nothing about this one.
-    const { origin = 'resource', tls = null } = entry?.proxyTo === this.baseUrl ? entry : {};
-    const of = { name, origin, tls, baseUrl: this.baseUrl, healthCheck: this.#healthCheck };
+    const { origin = 'resource', tls = null } = entry?.proxyTo === this.proxyTo ? entry : {};
+    const of = { name, origin, tls, proxyTo: this.proxyTo, healthCheck: this.#healthCheck };
     const found = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
     if (found.ok || found.refusal !== null) credentials.report?.(name, found.ok ? null : found.refusal);
     if (found.ok) return await kind.check(target, found.credentials, signal);
@@ -202,7 +202,7 @@ export class ClusterMonitor {
         'cluster health changed',
       );
     }
-    table.setHealth(this.#cluster, this.baseUrl, verdict);
+    table.setHealth(this.#cluster, this.proxyTo, verdict);
   }
 
   #health(): HealthVerdict | undefined {

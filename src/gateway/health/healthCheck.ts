@@ -27,7 +27,7 @@ export interface CheckTarget {
   /** Registry name. */
   readonly cluster: string;
   /** URL without trailing slash. */
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   /** Path of the cluster's own healthCheck; null for the kind's. */
   readonly path: string | null;
 }

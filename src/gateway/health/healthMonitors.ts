@@ -71,16 +71,16 @@ export class HealthMonitors {
    * A real request could not connect: the cluster is UNHEALTHY at once, whatever the threshold, and checked again soon
    * (docs/health.md#what-real-requests-find). Clusters that are not checked (NOOP) stay HEALTHY.
    */
-  connectionFailed(cluster: string, baseUrl: string, reason: string): void {
-    this.#at(cluster, baseUrl)?.connectionFailed(reason);
+  connectionFailed(cluster: string, proxyTo: string, reason: string): void {
+    this.#at(cluster, proxyTo)?.connectionFailed(reason);
   }
 
   /**
    * A real request was answered 5xx, or its connection broke before an answer. As many in a row as the threshold take
    * the cluster out. Clusters that are not checked (NOOP) stay HEALTHY.
    */
-  serverFailed(cluster: string, baseUrl: string, reason: string, inARow: number): void {
-    this.#at(cluster, baseUrl)?.serverFailed(reason, inARow);
+  serverFailed(cluster: string, proxyTo: string, reason: string, inARow: number): void {
+    this.#at(cluster, proxyTo)?.serverFailed(reason, inARow);
   }
 
   /** Checks a cluster now; resolves with its verdict, or null when it is not registered. */
@@ -91,9 +91,9 @@ export class HealthMonitors {
     return this.#dependencies.table.current.clusters.get(cluster)?.health ?? null;
   }
 
-  #at(cluster: string, baseUrl: string): ClusterMonitor | undefined {
+  #at(cluster: string, proxyTo: string): ClusterMonitor | undefined {
     const monitor = this.#monitors.get(cluster);
-    return monitor?.baseUrl === baseUrl ? monitor : undefined;
+    return monitor?.proxyTo === proxyTo ? monitor : undefined;
   }
 
   #follow(): void {

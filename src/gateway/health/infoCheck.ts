@@ -18,7 +18,7 @@ export class InfoCheck implements AnonymousCheck {
 
   async check(target: CheckTarget, signal: AbortSignal): Promise<CheckResult> {
     const answer = await this.#client.read(
-      target.baseUrl,
+      target.proxyTo,
       { method: 'GET', path: target.path ?? '/v1/info', maxBytes: MAX_ANSWER_BYTES, retries: this.#retries() },
       null,
       signal,

@@ -24,16 +24,16 @@ export class JdbcCheck implements UserCheck {
 
   readonly timeout = (): number => this.#options.settings().queryTimeout;
 
-  async check({ baseUrl }: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
+  async check({ proxyTo }: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
     const { client, names, settings } = this.#options;
     const outcome = await runStatement(
       client,
       {
-        baseUrl,
+        proxyTo,
         sql: countQueries(credentials.username),
         // As the driver: a password goes over TLS only, the user's name alone otherwise.
         headers: {
-          ...userHeaders(this.#options, credentials, isSecure(baseUrl)),
+          ...userHeaders(this.#options, credentials, isSecure(proxyTo)),
           'content-type': 'text/plain; charset=utf-8',
           [names.header('Catalog')]: 'system',
           [names.header('Source')]: CHECK_SOURCE,

@@ -33,13 +33,13 @@ export class JmxCheck implements UserCheck {
     const { client, settings: current } = this.#options;
     const settings = current();
     const answer = await client.read(
-      target.baseUrl,
+      target.proxyTo,
       {
         method: 'GET',
         path: `/v1/jmx/mbean/${name}`,
         // The password goes over TLS only; engines refuse it otherwise.
         headers: {
-          ...userHeaders(this.#options, credentials, isSecure(target.baseUrl)),
+          ...userHeaders(this.#options, credentials, isSecure(target.proxyTo)),
           ...forwardedHeaders(settings),
         },
         maxBytes: settings.maxAnswer,

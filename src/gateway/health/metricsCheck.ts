@@ -17,7 +17,7 @@ export class MetricsCheck implements UserCheck {
     const asked = metricsOf(settings);
     const query = asked.map((name) => `name%5B%5D=${encodeURIComponent(name)}`).join('&');
     const answer = await client.read(
-      target.baseUrl,
+      target.proxyTo,
       {
         method: 'GET',
         path: `${target.path ?? settings.metricsEndpoint}?${query}`,

@@ -15,7 +15,7 @@ export type StatementResult =
 
 /** A statement of a health check. */
 export interface Statement {
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   readonly sql: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Longest single answer, in bytes. */
@@ -34,13 +34,13 @@ const MAX_PAUSE_MS = 500;
  */
 export async function runStatement(
   client: CheckClient,
-  { baseUrl, sql, headers, maxBytes }: Statement,
+  { proxyTo, sql, headers, maxBytes }: Statement,
   signal: AbortSignal,
 ): Promise<StatementResult> {
   const rows: (readonly unknown[])[] = [];
   let pause = FIRST_PAUSE_MS;
   let answer = await client.ask(
-    baseUrl,
+    proxyTo,
     { method: 'POST', path: '/v1/statement', headers, body: sql, maxBytes },
     signal,
   );
@@ -50,7 +50,7 @@ export async function runStatement(
     const outcome = { kind: 'failed' as const, answer, reason, queued };
     if (next !== null) {
       const cancel = { method: 'DELETE' as const, path: next, headers, maxBytes };
-      await client.ask(baseUrl, cancel, AbortSignal.timeout(CANCEL_TIMEOUT_MS));
+      await client.ask(proxyTo, cancel, AbortSignal.timeout(CANCEL_TIMEOUT_MS));
     }
     return outcome;
   };
@@ -67,7 +67,7 @@ export async function runStatement(
     if (nextUri === undefined || nextUri === null) {
       return state === 'FINISHED' ? { kind: 'rows', rows } : await failed('the answer is not a query result');
     }
-    next = typeof nextUri === 'string' ? pathOf(nextUri, baseUrl) : null;
+    next = typeof nextUri === 'string' ? pathOf(nextUri, proxyTo) : null;
     if (next === null) return await failed('nextUri is not a URL');
     if (rows.length > MAX_ROWS) {
       return await failed(`more than ${MAX_ROWS} rows`);
@@ -76,7 +76,7 @@ export async function runStatement(
       await sleep(pause, undefined, { signal }).catch(() => undefined);
       pause = Math.min(pause * 2, MAX_PAUSE_MS);
     }
-    answer = await client.ask(baseUrl, { method: 'GET', path: next, headers, maxBytes }, signal);
+    answer = await client.ask(proxyTo, { method: 'GET', path: next, headers, maxBytes }, signal);
   }
 }
 
@@ -86,10 +86,10 @@ function stateOf(stats: unknown): unknown {
 }
 
 /** Path and query of a follow-up URL below the cluster's URL; null for what is not a URL. */
-function pathOf(nextUri: string, baseUrl: string): string | null {
-  if (!URL.canParse(nextUri, baseUrl)) return null;
-  const { pathname, search } = new URL(nextUri, baseUrl);
-  const base = new URL(baseUrl).pathname.replace(/\/+$/, '');
+function pathOf(nextUri: string, proxyTo: string): string | null {
+  if (!URL.canParse(nextUri, proxyTo)) return null;
+  const { pathname, search } = new URL(nextUri, proxyTo);
+  const base = new URL(proxyTo).pathname.replace(/\/+$/, '');
   return `${base !== '' && pathname.startsWith(`${base}/`) ? pathname.slice(base.length) : pathname}${search}`;
 }
 

@@ -36,7 +36,7 @@ export class UiApiCheck implements UserCheck {
   async #login(target: CheckTarget, { username, password, from }: CheckCredentials, signal: AbortSignal) {
     const { client, settings } = this.#options;
     const answer = await client.ask(
-      target.baseUrl,
+      target.proxyTo,
       {
         method: 'POST',
         path: '/ui/login',
@@ -61,7 +61,7 @@ export class UiApiCheck implements UserCheck {
     const { client, settings } = this.#options;
     const headers = { cookie, ...forwardedHeaders(settings()) };
     const request = { method: 'GET' as const, path, headers, maxBytes: settings().maxAnswer };
-    return client.read(target.baseUrl, request, credentials, signal);
+    return client.read(target.proxyTo, request, credentials, signal);
   }
 }
 

@@ -89,7 +89,7 @@ export class CoordinatorSearch {
       const suffix = await coordinatorAt(upstream).catch(() => undefined);
       if (suffix !== undefined) answered = true;
       if (typeof suffix !== 'string') silent.push(name);
-      else claimants.set(suffix, [...(claimants.get(suffix) ?? []), { cluster: name, baseUrl: proxyTo, uid }]);
+      else claimants.set(suffix, [...(claimants.get(suffix) ?? []), { cluster: name, proxyTo, uid }]);
     });
     await Promise.all(asking);
     return { claimants, answered, silent };

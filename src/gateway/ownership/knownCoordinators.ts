@@ -37,8 +37,8 @@ export class KnownCoordinators {
     return this.#bySuffix.get(suffix);
   }
 
-  /** Base URLs of all owners. */
-  baseUrls(): IterableIterator<string> {
+  /** `proxyTo` of all owners. */
+  addresses(): IterableIterator<string> {
     return this.#newestAt.keys();
   }
 
@@ -48,7 +48,7 @@ export class KnownCoordinators {
     if (before !== undefined) this.#forgetNewest(before);
     const coordinator: Coordinator = { suffix, owner, order: ++this.#order, settled, isUsed: true };
     this.#bySuffix.set(suffix, owner.cluster, coordinator);
-    this.#newestAt.set(owner.baseUrl, coordinator);
+    this.#newestAt.set(owner.proxyTo, coordinator);
     return coordinator;
   }
 
@@ -65,7 +65,7 @@ export class KnownCoordinators {
   isSuperseded(suffix: string): boolean {
     const known = this.#bySuffix.get(suffix);
     if (known === undefined) return false;
-    const newest = this.#newestAt.get(known.owner.baseUrl);
+    const newest = this.#newestAt.get(known.owner.proxyTo);
     return newest !== undefined && newest !== known && newest.order > known.order;
   }
 
@@ -73,26 +73,26 @@ export class KnownCoordinators {
    * Suffixes whose owner is alive and that were asked about since the last call, or are the newest of their cluster.
    * @param isAlive whether a base URL showed a sign of life lately
    */
-  takeUsed(isAlive: (baseUrl: string) => boolean): readonly string[] {
+  takeUsed(isAlive: (proxyTo: string) => boolean): readonly string[] {
     const used: string[] = [];
     for (const coordinator of this.#bySuffix.values()) {
-      const { baseUrl } = coordinator.owner;
-      if (!coordinator.isUsed && this.#newestAt.get(baseUrl) !== coordinator) continue;
+      const { proxyTo } = coordinator.owner;
+      if (!coordinator.isUsed && this.#newestAt.get(proxyTo) !== coordinator) continue;
       coordinator.isUsed = false;
-      if (isAlive(baseUrl)) used.push(coordinator.suffix);
+      if (isAlive(proxyTo)) used.push(coordinator.suffix);
     }
     return used;
   }
 
   /** The newest of the others takes its place; seldom, as the newest of a cluster is hardly ever the one to go. */
   #forgetNewest(coordinator: Coordinator): void {
-    const { baseUrl } = coordinator.owner;
-    if (this.#newestAt.get(baseUrl) !== coordinator) return;
-    this.#newestAt.delete(baseUrl);
+    const { proxyTo } = coordinator.owner;
+    if (this.#newestAt.get(proxyTo) !== coordinator) return;
+    this.#newestAt.delete(proxyTo);
     for (const other of this.#bySuffix.values()) {
-      if (other === coordinator || other.owner.baseUrl !== baseUrl) continue;
-      const newest = this.#newestAt.get(baseUrl);
-      if (newest === undefined || other.order > newest.order) this.#newestAt.set(baseUrl, other);
+      if (other === coordinator || other.owner.proxyTo !== proxyTo) continue;
+      const newest = this.#newestAt.get(proxyTo);
+      if (newest === undefined || other.order > newest.order) this.#newestAt.set(proxyTo, other);
     }
   }
 }

@@ -39,7 +39,7 @@ export interface ClaimDependencies {
   readonly records: OwnerRecords;
   readonly table: { readonly current: RoutingTable };
   /** Milliseconds since the last sign of life of a base URL. */
-  readonly silentFor: (baseUrl: string) => number;
+  readonly silentFor: (proxyTo: string) => number;
   /** `routing.ownerTakeover`, milliseconds. */
   readonly takeover: () => number;
   /** Longest wait for the database, milliseconds. */
@@ -89,7 +89,7 @@ export class OwnerClaims {
   learn(key: string, claimant: QueryOwner, mayClaim: () => boolean): null | Promise<Claimed> {
     const known = this.#dependencies.memory.get(key);
     if (known === undefined) return this.#claim(key, claimant, mayClaim);
-    if (known.owner.baseUrl === claimant.baseUrl) {
+    if (known.owner.proxyTo === claimant.proxyTo) {
       if (known.owner.cluster !== claimant.cluster) this.#rename(known, claimant);
       return null;
     }
@@ -112,14 +112,14 @@ export class OwnerClaims {
   /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
   #rename(known: KnownOwner, claimant: QueryOwner): void {
     const { clusters } = this.#dependencies.table.current;
-    if (clusters.get(known.owner.cluster)?.proxyTo === known.owner.baseUrl) return;
-    if (clusters.get(claimant.cluster)?.proxyTo === claimant.baseUrl) known.owner = claimant;
+    if (clusters.get(known.owner.cluster)?.proxyTo === known.owner.proxyTo) return;
+    if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) known.owner = claimant;
   }
 
   #claim(key: string, claimant: QueryOwner, mayClaim: () => boolean): Promise<Claimed> {
     const pending = this.#pending.get(key);
     if (pending !== undefined) {
-      if (pending.owner.baseUrl === claimant.baseUrl) return pending.outcome;
+      if (pending.owner.proxyTo === claimant.proxyTo) return pending.outcome;
       return pending.outcome.then(() => this.learn(key, claimant, mayClaim));
     }
     if (!mayClaim()) return Promise.resolve({ kind: 'tooMany' });
@@ -147,12 +147,12 @@ export class OwnerClaims {
     if (stored === 'late') isLate = true;
     // A lookup may have found the owner meanwhile.
     const known = memory.get(key);
-    if (known !== undefined && known.owner.baseUrl !== claimant.baseUrl) return this.#dispute(key, claimant, known);
+    if (known !== undefined && known.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, known);
     if (stored === null || stored === 'late') {
       memory.remember(key, claimant, false);
       return null;
     }
-    if (stored.baseUrl === claimant.baseUrl) {
+    if (stored.proxyTo === claimant.proxyTo) {
       memory.remember(key, claimant, true);
       return null;
     }
@@ -166,7 +166,7 @@ export class OwnerClaims {
     const replacing = async (from: QueryOwner, silence: number | null): Promise<Claimed> => {
       const stored = await within(records.replace(key, from, claimant, silence), learnTimeout, null);
       if (stored === null) return { kind: 'owned', owner: from };
-      const isOwner = stored.baseUrl === claimant.baseUrl;
+      const isOwner = stored.proxyTo === claimant.proxyTo;
       memory.remember(key, isOwner ? claimant : stored, true);
       if (isOwner && silence !== null) {
         logger.warn({ [records.kind]: key, from: from.cluster, to: claimant.cluster }, 'query ids have a new owner');
@@ -179,14 +179,14 @@ export class OwnerClaims {
         await replacing(owner, null);
         return null;
       }
-      if (silentFor(owner.baseUrl) < takeover()) return { kind: 'owned', owner };
+      if (silentFor(owner.proxyTo) < takeover()) return { kind: 'owned', owner };
       const stored = (await within(records.get(key), learnTimeout, undefined)) ?? owner;
-      if (stored.baseUrl === claimant.baseUrl) {
+      if (stored.proxyTo === claimant.proxyTo) {
         memory.remember(key, claimant, true);
         return null;
       }
-      if (stored.baseUrl !== owner.baseUrl) memory.remember(key, stored, true);
-      if (silentFor(stored.baseUrl) < takeover()) return { kind: 'owned', owner: stored };
+      if (stored.proxyTo !== owner.proxyTo) memory.remember(key, stored, true);
+      if (silentFor(stored.proxyTo) < takeover()) return { kind: 'owned', owner: stored };
       return await replacing(stored, takeover());
     } catch (error) {
       this.#dependencies.unavailable();
@@ -199,11 +199,11 @@ export class OwnerClaims {
   #settle(key: string, claimant: QueryOwner, stored: QueryOwner): void {
     const { memory, records, table, unavailable, lost } = this.#dependencies;
     const known = memory.get(key);
-    if (stored.baseUrl === claimant.baseUrl) {
-      if (known?.owner.baseUrl === stored.baseUrl) known.settled = true;
+    if (stored.proxyTo === claimant.proxyTo) {
+      if (known?.owner.proxyTo === stored.proxyTo) known.settled = true;
       return;
     }
-    if (known !== undefined && known.owner.baseUrl !== claimant.baseUrl) return;
+    if (known !== undefined && known.owner.proxyTo !== claimant.proxyTo) return;
     if (mayHaveMoved(table.current, stored, claimant)) {
       records.replace(key, stored, claimant, null).catch(unavailable);
       return;

@@ -3,15 +3,15 @@ import type { QueryOwner } from './queryOwner.ts';
 
 /** The owner of a query as a cluster; one that was deleted, or has another address by now, as it was. */
 export function ownerCluster(table: RoutingTable, owner: QueryOwner): ClusterEntry {
-  const { cluster: name, baseUrl, uid } = owner;
+  const { cluster: name, proxyTo, uid } = owner;
   const known = table.clusters.get(name);
   // The name may be registered again by another resource: the uid is that of the owner.
-  if (known !== undefined) return known.proxyTo === baseUrl ? known : { ...known, proxyTo: baseUrl, uid };
-  for (const cluster of table.clusters.values()) if (cluster.proxyTo === baseUrl) return cluster;
+  if (known !== undefined) return known.proxyTo === proxyTo ? known : { ...known, proxyTo, uid };
+  for (const cluster of table.clusters.values()) if (cluster.proxyTo === proxyTo) return cluster;
   return {
     name,
-    proxyTo: baseUrl,
-    externalUrl: baseUrl,
+    proxyTo,
+    externalUrl: proxyTo,
     routingGroup: '',
     active: false,
     weight: 0,

@@ -5,7 +5,7 @@ import type { Upstream } from '../upstreams/upstreams.ts';
 /** What presence is read from. */
 export interface PresenceSources {
   readonly table: { readonly current: RoutingTable };
-  readonly upstream: (baseUrl: string) => Pick<Upstream, 'lastAnswered' | 'unreachableSince'> | undefined;
+  readonly upstream: (proxyTo: string) => Pick<Upstream, 'lastAnswered' | 'unreachableSince'> | undefined;
   readonly clock: Clock;
 }
 
@@ -30,19 +30,19 @@ export class OwnerPresence {
     const now = clock.monotonic();
     const kept = new Set(owners);
     // One that is seen for the first time, after a start, is given the whole time.
-    for (const baseUrl of kept) if (!this.#lastAlive.has(baseUrl)) this.#lastAlive.set(baseUrl, now);
+    for (const proxyTo of kept) if (!this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     for (const { proxyTo, health } of table.current.clusters.values()) {
       kept.add(proxyTo);
       const isAlive = health.status !== 'UNHEALTHY' && (upstream(proxyTo)?.unreachableSince ?? null) === null;
       if (isAlive || !this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     }
-    for (const baseUrl of this.#lastAlive.keys()) if (!kept.has(baseUrl)) this.#lastAlive.delete(baseUrl);
+    for (const proxyTo of this.#lastAlive.keys()) if (!kept.has(proxyTo)) this.#lastAlive.delete(proxyTo);
   }
 
   /** Milliseconds since the last sign of life of a base URL; 0 for one that was never sampled. */
-  silentFor(baseUrl: string): number {
+  silentFor(proxyTo: string): number {
     const { upstream, clock } = this.#sources;
     const now = clock.monotonic();
-    return now - Math.max(this.#lastAlive.get(baseUrl) ?? now, upstream(baseUrl)?.lastAnswered ?? 0);
+    return now - Math.max(this.#lastAlive.get(proxyTo) ?? now, upstream(proxyTo)?.lastAnswered ?? 0);
   }
 }

@@ -5,8 +5,8 @@ import type { QueryOwner } from './queryOwner.ts';
 
 /** An owner as rows of the database have it. */
 export function ownerOf(row: QueryOwner): QueryOwner {
-  const { cluster, baseUrl, uid } = row;
-  return uid === undefined ? { cluster, baseUrl } : { cluster, baseUrl, uid };
+  const { cluster, proxyTo, uid } = row;
+  return uid === undefined ? { cluster, proxyTo } : { cluster, proxyTo, uid };
 }
 
 /** Owners by suffix (`eg_coordinators`). */
@@ -21,15 +21,15 @@ export function coordinatorRecords(coordinators: () => Store['coordinators'], cl
     claim: async (suffix, owner) => ownerOf(await coordinators().learn(row(suffix, owner))),
     replace: async (suffix, from, to, silentFor) => {
       const unseenSince = silentFor === null ? null : clock.now() - silentFor;
-      return ownerOf(await coordinators().replace(row(suffix, to), from.baseUrl, unseenSince));
+      return ownerOf(await coordinators().replace(row(suffix, to), from.proxyTo, unseenSince));
     },
   };
 }
 
 /** Owners by full id (`eg_queries`), of ids that end in no suffix. */
 export function queryRecords(queries: () => Store['queries'], clock: Clock): OwnerRecords {
-  const row = (queryId: string, { cluster, baseUrl }: QueryOwner) => {
-    return { queryId, cluster, baseUrl, created: clock.now() };
+  const row = (queryId: string, { cluster, proxyTo }: QueryOwner) => {
+    return { queryId, cluster, proxyTo, created: clock.now() };
   };
   return {
     kind: 'queryId',
@@ -38,6 +38,6 @@ export function queryRecords(queries: () => Store['queries'], clock: Clock): Own
       return found === null ? null : ownerOf(found);
     },
     claim: async (queryId, owner) => ownerOf(await queries().learn(row(queryId, owner))),
-    replace: async (queryId, from, to) => ownerOf(await queries().replace(row(queryId, to), from.baseUrl)),
+    replace: async (queryId, from, to) => ownerOf(await queries().replace(row(queryId, to), from.proxyTo)),
   };
 }

@@ -5,7 +5,7 @@ export interface QueryOwner {
   /** Registry name when it was learned; "" when only the address is known. */
   readonly cluster: string;
   /** URL without trailing slash. */
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   /** uid of the resource that registered the cluster then; left out where there is none, or it is not known. */
   readonly uid?: string | undefined;
 }
@@ -27,14 +27,14 @@ function sameRegistration(one: QueryOwner, other: QueryOwner): boolean {
 
 /** The owner with the uid of its registration, where its cluster is registered at the same address now. */
 export function identified(table: RoutingTable, owner: QueryOwner): QueryOwner {
-  const { cluster, baseUrl } = owner;
+  const { cluster, proxyTo } = owner;
   const registered = table.clusters.get(cluster);
-  return registered?.proxyTo === baseUrl ? { cluster, baseUrl, uid: registered.uid } : owner;
+  return registered?.proxyTo === proxyTo ? { cluster, proxyTo, uid: registered.uid } : owner;
 }
 
 /** Whether a cluster of another name is registered at a base URL. */
-function isRegisteredByAnother(table: RoutingTable, { cluster, baseUrl }: QueryOwner): boolean {
-  for (const entry of table.clusters.values()) if (entry.proxyTo === baseUrl && entry.name !== cluster) return true;
+function isRegisteredByAnother(table: RoutingTable, { cluster, proxyTo }: QueryOwner): boolean {
+  for (const entry of table.clusters.values()) if (entry.proxyTo === proxyTo && entry.name !== cluster) return true;
   return false;
 }
 
@@ -49,7 +49,7 @@ export function mayHaveMoved(table: RoutingTable, from: QueryOwner, to: QueryOwn
 /** The owner at the address that its cluster is registered with now; null where it cannot have moved there. */
 export function movedOwner(table: RoutingTable, owner: QueryOwner): QueryOwner | null {
   const entry = table.clusters.get(owner.cluster);
-  if (entry === undefined || entry.proxyTo === owner.baseUrl) return null;
-  const to = { cluster: entry.name, baseUrl: entry.proxyTo, uid: entry.uid };
+  if (entry === undefined || entry.proxyTo === owner.proxyTo) return null;
+  const to = { cluster: entry.name, proxyTo: entry.proxyTo, uid: entry.uid };
   return mayHaveMoved(table, owner, to) ? to : null;
 }

@@ -111,7 +111,7 @@ export class Stickiness {
     });
     const shared: Omit<ClaimDependencies, 'memory' | 'records' | 'lost'> = {
       table,
-      silentFor: (baseUrl) => this.#presence.silentFor(baseUrl),
+      silentFor: (proxyTo) => this.#presence.silentFor(proxyTo),
       takeover,
       learnTimeout: options.learnTimeout,
       unavailable: () => this.#noteAway(),
@@ -151,7 +151,7 @@ export class Stickiness {
       this.#noteAway();
       this.#dependencies.logger.warn({ err: error }, 'coordinators could not be loaded; they are looked up one by one');
     }
-    this.#presence.sample(this.#coordinators.baseUrls());
+    this.#presence.sample(this.#coordinators.addresses());
   }
 
   stop(): void {
@@ -179,7 +179,7 @@ export class Stickiness {
     const suffix = coordinatorSuffix(id);
     if (suffix === null || !this.#contested.has(suffix)) return false;
     const claimant = this.#unsettled.get(id);
-    return claimant !== undefined && claimant.baseUrl !== this.#coordinators.get(suffix)?.owner.baseUrl;
+    return claimant !== undefined && claimant.proxyTo !== this.#coordinators.get(suffix)?.owner.proxyTo;
   }
 
   /** The owner that was learned last among those that fulfil a condition, as far as memory knows. */
@@ -283,21 +283,21 @@ export class Stickiness {
   async refresh(): Promise<void> {
     const { store, clock } = this.#dependencies;
     const interval = this.#interval();
-    const used = this.#coordinators.takeUsed((baseUrl) => this.#presence.silentFor(baseUrl) < interval);
+    const used = this.#coordinators.takeUsed((proxyTo) => this.#presence.silentFor(proxyTo) < interval);
     if (used.length > 0) await store.coordinators.touch(used, clock.now());
     await this.#load();
   }
 
   /** Notes who is alive, and writes what the database could not take. Called by a timer. */
   sample(): void {
-    this.#presence.sample(this.#coordinators.baseUrls());
+    this.#presence.sample(this.#coordinators.addresses());
     this.#suffixClaims.writeAgain();
     this.#idClaims.writeAgain();
   }
 
   #noteUnsettled(suffix: string, id: string, owner: QueryOwner): void {
     const known = this.#coordinators.get(suffix);
-    if (known === undefined || known.owner.baseUrl !== owner.baseUrl) return;
+    if (known === undefined || known.owner.proxyTo !== owner.proxyTo) return;
     known.isUsed = true;
     if (!known.settled) this.#unsettled.set(id, owner.cluster, owner);
   }
@@ -321,7 +321,7 @@ export class Stickiness {
   /** Takes over what the database has, unless memory waits to write something else. */
   #adopt(suffix: string, stored: QueryOwner): void {
     const known = this.#coordinators.get(suffix);
-    if (known !== undefined && (!known.settled || known.owner.baseUrl === stored.baseUrl)) return;
+    if (known !== undefined && (!known.settled || known.owner.proxyTo === stored.proxyTo)) return;
     this.#coordinators.remember(suffix, identified(this.#dependencies.table.current, stored), true);
   }
 
@@ -368,9 +368,9 @@ export class Stickiness {
     }
     const record = history.buffered(id) ?? (await store.history.get(id));
     if (record !== null && record.backendUrl !== '') {
-      const baseUrl = record.backendUrl.replace(/\/+$/, '');
-      const cluster = record.cluster === '' ? clusterAt(table.current, baseUrl) : record.cluster;
-      const owner = identified(table.current, { cluster, baseUrl });
+      const proxyTo = record.backendUrl.replace(/\/+$/, '');
+      const cluster = record.cluster === '' ? clusterAt(table.current, proxyTo) : record.cluster;
+      const owner = identified(table.current, { cluster, proxyTo });
       if (suffix === null) this.#rememberId(id, owner, true);
       // Nobody has claimed the suffix since: it is that of the coordinator that ran this query.
       else await this.#suffixClaims.learn(suffix, owner, () => true);
@@ -391,7 +391,7 @@ export class Stickiness {
 }
 
 /** Registry name of the cluster at a base URL; "" for none. */
-function clusterAt(table: RoutingTable, baseUrl: string): string {
-  for (const cluster of table.clusters.values()) if (cluster.proxyTo === baseUrl) return cluster.name;
+function clusterAt(table: RoutingTable, proxyTo: string): string {
+  for (const cluster of table.clusters.values()) if (cluster.proxyTo === proxyTo) return cluster.name;
   return '';
 }

@@ -33,8 +33,8 @@ export class StoredOwners {
   async #look(): Promise<ReadonlyMap<string, QueryOwner>> {
     const rows = await this.#coordinators.all();
     const newest = new Map<string, QueryOwner>();
-    for (const { cluster, baseUrl } of [...rows].sort((a, b) => a.lastSeen - b.lastSeen)) {
-      if (cluster !== '') newest.set(cluster, { cluster, baseUrl });
+    for (const { cluster, proxyTo } of [...rows].sort((a, b) => a.lastSeen - b.lastSeen)) {
+      if (cluster !== '') newest.set(cluster, { cluster, proxyTo });
     }
     return newest;
   }

@@ -76,7 +76,7 @@ export class Transactions {
     try {
       const row = await within(this.#store.get(id), this.#options.lookupTimeout, 'late' as const);
       if (row !== null && row !== 'late') {
-        const owner = { cluster: row.cluster, baseUrl: row.baseUrl };
+        const owner = { cluster: row.cluster, proxyTo: row.proxyTo };
         this.#owners.set(id, owner);
         return owner;
       }
@@ -119,18 +119,18 @@ export class Transactions {
   #began(id: string, owner: QueryOwner): Promise<void> | null {
     const known = this.#owners.get(id);
     if (known !== undefined) {
-      if (known.baseUrl !== owner.baseUrl) this.#warnOfClash(id, known, owner);
+      if (known.proxyTo !== owner.proxyTo) this.#warnOfClash(id, known, owner);
       return null;
     }
     this.#owners.set(id, owner);
     this.#misses.delete(id);
-    const { cluster, baseUrl } = owner;
-    const row = { transactionId: id, cluster, baseUrl, created: this.#clock.now() };
+    const { cluster, proxyTo } = owner;
+    const row = { transactionId: id, cluster, proxyTo, created: this.#clock.now() };
     return this.#write(id, async () => {
       const stored = await this.#store.begin(row);
-      if (stored.baseUrl === owner.baseUrl) return;
+      if (stored.proxyTo === owner.proxyTo) return;
       // The first one keeps it: a cluster cannot take over the transactions of another one.
-      this.#owners.set(id, { cluster: stored.cluster, baseUrl: stored.baseUrl });
+      this.#owners.set(id, { cluster: stored.cluster, proxyTo: stored.proxyTo });
       this.#warnOfClash(id, stored, owner);
     });
   }
@@ -140,9 +140,9 @@ export class Transactions {
     if (id === undefined) return;
     this.#ofStatements.delete(queryId);
     const known = this.#owners.get(id);
-    if (known !== undefined && known.baseUrl !== owner.baseUrl) return;
+    if (known !== undefined && known.proxyTo !== owner.proxyTo) return;
     this.#owners.delete(id);
-    void this.#write(id, () => this.#store.end(id, owner.baseUrl));
+    void this.#write(id, () => this.#store.end(id, owner.proxyTo));
   }
 
   /** Writes now, waiting no longer than the learn timeout; a write that fails is repeated until it succeeds. */

@@ -76,7 +76,7 @@ export class FollowUps {
       enginePages.redirect(proxied, ownerCluster(this.#dependencies.table.current, owner), true);
       return;
     }
-    const upstream = this.#dependencies.upstreams.get(owner.baseUrl);
+    const upstream = this.#dependencies.upstreams.get(owner.proxyTo);
     if (upstream === null) this.#dependencies.answers.refuse(proxied, unknownQuery(queryId));
     else new FollowUpExchange(this.#dependencies.exchange, proxied, { queryId, owner }).start(upstream);
   }

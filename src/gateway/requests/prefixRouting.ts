@@ -86,8 +86,8 @@ function routeQuery(
   const cluster = keys.clusterOf(key);
   if (cluster !== null) {
     // A cluster cannot get the requests of another one's query by handing out URLs with its own key.
-    if (known !== null && known.baseUrl !== cluster.proxyTo) return unknownKey(queryId);
-    return { to: 'owner', queryId, owner: { cluster: cluster.name, baseUrl: cluster.proxyTo, uid: cluster.uid } };
+    if (known !== null && known.proxyTo !== cluster.proxyTo) return unknownKey(queryId);
+    return { to: 'owner', queryId, owner: { cluster: cluster.name, proxyTo: cluster.proxyTo, uid: cluster.uid } };
   }
   // Deleted from the registry, or not yet in this replica's table: the database may know whose query it is.
   return stickiness.find(queryId).then((found) => {

@@ -128,8 +128,8 @@ class SpanTrace implements RequestTrace {
     this.#toCluster = false;
   }
 
-  toCluster(cluster: string, baseUrl: string): readonly string[] {
-    const { hostname, port, protocol } = new URL(baseUrl);
+  toCluster(cluster: string, proxyTo: string): readonly string[] {
+    const { hostname, port, protocol } = new URL(proxyTo);
     this.#begin('cluster', SpanKind.CLIENT, {
       'engine_gateway.cluster': cluster,
       'server.address': hostname,

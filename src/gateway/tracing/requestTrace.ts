@@ -15,7 +15,7 @@ export interface RequestTrace {
    * Begins a request to a cluster.
    * @returns header lines that carry the trace there, names and values in turn
    */
-  toCluster(cluster: string, baseUrl: string): readonly string[];
+  toCluster(cluster: string, proxyTo: string): readonly string[];
   /** Header lines that carry the current step's trace on, names and values in turn. */
   headers(): readonly string[];
   /** Notes that the current step failed. */

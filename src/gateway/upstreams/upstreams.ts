@@ -28,7 +28,7 @@ const UNUSED_AFTER_MS = 600_000;
 
 /** One cluster address with its pool of connections. */
 export class Upstream {
-  readonly baseUrl: string;
+  readonly proxyTo: string;
   /** Path of the base URL without trailing slash; nearly always empty. */
   readonly basePath: string;
   /** Host name, for `includeClusterHostInResponse`. */
@@ -45,8 +45,8 @@ export class Upstream {
   /** Monotonic time of the last answer; 0 for none. */
   lastAnswered = 0;
 
-  constructor(baseUrl: string, url: URL, options: UpstreamOptions, clock: Clock) {
-    this.baseUrl = baseUrl;
+  constructor(proxyTo: string, url: URL, options: UpstreamOptions, clock: Clock) {
+    this.proxyTo = proxyTo;
     this.basePath = url.pathname.replace(/\/+$/, '');
     this.hostname = url.hostname;
     this.#limit = options.connections + options.maxQueued;
@@ -122,21 +122,21 @@ export class Upstreams {
   }
 
   /** The upstream of a base URL; null when that is not an HTTP URL (a row written by others). */
-  get(baseUrl: string): Upstream | null {
-    let upstream = this.#known.get(baseUrl);
+  get(proxyTo: string): Upstream | null {
+    let upstream = this.#known.get(proxyTo);
     if (upstream === undefined) {
-      if (!URL.canParse(baseUrl)) return null;
-      const url = new URL(baseUrl);
+      if (!URL.canParse(proxyTo)) return null;
+      const url = new URL(proxyTo);
       if (url.protocol !== 'http:' && url.protocol !== 'https:') return null;
-      upstream = new Upstream(baseUrl, url, this.#options, this.#clock);
-      this.#known.set(baseUrl, upstream);
+      upstream = new Upstream(proxyTo, url, this.#options, this.#clock);
+      this.#known.set(proxyTo, upstream);
     }
     return upstream;
   }
 
   /** The upstream of a base URL that was used before. */
-  peek(baseUrl: string): Upstream | undefined {
-    return this.#known.get(baseUrl);
+  peek(proxyTo: string): Upstream | undefined {
+    return this.#known.get(proxyTo);
   }
 
   /** Requests on their way to any cluster. */
@@ -152,9 +152,9 @@ export class Upstreams {
    */
   sweep(registered: ReadonlySet<string>): void {
     const before = this.#clock.monotonic() - UNUSED_AFTER_MS;
-    for (const [baseUrl, upstream] of this.#known) {
-      if (registered.has(baseUrl) || !upstream.isUnusedSince(before)) continue;
-      this.#known.delete(baseUrl);
+    for (const [proxyTo, upstream] of this.#known) {
+      if (registered.has(proxyTo) || !upstream.isUnusedSince(before)) continue;
+      this.#known.delete(proxyTo);
       void upstream.pool.close().catch(() => undefined);
     }
   }

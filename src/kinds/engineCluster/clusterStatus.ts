@@ -57,9 +57,9 @@ export function clusterStatus(
   };
 }
 
-type Verdict = readonly [status: ConditionStatus, reason: string, message: string];
+type ConditionValue = readonly [status: ConditionStatus, reason: string, message: string];
 
-function healthy(entry: ClusterEntry | null): Verdict {
+function healthy(entry: ClusterEntry | null): ConditionValue {
   switch (entry?.health.status) {
     case undefined:
       return ['Unknown', 'NotRouted', 'the cluster is not in the routing table'];
@@ -72,7 +72,7 @@ function healthy(entry: ClusterEntry | null): Verdict {
   }
 }
 
-function active({ resource, override }: ClusterOutcome): Verdict {
+function active({ resource, override }: ClusterOutcome): ConditionValue {
   const specified = specActive(resource);
   const status = (value: boolean): ConditionStatus => (value ? 'True' : 'False');
   if (override.kind === 'inForce') {
@@ -85,12 +85,12 @@ function active({ resource, override }: ClusterOutcome): Verdict {
   return [status(specified), 'AsSpecified', `spec.active is ${specified}${note}`];
 }
 
-function forwarded(finding: ForwardedHeadersFinding | null): Verdict {
+function forwarded(finding: ForwardedHeadersFinding | null): ConditionValue {
   if (finding === null) return ['Unknown', 'NotObserved', 'no query has been seen yet'];
   return finding.ok ? ['True', 'Honoured', finding.message] : ['False', 'NotHonoured', finding.message];
 }
 
-function ready(acceptance: ClusterOutcome['acceptance'], stored: Stored): Verdict {
+function ready(acceptance: ClusterOutcome['acceptance'], stored: Stored): ConditionValue {
   if (acceptance.status !== 'True') return [acceptance.status, acceptance.reason, acceptance.message];
   if (!stored.stored) return ['False', 'NotStored', stored.reason];
   return ['True', 'Ready', 'accepted, in the routing table and in the database'];

@@ -18,7 +18,7 @@ import type { ResourceSource } from '../sources/source.ts';
 import type { DeletionGuardSettings, HeldDeletions } from './deletionGuard.ts';
 import { findDrift } from './drift.ts';
 import type { OperatorMetrics } from './metrics.ts';
-import { type ProjectionOutcome, Projector } from './projector.ts';
+import { type ProjectionResult, Projector } from './projector.ts';
 import { Reconciler } from './reconciler.ts';
 import { RefreshSchedule } from './refreshSchedule.ts';
 import { RoutingState } from './routingState.ts';
@@ -288,7 +288,7 @@ export class Controller {
    * Projects a resource, or its absence, for a REST write: without a fence, on leader and follower alike. `pending`
    * when the database is unavailable or too slow; the leader catches up then.
    */
-  async projectNow(key: ResourceKey, timeoutMs: number): Promise<ProjectionOutcome> {
+  async projectNow(key: ResourceKey, timeoutMs: number): Promise<ProjectionResult> {
     const text = keyText(key);
     const outcome = this.#state.outcomes.get(text) ?? null;
     const result = await this.#projector.projectWrite(key, outcome, timeoutMs);

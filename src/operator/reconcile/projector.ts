@@ -22,7 +22,7 @@ export interface ProjectorOptions {
 }
 
 /** Result of a requested projection. */
-export type ProjectionOutcome = 'stored' | 'pending';
+export type ProjectionResult = 'stored' | 'pending';
 
 /** Projects outcomes into the database, and knows which of them it has. Keys are those of `keyText`. */
 export class Projector {
@@ -122,7 +122,7 @@ export class Projector {
    * Projects an outcome, or (null) the absence of a resource, for a REST write: without a fence, on leader and follower
    * alike. `pending` when the database is unavailable or too slow.
    */
-  async projectWrite(key: ResourceKey, outcome: ResourceOutcome | null, timeoutMs: number): Promise<ProjectionOutcome> {
+  async projectWrite(key: ResourceKey, outcome: ResourceOutcome | null, timeoutMs: number): Promise<ProjectionResult> {
     const text = keyText(key);
     const { kinds, store, source } = this.#options;
     const work =

@@ -6,7 +6,7 @@ const { BACKQUOTED_IDENTIFIER, DIGIT_IDENTIFIER, DOT, EOF, IDENTIFIER, QUOTED_ID
 
 const lastIdentifier = LAST_IDENTIFIER;
 
-/** Thrown to leave the parser; the parser holds what went wrong. One object for all, as errors are a normal verdict. */
+/** Thrown to leave the parser; the parser holds what went wrong. One object for all, as errors are a normal result. */
 class SyntaxFailure extends Error {}
 const failure = new SyntaxFailure('syntax error');
 

@@ -12,7 +12,7 @@ export type { ClusterState } from '../../api/answers/clusters.ts';
 export type { Drain } from '../../api/answers/drain.ts';
 export type { HistoryRow } from '../../api/answers/history.ts';
 export type { Overview, QuerySeries } from '../../api/answers/overview.ts';
-export type { Explanation, RoutedQuery, RuleOutcome } from '../../api/answers/routing.ts';
+export type { Explanation, RoutedQuery, RuleEffect } from '../../api/answers/routing.ts';
 export type { RuleInventory, RuleState } from '../../api/answers/rules.ts';
 export type { LoginType, UiConfiguration, UserInfo } from '../../api/answers/session.ts';
 export type { ErrorFacts, FieldOwner, PlacedProblem } from '../../model/errors.ts';

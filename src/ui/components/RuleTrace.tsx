@@ -1,5 +1,5 @@
 import { Badge, Group, Text } from '@mantine/core';
-import type { RuleOutcome } from '../client/types.ts';
+import type { RuleEffect } from '../client/types.ts';
 import classes from './RuleTrace.module.css';
 
 const looks = {
@@ -11,7 +11,7 @@ const looks = {
 } as const;
 
 /** What became of every rule, in firing order. */
-export function RuleTrace({ rules }: { readonly rules: readonly RuleOutcome[] }) {
+export function RuleTrace({ rules }: { readonly rules: readonly RuleEffect[] }) {
   return (
     <ol className={classes.trace} aria-label="Rules in firing order">
       {rules.map(({ rule, origin, priority, outcome, put, error }) => (

@@ -57,7 +57,7 @@ async function setUp() {
     ask: async (url: string) => {
       const gateway = await startGateway({ clusters: [clusterAt('a', url)], upstream: { tls } });
       const answer = await send(gateway.url, '/v1/info', { headers: ['X-Engine-User', 'u'] });
-      const checked = await check.check({ cluster: 'a', baseUrl: url, path: null }, AbortSignal.timeout(5_000));
+      const checked = await check.check({ cluster: 'a', proxyTo: url, path: null }, AbortSignal.timeout(5_000));
       return { status: answer.status, failures: gateway.connectionFailures.join(), checked };
     },
   };

@@ -89,7 +89,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
       },
       refusal: () => gateway.log.map((line) => JSON.stringify(line)).join('\n'),
       failures: gateway.connectionFailures,
-      check: () => check.check({ cluster: 'a', baseUrl: url, path: null }, AbortSignal.timeout(5_000)),
+      check: () => check.check({ cluster: 'a', proxyTo: url, path: null }, AbortSignal.timeout(5_000)),
     };
   }
 

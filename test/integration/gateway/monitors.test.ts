@@ -35,7 +35,7 @@ async function check(
   } = {},
 ): Promise<CheckResult> {
   const kind = closing(openChecks(settings)).kinds[type];
-  const target = { cluster: 'a', baseUrl: url, path };
+  const target = { cluster: 'a', proxyTo: url, path };
   return kind.needsUser ? await kind.check(target, credentials, signal) : await kind.check(target, signal);
 }
 

@@ -158,7 +158,7 @@ describe('a cluster that answers with a query id of another cluster', () => {
 
   test('a claim that the database has not decided yet routes nothing', async () => {
     const [a, b] = [await cluster('a', idWith('aaaaa')), await cluster('b', idWith('aaaaa'))];
-    await store.coordinators.learn({ suffix: 'aaaaa', cluster: 'a', baseUrl: a.url, lastSeen: Date.now() });
+    await store.coordinators.learn({ suffix: 'aaaaa', cluster: 'a', proxyTo: a.url, lastSeen: Date.now() });
     let decide: (() => void) | null = null;
     const coordinators = Object.create(store.coordinators) as typeof store.coordinators;
     coordinators.learn = async (row) => {
@@ -237,7 +237,7 @@ describe('honest clusters', () => {
     old.status = 404;
     for (const replica of [one, other]) expect((await send(replica.url, pathOf(idWith('aaaaa')))).status).toBe(200);
     expect(moved.asked).toHaveLength(2);
-    expect(await store.coordinators.get('aaaaa')).toMatchObject({ cluster: 'a', baseUrl: moved.url });
+    expect(await store.coordinators.get('aaaaa')).toMatchObject({ cluster: 'a', proxyTo: moved.url });
   });
 
   test('are the same under two names, and under a new one', async () => {

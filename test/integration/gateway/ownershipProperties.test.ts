@@ -148,9 +148,9 @@ class World {
   async answer(at: number, name: Name, suffix: Suffix): Promise<void> {
     const replica = this.replicas[at]!;
     const id = `20261121_015745_${String(++this.#count).padStart(5, '0')}_${suffix}`;
-    const { proxyTo: baseUrl, uid } = entryOf(name);
+    const { proxyTo, uid } = entryOf(name);
     const before = replica.view.get(suffix);
-    const conflict = await replica.stickiness.learn(id, { cluster: name, baseUrl, uid });
+    const conflict = await replica.stickiness.learn(id, { cluster: name, proxyTo, uid });
     const isAccepted = conflict === null;
     if (isAccepted) this.accepted.set(id, name);
     if (replica.isAway) {

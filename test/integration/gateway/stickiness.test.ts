@@ -135,7 +135,7 @@ describe('replicas and restarts', () => {
     const a = await engine('a');
     const one = await gateway({ clusters: [clusterAt('a', a.url)] });
     await submit(one.url, 'SELECT 1');
-    expect(await store.coordinators.get(a.suffix)).toMatchObject({ cluster: 'a', baseUrl: a.url });
+    expect(await store.coordinators.get(a.suffix)).toMatchObject({ cluster: 'a', proxyTo: a.url });
   });
 
   test('while the database is unavailable queries run all the same, by memory', async () => {
@@ -185,7 +185,7 @@ describe('ids without a known suffix', () => {
     const clusters = [clusterAt('a', a.url), clusterAt('b', b.url, { routingGroup: 'b' })];
     const [one, other] = [await gateway({ clusters }), await gateway({ clusters })];
     await send(one.url, '/v1/statement', { method: 'POST', body: 'x', headers: ['X-Engine-Routing-Group', 'b'] });
-    expect(await store.queries.get('q-2')).toMatchObject({ cluster: 'b', baseUrl: b.url });
+    expect(await store.queries.get('q-2')).toMatchObject({ cluster: 'b', proxyTo: b.url });
     for (const { url } of [one, other]) {
       expect(results((await send(url, '/v1/statement/executing/q-2/1')).text)).toMatchObject({ mine: true });
     }
@@ -320,7 +320,7 @@ describe('unknown ids', () => {
     await store.coordinators.learn({
       suffix: 'strng',
       cluster: 'gone',
-      baseUrl: 'http://127.0.0.1:1',
+      proxyTo: 'http://127.0.0.1:1',
       lastSeen: Date.now(),
     });
     const one = await gateway({ clusters: await clustersOf('strng') });

@@ -152,7 +152,7 @@ describe('what is stored', () => {
     expect(await store.transactions.get(client.transaction!)).toMatchObject({
       transactionId: client.transaction,
       cluster: cluster.name,
-      baseUrl: cluster.url,
+      proxyTo: cluster.url,
     });
     await client.run('COMMIT');
     await until(async () => (await rows(1)).length === 0, 'the end of the transaction');

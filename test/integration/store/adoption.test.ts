@@ -46,7 +46,7 @@ describeReferenceDatabases(({ fixture, schema, create }) => {
     const opening = openStore({ ...settings, runMigrations: false, logger });
     await expect(opening).rejects.toThrow('column eg_coordinators.cluster_uid');
     const store = await openStore({ ...settings, runMigrations: true, logger });
-    const row = { suffix: 'kvhrm', cluster: 'a', baseUrl: 'http://a', lastSeen: 5 };
+    const row = { suffix: 'kvhrm', cluster: 'a', proxyTo: 'http://a', lastSeen: 5 };
     expect(await store.coordinators.get('kvhrm')).toEqual(row);
     const other = { ...row, suffix: 'other', uid: 'u' };
     expect(await store.coordinators.learn(other)).toEqual(other);

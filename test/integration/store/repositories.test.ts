@@ -251,7 +251,7 @@ for (const database of databases) {
     });
 
     it('remembers the first cluster of a suffix', async () => {
-      const row = { suffix: 'kvhrm', cluster: 'a', baseUrl: 'http://a', lastSeen: 1000 };
+      const row = { suffix: 'kvhrm', cluster: 'a', proxyTo: 'http://a', lastSeen: 1000 };
       expect(await store.coordinators.learn(row)).toEqual(row);
       expect(await store.coordinators.learn({ ...row, cluster: 'b' })).toEqual(row);
       await store.coordinators.touch(['kvhrm'], 1_800_000_000_000);
@@ -263,8 +263,8 @@ for (const database of databases) {
     });
 
     it('gives a suffix to another owner only from the one that is named, and only when that was not seen', async () => {
-      const row = { suffix: 'kvhrm', cluster: 'a', baseUrl: 'http://a', uid: 'u1', lastSeen: 1000 };
-      const other = { suffix: 'kvhrm', cluster: 'b', baseUrl: 'http://b', lastSeen: 2000 };
+      const row = { suffix: 'kvhrm', cluster: 'a', proxyTo: 'http://a', uid: 'u1', lastSeen: 1000 };
+      const other = { suffix: 'kvhrm', cluster: 'b', proxyTo: 'http://b', lastSeen: 2000 };
       await store.coordinators.learn(row);
       // Another coordinator of the same owner was seen later.
       await store.coordinators.learn({ ...row, suffix: 'later', lastSeen: 1500 });
@@ -282,7 +282,7 @@ for (const database of databases) {
       const row = (suffix: string, cluster: string, lastSeen: number) => ({
         suffix,
         cluster,
-        baseUrl: `http://${cluster}`,
+        proxyTo: `http://${cluster}`,
         lastSeen,
       });
       await store.coordinators.learn(row('first', 'a', 1));
@@ -294,8 +294,8 @@ for (const database of databases) {
     });
 
     it('stores owners by full id', async () => {
-      const row = { queryId: 'q1', cluster: 'a', baseUrl: 'http://a', created: 1_800_000_000_000 };
-      const other = { ...row, cluster: 'b', baseUrl: 'http://b' };
+      const row = { queryId: 'q1', cluster: 'a', proxyTo: 'http://a', created: 1_800_000_000_000 };
+      const other = { ...row, cluster: 'b', proxyTo: 'http://b' };
       expect(await store.queries.learn(row)).toEqual(row);
       expect(await store.queries.learn(other)).toEqual(row);
       expect(await store.queries.replace(other, 'http://x')).toEqual(row);
@@ -306,9 +306,9 @@ for (const database of databases) {
     });
 
     it('keeps the first cluster of a transaction until that cluster ends it', async () => {
-      const row = { transactionId: 'c52ccb51-f265', cluster: 'a', baseUrl: 'http://a', created: 1_800_000_000_000 };
+      const row = { transactionId: 'c52ccb51-f265', cluster: 'a', proxyTo: 'http://a', created: 1_800_000_000_000 };
       expect(await store.transactions.begin(row)).toEqual(row);
-      expect(await store.transactions.begin({ ...row, cluster: 'b', baseUrl: 'http://b' })).toEqual(row);
+      expect(await store.transactions.begin({ ...row, cluster: 'b', proxyTo: 'http://b' })).toEqual(row);
       await store.transactions.end(row.transactionId, 'http://b');
       expect(await store.transactions.get(row.transactionId)).toEqual(row);
       await store.transactions.end(row.transactionId, 'http://a');
@@ -454,7 +454,7 @@ for (const database of databases) {
       );
       await Promise.all(
         stores.map((opened, index) =>
-          opened.queries.learn({ queryId: `m${index}`, cluster: 'a', baseUrl: 'b', created: 1 }),
+          opened.queries.learn({ queryId: `m${index}`, cluster: 'a', proxyTo: 'b', created: 1 }),
         ),
       );
       expect(await stores[0]?.queries.deleteBefore(2)).toBe(6);

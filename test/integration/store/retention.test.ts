@@ -34,7 +34,7 @@ beforeEach(async () => {
     ['aaaaa', NOW - 8 * DAY],
     ['bbbbb', NOW - 6 * DAY],
   ] as const) {
-    await store.coordinators.learn({ suffix, cluster: 'a', baseUrl: 'http://a', lastSeen });
+    await store.coordinators.learn({ suffix, cluster: 'a', proxyTo: 'http://a', lastSeen });
   }
 });
 afterEach(async () => {

@@ -19,7 +19,7 @@ const post = (body: string | Uint8Array, headers: readonly string[] = []): Analy
 });
 const joined = (tables: readonly (readonly string[])[]): readonly string[] => tables.map((table) => table.join('.'));
 
-test('the same text with other defaults, or other prepared statements, has another verdict', () => {
+test('the same text with other defaults, or other prepared statements, has another analysis', () => {
   const analyze = requestAnalysis(settings);
   const tables = (request: AnalyzableRequest): readonly string[] => joined(analyze(request).tables);
   for (let round = 0; round < 2; round += 1) {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { differences, readCases, readKnownDifferences } from '../../../scripts/cases/sql.ts';
 
 describe('cases of the reference analyser', () => {
-  test('every verdict is the same, or differs as the list of known differences says', async () => {
+  test('every analysis is the same, or differs as the list of known differences says', async () => {
     const known = Object.fromEntries((await readKnownDifferences()).map(({ id, ours }) => [id, ours]));
     const differing: Record<string, unknown> = {};
     for (const request of await readCases('cases')) {
@@ -20,7 +20,7 @@ describe('cases of the reference analyser', () => {
     }
   });
 
-  test.each(['large', 'throws'] as const)('%s: every verdict is right', async (file) => {
+  test.each(['large', 'throws'] as const)('%s: every analysis is right', async (file) => {
     for (const request of await readCases(file))
       expect({ id: request.id, ...differences(request) }).toEqual({ id: request.id });
   });

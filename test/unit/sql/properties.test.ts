@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readCases } from '../../../scripts/cases/sql.ts';
-import { analyzeSql, type SqlVerdict } from '../../../src/sql/analyzeSql.ts';
+import { analyzeSql, type SqlAnalysis } from '../../../src/sql/analyzeSql.ts';
 import { keywords, T } from '../../../src/sql/syntax/kinds.ts';
 import { tokenize } from '../../../src/sql/syntax/lexer.ts';
 
 const context = { catalog: 'lake', schema: 'ops', prepared: new Map([['p', 'SELECT 1']]) };
-const analyze = (text: string): SqlVerdict => analyzeSql(text, context);
+const analyze = (text: string): SqlAnalysis => analyzeSql(text, context);
 
 /** What must not depend on how a text is written: everything but the text itself and the place of an error. */
-function meaning(verdict: SqlVerdict): object {
-  const { body: _, errorMessage, ...rest } = verdict;
+function meaning(analysis: SqlAnalysis): object {
+  const { body: _, errorMessage, ...rest } = analysis;
   return { ...rest, error: errorMessage === null ? null : errorMessage.replace(/^line \d+:\d+: .*$/s, 'syntax') };
 }
 
@@ -48,26 +48,26 @@ const fragment = fc.oneof(
 /** Runs with a time limit a text, far above what the longest here (a few thousand characters) take on a busy machine. */
 function answersInTime(text: string): void {
   const start = performance.now();
-  const verdict = analyze(text);
+  const analysis = analyze(text);
   expect(performance.now() - start).toBeLessThan(5_000);
-  if (verdict.errorMessage !== null && verdict.queryType === '') {
-    expect(verdict.errorMessage).toMatch(/^line \d+:\d+: \S/);
+  if (analysis.errorMessage !== null && analysis.queryType === '') {
+    expect(analysis.errorMessage).toMatch(/^line \d+:\d+: \S/);
   }
 }
 
 describe('whatever the text', () => {
-  test('random characters have a verdict', () => {
+  test('random characters have an analysis', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 400 }), answersInTime), { numRuns: 2_000 });
   });
 
-  test('random words have a verdict', () => {
+  test('random words have an analysis', () => {
     fc.assert(
       fc.property(fc.array(fragment, { maxLength: 60 }), (words) => answersInTime(words.join(' '))),
       { numRuns: 4_000 },
     );
   });
 
-  test('damaged statements have a verdict', () => {
+  test('damaged statements have an analysis', () => {
     fc.assert(
       fc.property(corpus, fc.nat(), fc.nat({ max: 20 }), fragment, (body, place, removed, inserted) => {
         const at = place % body.length;
@@ -114,8 +114,8 @@ describe('how a statement is written does not change what it means', () => {
           return upper ? text.toUpperCase() : text.toLowerCase();
         });
         fc.pre(!tokensOf(body).some(([, kind]) => kind === T.UNRECOGNIZED));
-        const message = (verdict: SqlVerdict): object => {
-          const { error, ...rest } = meaning(verdict) as { error: string | null };
+        const message = (analysis: SqlAnalysis): object => {
+          const { error, ...rest } = meaning(analysis) as { error: string | null };
           return { ...rest, error: error?.toLowerCase() ?? null };
         };
         expect(message(analyze(swapped.join(' ')))).toEqual(
@@ -159,7 +159,7 @@ describe('bounds', () => {
     ['lambdas', 'x -> ', ''],
     ['windows', 'f() OVER (ORDER BY ', ')'],
     ['mixed parentheses', '1 + (', ')'],
-  ])('%s nested deeper than the engine goes end in a verdict', (_name, open, close) => {
+  ])('%s nested deeper than the engine goes end in an analysis', (_name, open, close) => {
     for (const depth of [100, 1_000, 10_000, 100_000]) {
       const { errorMessage } = analyze(nested(open, close, depth));
       if (errorMessage !== null)
@@ -173,7 +173,7 @@ describe('bounds', () => {
     expect(analyze(`SELECT ${'NOT '.repeat(100_000)}true`).errorMessage).toBeNull();
   });
 
-  test('a third of a million repetitions end in a verdict (their times: npm run bench -- sql)', () => {
+  test('a third of a million repetitions end in an analysis (their times: npm run bench -- sql)', () => {
     const make: readonly ((size: number) => string)[] = [
       (size) => nested('(', ')', size),
       (size) => `SELECT 1 ${'/*'.repeat(size)}`,

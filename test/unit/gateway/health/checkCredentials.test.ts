@@ -25,7 +25,7 @@ const target = (more: Partial<CredentialsTarget> = {}): CredentialsTarget => ({
   name: 'a',
   origin: 'resource',
   tls: null,
-  baseUrl: 'https://trino-a.example:8443',
+  proxyTo: 'https://trino-a.example:8443',
   healthCheck: null,
   type: 'METRICS',
   configuredType: 'METRICS',
@@ -38,44 +38,44 @@ const unverified = { insecureSkipVerify: true };
 describe('where backendState is sent', () => {
   test.each<[string, Parameters<typeof sources>[0], Partial<CredentialsTarget>, string]>([
     // A directory, the database, rows of a gateway before: those who run the gateway wrote them.
-    ["an administrator's cluster over HTTP", { trustsResources: true }, { baseUrl: http }, 'sent'],
+    ["an administrator's cluster over HTTP", { trustsResources: true }, { proxyTo: http }, 'sent'],
     [
       'a type of its own there',
       { trustsResources: true },
-      { baseUrl: http, type: 'UI_API', configuredType: 'INFO_API' },
+      { proxyTo: http, type: 'UI_API', configuredType: 'INFO_API' },
       'sent',
     ],
-    ['an unmanaged row', {}, { baseUrl: http, origin: 'row' }, 'sent'],
+    ['an unmanaged row', {}, { proxyTo: http, origin: 'row' }, 'sent'],
     [
       "an administrator's cluster that is not listed",
       { trustsResources: true, allowedHosts: ['other'] },
-      { baseUrl: http },
+      { proxyTo: http },
       'HostNotAllowed',
     ],
     // Resources on an API server.
     ['the configured type over TLS', {}, {}, 'sent'],
-    ['the configured type over HTTP', {}, { baseUrl: http }, 'PlainHTTP'],
-    ['UI_API over HTTP', {}, { baseUrl: http, type: 'UI_API', configuredType: 'UI_API' }, 'PlainHTTP'],
+    ['the configured type over HTTP', {}, { proxyTo: http }, 'PlainHTTP'],
+    ['UI_API over HTTP', {}, { proxyTo: http, type: 'UI_API', configuredType: 'UI_API' }, 'PlainHTTP'],
     // These send the name alone over HTTP.
-    ['JDBC over HTTP', {}, { baseUrl: http, type: 'JDBC', configuredType: 'JDBC' }, 'sent'],
-    ['JMX over HTTP', {}, { baseUrl: http, type: 'JMX', configuredType: 'JMX' }, 'sent'],
+    ['JDBC over HTTP', {}, { proxyTo: http, type: 'JDBC', configuredType: 'JDBC' }, 'sent'],
+    ['JMX over HTTP', {}, { proxyTo: http, type: 'JMX', configuredType: 'JMX' }, 'sent'],
     ['TLS without verification', {}, { tls: unverified }, 'CertificateNotVerified'],
     ['authorities of the cluster', {}, { tls: { caBundle: 'x' } }, 'sent'],
     ['a type of its own', {}, { type: 'METRICS', configuredType: 'INFO_API' }, 'TypeNotConfigured'],
     ['another type that asks as a user', {}, { type: 'UI_API', configuredType: 'METRICS' }, 'TypeNotConfigured'],
-    ['JDBC of its own over HTTP', {}, { baseUrl: http, type: 'JDBC', configuredType: 'INFO_API' }, 'TypeNotConfigured'],
+    ['JDBC of its own over HTTP', {}, { proxyTo: http, type: 'JDBC', configuredType: 'INFO_API' }, 'TypeNotConfigured'],
     [
       'a name without password',
       { password: '' },
-      { baseUrl: http, type: 'METRICS', configuredType: 'INFO_API' },
+      { proxyTo: http, type: 'METRICS', configuredType: 'INFO_API' },
       'sent',
     ],
     // Listed hosts, and those alone.
-    ['a listed host over HTTP', { allowedHosts: ['*.example'] }, { baseUrl: http }, 'sent'],
+    ['a listed host over HTTP', { allowedHosts: ['*.example'] }, { proxyTo: http }, 'sent'],
     [
       'a type of its own at a listed host',
       { allowedHosts: ['trino-a.example'] },
-      { baseUrl: http, configuredType: 'INFO_API' },
+      { proxyTo: http, configuredType: 'INFO_API' },
       'sent',
     ],
     ['another host over TLS', { allowedHosts: ['trino-b.example'] }, {}, 'HostNotAllowed'],
@@ -98,13 +98,13 @@ describe('where backendState is sent', () => {
     const healthCheck = { credentialsSecretRef: { name: 's' } };
     const own = { ok: true as const, username: 'u', password: 'p' };
     const asked: string[] = [];
-    const ofCluster = async (cluster: string, baseUrl: string) => {
-      asked.push(`${cluster} ${baseUrl}`);
+    const ofCluster = async (cluster: string, proxyTo: string) => {
+      asked.push(`${cluster} ${proxyTo}`);
       return own;
     };
     const found = await findCredentials(
       sources({ ofCluster, allowedHosts: [] }),
-      target({ baseUrl: http, healthCheck }),
+      target({ proxyTo: http, healthCheck }),
       never,
     );
     expect(found).toMatchObject({ ok: true, credentials: { username: 'u', password: 'p' } });
