@@ -15,7 +15,7 @@ export function backendColumns(row: BackendRow): Record<string, unknown> {
   return {
     name: row.name,
     routing_group: row.routingGroup,
-    backend_url: row.backendUrl,
+    backend_url: row.proxyTo,
     external_url: row.externalUrl,
     active: row.active,
   };
@@ -26,12 +26,12 @@ export function backendColumns(row: BackendRow): Record<string, unknown> {
  * (docs/compatibility.md#cluster-registry).
  */
 export function backendRow(row: Row): BackendRow {
-  const backendUrl = row.backend_url ?? '';
+  const proxyTo = row.backend_url ?? '';
   return {
     name: row.name,
     routingGroup: row.routing_group ?? 'adhoc',
-    backendUrl,
-    externalUrl: row.external_url ?? backendUrl,
+    proxyTo,
+    externalUrl: row.external_url ?? proxyTo,
     active: Boolean(row.active),
   };
 }

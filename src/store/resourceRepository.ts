@@ -104,22 +104,13 @@ function isStale(stored: Row, resource: StoredResource): boolean {
   return created === 0 || Number.isNaN(created) ? order < 0 : created < 0;
 }
 
-const widths = { name: 256, routingGroup: 256, backendUrl: 256, externalUrl: 256 } as const;
-const jsonFields = {
-  name: 'name',
-  routingGroup: 'routingGroup',
-  backendUrl: 'proxyTo',
-  externalUrl: 'externalUrl',
-} as const;
+const widths = { name: 256, routingGroup: 256, proxyTo: 256, externalUrl: 256 } as const;
 
 function checkWidths(backend: BackendRow): void {
-  for (const column of Object.keys(widths) as (keyof typeof widths)[]) {
-    const value = backend[column];
-    if (value.length > widths[column] && [...value].length > widths[column]) {
-      const field = jsonFields[column];
-      throw new GatewayError('EG_IMPOSSIBLE', `${field} is longer than ${widths[column]} characters; shorten it`, {
-        field,
-      });
+  for (const [field, width] of Object.entries(widths) as [keyof typeof widths, number][]) {
+    const value = backend[field];
+    if (value.length > width && [...value].length > width) {
+      throw new GatewayError('EG_IMPOSSIBLE', `${field} is longer than ${width} characters; shorten it`, { field });
     }
   }
 }

@@ -7,7 +7,7 @@ export type Dialect = 'sqlite' | 'mysql' | 'postgresql';
 export interface BackendRow {
   readonly name: string;
   readonly routingGroup: string;
-  readonly backendUrl: string;
+  readonly proxyTo: string;
   readonly externalUrl: string;
   /** Effective value. */
   readonly active: boolean;

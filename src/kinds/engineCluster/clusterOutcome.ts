@@ -166,7 +166,7 @@ export function backendRow(cluster: RoutableCluster): BackendRow {
   return {
     name: cluster.name,
     routingGroup: cluster.routingGroup,
-    backendUrl: cluster.proxyTo,
+    proxyTo: cluster.proxyTo,
     externalUrl: cluster.externalUrl,
     active: cluster.active,
   };
@@ -174,7 +174,7 @@ export function backendRow(cluster: RoutableCluster): BackendRow {
 
 /** A row of a gateway that ran before, as routing sees it. */
 export function rowCluster(row: BackendRow): RoutableCluster {
-  const proxyTo = withoutSlash(row.backendUrl);
+  const proxyTo = withoutSlash(row.proxyTo);
   return {
     name: row.name,
     proxyTo,

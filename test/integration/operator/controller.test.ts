@@ -295,7 +295,7 @@ test('what was deleted while no gateway ran is removed; rows of another source a
   await rigs.pop()?.stop();
   const [b] = (await store.resources.all()).filter((row) => row.name === 'b');
   const foreign = { ...b!, name: 'k', registryName: 'k', uid: 'u-k', source: 'kubernetes' as const };
-  const row = { name: 'k', routingGroup: 'adhoc', backendUrl: 'http://k:1', externalUrl: 'http://k:1', active: true };
+  const row = { name: 'k', routingGroup: 'adhoc', proxyTo: 'http://k:1', externalUrl: 'http://k:1', active: true };
   await store.resources.project(foreign, row, null);
   await unlink(join(directory, 'b.yaml'));
   const rig = await start();
@@ -401,7 +401,7 @@ test('whatever happens in whatever order, table and database end as the director
       }
       await until(async () => {
         const rows = await store.backends.all();
-        expect(rows.map((row) => `${row.name} ${row.backendUrl} ${row.active}`)).toEqual(
+        expect(rows.map((row) => `${row.name} ${row.proxyTo} ${row.active}`)).toEqual(
           names.map((one) => `${one} http://${one}:8080 false`),
         );
       });

@@ -64,7 +64,7 @@ describe.each(databases)('on $name', ({ available, start }) => {
         return rig;
       };
       const rows = async (): Promise<readonly string[]> =>
-        (await store.backends.all()).map((row) => `${row.name} ${row.backendUrl} ${row.active} ${row.managed}`);
+        (await store.backends.all()).map((row) => `${row.name} ${row.proxyTo} ${row.active} ${row.managed}`);
 
       test('what is added is in source, table and database when the answer comes', async () => {
         const { registry, source: resources, table } = await started();
@@ -272,12 +272,12 @@ describe.each(databases)('on $name', ({ available, start }) => {
       await until(() => expect(accepted('a')).toMatchObject({ status: 'False', reason: 'NameConflict' }));
       expect(accepted('a')?.message).toContain('older EngineCluster default/b');
       await until(async () =>
-        expect(await store.backends.all()).toMatchObject([{ name: 'Prod', backendUrl: 'http://b:1' }]),
+        expect(await store.backends.all()).toMatchObject([{ name: 'Prod', proxyTo: 'http://b:1' }]),
       );
       await rig.registry.delete('Prod', by);
       expect(rig.registry.all()).toMatchObject([{ name: 'Prod', proxyTo: 'http://a:1' }]);
       await until(async () =>
-        expect(await store.backends.all()).toMatchObject([{ name: 'Prod', backendUrl: 'http://a:1' }]),
+        expect(await store.backends.all()).toMatchObject([{ name: 'Prod', proxyTo: 'http://a:1' }]),
       );
       expect(await readdir(directory)).toEqual(['young.yaml']);
       expect(await readFile(join(directory, 'young.yaml'), 'utf8')).toBe(manifest('a', '2026-02-01T00:00:00Z'));

@@ -27,7 +27,7 @@ describeReferenceDatabases(({ fixture, schema, create }) => {
     const store = await openStore({ ...settings, runMigrations: true, logger });
     expect(await store.backends.all()).toEqual([
       {
-        ...{ name: 'Prod_1', routingGroup: 'etl', backendUrl: 'http://prod-1:8080' },
+        ...{ name: 'Prod_1', routingGroup: 'etl', proxyTo: 'http://prod-1:8080' },
         ...{ externalUrl: 'https://prod-1.example', active: true, managed: false },
       },
     ]);

@@ -33,7 +33,7 @@ const resource = (name: string, version: string, extra: Partial<StoredResource> 
 const backend = (name: string, active = true): BackendRow => ({
   name,
   routingGroup: 'adhoc',
-  backendUrl: `http://${name}:8080`,
+  proxyTo: `http://${name}:8080`,
   externalUrl: `http://${name}.example`,
   active,
 });
@@ -207,7 +207,7 @@ for (const database of databases) {
     });
 
     it('names the field that is too long for its column', async () => {
-      const long = { ...backend('long'), backendUrl: `http://${'x'.repeat(300)}` };
+      const long = { ...backend('long'), proxyTo: `http://${'x'.repeat(300)}` };
       await expect(store.resources.project(resource('long', '1'), long, null)).rejects.toMatchObject({
         code: 'EG_IMPOSSIBLE',
         field: 'proxyTo',

@@ -8,7 +8,7 @@ import { readManifests } from '../../../src/operator/sources/directory/manifestD
 const row = (name: string, more = {}) => ({
   name,
   routingGroup: 'adhoc',
-  backendUrl: 'http://a:8080',
+  proxyTo: 'http://a:8080',
   externalUrl: 'http://a:8080',
   active: true,
   ...more,
