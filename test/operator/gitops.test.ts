@@ -1,7 +1,10 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { parse } from 'yaml';
 import { requireComponent } from '../support/components.ts';
+import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
+import { clusterManifest, type KubeRig, kubeRig } from '../support/kubeRig.ts';
 
 const luaAvailable = requireComponent(
   'lua5.4',
@@ -20,13 +23,59 @@ function lua(value: unknown): string {
   return JSON.stringify(value);
 }
 
-const script = readFileSync('manifests/gitops/argocd-health.lua', 'utf8');
-const health = (obj: object): string =>
-  execFileSync('lua5.4', ['-'], {
-    input: `obj = ${lua(obj)}\nlocal function check()\n${script}\nend\nlocal h = check()\nprint(h.status .. ": " .. h.message)`,
-    encoding: 'utf8',
-  }).trim();
-const condition = (type: string, status: string, message: string) => ({ type, status, message });
+const { data } = parse(readFileSync('manifests/gitops/argocd-cm.yaml', 'utf8')) as { data: Record<string, string> };
+const group = 'enginegateway.dev';
+
+/** Runs a script of Argo CD as it does: with the resource as `obj`, and of the libraries only tables and os. */
+function runScript(script: string, obj: object, print: string): string {
+  const sandbox = '{ obj = obj, ipairs = ipairs, pairs = pairs, tostring = tostring, require = only_os }';
+  const program = [
+    `local obj = ${lua(obj)}`,
+    "local function only_os(name) assert(name == 'os', name) return { date = os.date, time = os.time } end",
+    `local script = [==[\n${script}]==]`,
+    `local result = assert(load(script, 'script', 't', ${sandbox}))()`,
+    print,
+  ];
+  return execFileSync('lua5.4', ['-'], { input: program.join('\n'), encoding: 'utf8' }).trim();
+}
+
+const health = (obj: object, kind = 'EngineCluster'): string =>
+  runScript(
+    data[`resource.customizations.health.${group}_${kind}`] ?? '',
+    obj,
+    "print(result.status .. ': ' .. result.message)",
+  );
+
+interface Actions {
+  readonly 'discovery.lua': string;
+  readonly definitions: readonly { readonly name: string; readonly 'action.lua': string }[];
+}
+const actionsOf = (kind: string): Actions =>
+  parse(data[`resource.customizations.actions.${group}_${kind}`] ?? '') as Actions;
+
+/** Names of the actions that are offered for a resource. */
+function offered(kind: string, obj: object): readonly string[] {
+  const print = 'for name, action in pairs(result) do if not action.disabled then print(name) end end';
+  return runScript(actionsOf(kind)['discovery.lua'], obj, print).split('\n').sort();
+}
+
+/** Annotations of a resource after an action. */
+function annotationsAfter(kind: string, action: string, obj: object): Readonly<Record<string, string>> {
+  const script = actionsOf(kind).definitions.find(({ name }) => name === action)?.['action.lua'];
+  if (script === undefined) throw new Error(`no action ${action}`);
+  const print = "for name, value in pairs(result.metadata.annotations or {}) do print(name .. '=' .. value) end";
+  const lines = runScript(script, obj, print)
+    .split('\n')
+    .filter((line) => line !== '');
+  return Object.fromEntries(lines.map((line) => [line.split('=', 1)[0], line.slice(line.indexOf('=') + 1)]));
+}
+
+const condition = (type: string, status: string, message: string, reason = 'Reason') => ({
+  type,
+  status,
+  message,
+  reason,
+});
 
 describe.skipIf(!luaAvailable)('the Argo CD health check', () => {
   test.each([
@@ -77,7 +126,116 @@ describe.skipIf(!luaAvailable)('the Argo CD health check', () => {
       },
       'Degraded: line 1:3: unknown',
     ],
+    [
+      'paused, with a change that is not taken over',
+      {
+        metadata: { generation: 2 },
+        status: {
+          observedGeneration: 1,
+          conditions: [condition('Ready', 'True', 'routed'), condition('Paused', 'True', 'changes are not taken over')],
+        },
+      },
+      'Suspended: changes are not taken over',
+    ],
+    [
+      'switched off by somebody',
+      {
+        metadata: { generation: 1 },
+        status: {
+          observedGeneration: 1,
+          conditions: [
+            condition('Ready', 'True', 'routed'),
+            condition('Active', 'False', 'deactivated by alice', 'Overridden'),
+          ],
+        },
+      },
+      'Suspended: deactivated by alice',
+    ],
+    [
+      'switched off in Git',
+      {
+        metadata: { generation: 1 },
+        status: {
+          observedGeneration: 1,
+          conditions: [
+            condition('Ready', 'True', 'routed'),
+            condition('Active', 'False', 'spec.active is false', 'AsSpecified'),
+          ],
+        },
+      },
+      'Healthy: routed',
+    ],
   ])('%s', (_name, obj, expected) => {
     expect(health(obj)).toBe(expected);
+  });
+
+  test('that of rules reads the same conditions', () => {
+    const status = { observedGeneration: 1, conditions: [condition('Stalled', 'True', 'line 1:3: unknown')] };
+    expect(health({ metadata: { generation: 1 }, status }, 'RoutingRule')).toBe('Degraded: line 1:3: unknown');
+  });
+});
+
+describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD on a real API server', () => {
+  let plane: ControlPlane;
+  let rig: KubeRig;
+  beforeAll(async () => {
+    plane = await sharedControlPlane();
+    rig = await kubeRig(plane);
+    await rig.startOperator();
+  });
+  afterAll(async () => {
+    await rig?.stop();
+    await plane?.stop();
+  });
+
+  const read = async () => JSON.parse(await rig.kubectl(['get', 'enginecluster', 'a', '-o', 'json'])) as object;
+  const run = async (action: string): Promise<void> => {
+    const before = await read();
+    expect(offered('EngineCluster', before)).toContain(action);
+    const owned = `${group}/`;
+    const after = annotationsAfter('EngineCluster', action, before);
+    // Argo CD sends the difference as a merge patch, with null for what the script removed.
+    const names = Object.keys((before as { metadata: { annotations?: object } }).metadata.annotations ?? {});
+    const removed = names.filter((name) => name.startsWith(owned) && after[name] === undefined);
+    const annotations = { ...after, ...Object.fromEntries(removed.map((name) => [name, null])) };
+    await rig.kubectl([
+      'patch',
+      'enginecluster',
+      'a',
+      '--type',
+      'merge',
+      '-p',
+      JSON.stringify({ metadata: { annotations } }),
+    ]);
+  };
+  const becomes = async (state: RegExp, actions: readonly string[]): Promise<void> => {
+    await vi.waitFor(
+      async () => {
+        const obj = await read();
+        expect(health(obj)).toMatch(state);
+        expect(offered('EngineCluster', obj)).toEqual(actions);
+      },
+      { timeout: 30_000, interval: 100 },
+    );
+  };
+
+  test('switch a cluster off and on, pause and resume it', async () => {
+    const on = ['deactivate', 'drain', 'pause'];
+    await rig.apply('argocd-controller', clusterManifest('a'));
+    await becomes(/^Healthy/, on);
+    for (const action of ['deactivate', 'drain']) {
+      await run(action);
+      await becomes(/^Suspended: deactivated by Argo CD at [-:0-9TZ]+; spec.active is true/, ['activate', 'pause']);
+      await run('activate');
+      await becomes(/^Healthy/, on);
+    }
+    await run('pause');
+    await becomes(/^Suspended: changes are not taken over/, ['deactivate', 'drain', 'resume']);
+    await run('resume');
+    await becomes(/^Healthy/, on);
+    await rig.apply('argocd-controller', clusterManifest('a', { active: false }));
+    await becomes(/^Healthy/, ['activate', 'pause']);
+    await run('activate');
+    await becomes(/^Healthy/, on);
   });
 });
