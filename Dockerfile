@@ -11,7 +11,7 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 # The program is a bundle; what it holds is not needed a second time.
-COPY scripts/pruneModules.ts scripts/serverExternals.ts scripts/
+COPY scripts/pruneModules.ts scripts/lockedPackages.ts scripts/serverExternals.ts scripts/
 RUN node scripts/pruneModules.ts
 
 FROM ${BASE} AS build

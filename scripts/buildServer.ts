@@ -6,6 +6,7 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { root, runBuild } from './build.ts';
+import { writeBundledPackages } from './bundledPackages.ts';
 import { serverExternals } from './serverExternals.ts';
 
 const sources = join(root, 'src');
@@ -23,7 +24,13 @@ await runBuild({
   name: 'gateway',
   output,
   folders,
-  files: [...files, import.meta.filename, join(import.meta.dirname, 'serverExternals.ts')],
+  files: [
+    ...files,
+    ...[
+      import.meta.filename,
+      ...['serverExternals.ts', 'bundledPackages.ts'].map((file) => join(import.meta.dirname, file)),
+    ],
+  ],
   bundler: () => import('rolldown'),
   build,
 });
@@ -57,6 +64,7 @@ async function build(bundler: typeof import('rolldown')): Promise<void> {
     if (file.type !== 'chunk') throw new Error(`${file.fileName}: only code can be shipped`);
     await writeFile(join(folder, file.fileName), inAscii(file.code));
   }
+  await writeBundledPackages(output, result.output);
 }
 
 /**

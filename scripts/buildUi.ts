@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { root, runBuild } from './build.ts';
+import { writeBundledPackages } from './bundledPackages.ts';
 
 const sources = join(root, 'src/ui');
 const output = 'dist/ui';
@@ -15,10 +16,12 @@ await runBuild({
   name: 'user interface',
   output,
   folders: [sources],
-  files: [join(root, 'package-lock.json'), import.meta.filename],
+  files: [join(root, 'package-lock.json'), import.meta.filename, join(import.meta.dirname, 'bundledPackages.ts')],
   bundler: () => import('vite'),
   build: async (vite) => {
-    await vite.build({ configFile: join(sources, 'vite.config.ts'), logLevel: 'warn' });
+    const result = await vite.build({ configFile: join(sources, 'vite.config.ts'), logLevel: 'warn' });
+    if (!('output' in result)) throw new Error('Vite built more than one bundle');
+    await writeBundledPackages(output, result.output);
     await compressFiles();
   },
 });
