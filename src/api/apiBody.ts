@@ -15,18 +15,18 @@ const BYTES_PER_BYTE = 6;
  */
 export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: number): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', (request, _payload, done) => {
+  app.addContentTypeParser('*', (request, _payload, next) => {
     const { raw } = request;
     if ((announcedLength(raw) ?? 0) > limit) {
-      done(tooLarge(limit));
+      next(tooLarge(limit));
       return;
     }
     bodies.read(
       raw,
       { limit, bytesPerByte: BYTES_PER_BYTE },
-      ({ bytes, complete }) => (complete ? done(null, bytes) : done(tooLarge(limit))),
+      ({ bytes, complete }) => (complete ? next(null, bytes) : next(tooLarge(limit))),
       (fault) => {
-        done(fault === 'request_memory' ? noMemory(bodies) : new GatewayError('EG_TOO_SLOW', slowMessage(bodies)));
+        next(fault === 'request_memory' ? noMemory(bodies) : new GatewayError('EG_TOO_SLOW', slowMessage(bodies)));
       },
     );
   });

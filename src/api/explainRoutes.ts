@@ -81,8 +81,8 @@ export async function explainRoutes(
     async (request, reply) => {
       const { queryId } = request.params as { queryId: string };
       // NUL is in no id, and PostgreSQL refuses it.
-      const known = !queryId.includes('\0');
-      const record = known ? (buffered(queryId) ?? (await history.get(queryId))) : null;
+      const isPossible = !queryId.includes('\0');
+      const record = isPossible ? (buffered(queryId) ?? (await history.get(queryId))) : null;
       if (record === null || !(await maySee(request.caller, record)))
         throw new GatewayError('EG_NOT_FOUND', `There is no query ${queryId.slice(0, 100)} in the history.`);
       return reply.send(routedQuery(record));

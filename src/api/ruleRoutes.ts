@@ -131,11 +131,11 @@ function sentChange(request: FastifyRequest): RuleChange {
  */
 export function wholeRule(
   name: string,
-  sent: Omit<Static<typeof RuleToTry>, 'name'>,
+  draft: Omit<Static<typeof RuleToTry>, 'name'>,
   path = '',
 ): Required<Omit<RuleChange, 'version'>> {
-  const { condition: text, routeTo = null, deny = null, onUnavailable: unavailable = 'fallback' } = sent;
-  const all = sent.actions ?? [];
+  const { condition: text, routeTo = null, deny = null, onUnavailable: unavailable = 'fallback' } = draft;
+  const all = draft.actions ?? [];
   const spec = {
     condition: text,
     ...(all.length === 0 ? {} : { actions: all }),
@@ -149,14 +149,14 @@ export function wholeRule(
   if (problems.length > 0) throw malformed(problems);
   return {
     name,
-    description: sent.description ?? '',
-    priority: sent.priority ?? null,
+    description: draft.description ?? '',
+    priority: draft.priority ?? null,
     condition: text,
     actions: all,
     routeTo,
     deny,
     onUnavailable: unavailable,
-    stop: sent.stop ?? false,
-    suspended: sent.suspended ?? false,
+    stop: draft.stop ?? false,
+    suspended: draft.suspended ?? false,
   };
 }

@@ -95,8 +95,8 @@ function checkAdminHosts({ server, authentication }: GatewayConfig, report: Repo
   const redirectUrl = URL.parse(authentication?.oauth?.redirectUrl ?? '');
   if (server.adminHosts.length === 0 || redirectUrl === null) return;
   const hosts = server.adminHosts.map(parseHost).filter((host) => host !== null);
-  const sent = parseHost(redirectUrl.host);
-  if (sent !== null && namesOneOf(hosts, sent)) return;
+  const host = parseHost(redirectUrl.host);
+  if (host !== null && namesOneOf(hosts, host)) return;
   const field = 'authentication.oauth.redirectUrl';
   report(
     field,

@@ -50,9 +50,9 @@ export function expand(text: string, environment: Environment): Expanded {
   const expanded = text.replace(mark, (_, content: string) => {
     const colon = content.indexOf(':');
     const name = content.slice(colon + 1);
-    const found = content.startsWith('ENV:') ? variable(name, environment) : textOfFile(name);
-    if ('problem' in found) problems.push(found.problem);
-    return 'value' in found ? found.value : '';
+    const value = content.startsWith('ENV:') ? variable(name, environment) : textOfFile(name);
+    if ('problem' in value) problems.push(value.problem);
+    return 'value' in value ? value.value : '';
   });
   return { text: expanded, wholly, problems };
 }

@@ -69,13 +69,13 @@ export async function loadLdapFile(
   if (source.problems.length > 0) return { problems: source.problems };
   const { value, problems } = readBySchema(schemaData(ldapFile), source.root);
   const settings = value as LdapSettings;
-  const found = problems.length > 0 ? problems : inconsistencies(settings);
-  return found.length > 0 ? { problems: found } : { settings };
+  const mistakes = problems.length > 0 ? problems : inconsistencies(settings);
+  return mistakes.length > 0 ? { problems: mistakes } : { settings };
 }
 
 function inconsistencies(settings: LdapSettings): readonly ConfigProblem[] {
-  const found: ConfigProblem[] = [];
-  const report = (field: string, message: string) => found.push({ field, line: null, message });
+  const problems: ConfigProblem[] = [];
+  const report = (field: string, message: string) => problems.push({ field, line: null, message });
   const { ldapUserSearch, ldapUserDnPattern, ldapUserBaseDn } = settings;
   if (ldapUserSearch === null && ldapUserDnPattern === null) {
     report('ldapUserSearch', 'must be given with ldapUserBaseDn, or ldapUserDnPattern instead');
@@ -96,5 +96,5 @@ function inconsistencies(settings: LdapSettings): readonly ConfigProblem[] {
   if (settings.ldapAdminBindDn !== null && (settings.ldapAdminPassword ?? '') === '') {
     report('ldapAdminPassword', 'must be given, as ldapAdminBindDn is');
   }
-  return found;
+  return problems;
 }

@@ -44,16 +44,16 @@ export function parseConfig(text: string, environment: Environment, productName?
   const malformed = source.problems.filter((problem) => problem.message.startsWith(NOT_YAML));
   if (malformed.length > 0) return { problems: inOrder(malformed) };
   const reading = readBySchema(configFields, source.root);
-  const lineOf = (field: string): number | null => reading.given.get(field.replace(/\[\d+\]$/, '')) ?? null;
+  const lineOf = (field: string): number | null => reading.keyLines.get(field.replace(/\[\d+\]$/, '')) ?? null;
   const isProductNamed = lineOf('protocol.productName') !== null;
   const value = reading.value as GatewayConfig;
   const named = isProductNamed || productName === undefined ? value : { ...value, protocol: { productName } };
   const derived = derive(named, lineOf, productName);
-  const found = [...source.problems, ...reading.problems];
+  const direct = [...source.problems, ...reading.problems];
   const between = crossChecks(derived.config).filter(
-    ({ field, cause }) => !isTold(field, found) && (cause === undefined || !isTold(cause, found)),
+    ({ field, cause }) => !isTold(field, direct) && (cause === undefined || !isTold(cause, direct)),
   );
-  const problems = [...found, ...between.map((problem) => placed(problem, lineOf))];
+  const problems = [...direct, ...between.map((problem) => placed(problem, lineOf))];
   if (problems.length > 0) return { problems: inOrder(problems) };
   return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]), isProductNamed };
 }

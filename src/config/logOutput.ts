@@ -25,20 +25,25 @@ export function logOutput(maxWaiting = MAX_WAITING): LogOutput {
   let portion = '';
   let isDue = false;
   let ending = false;
-  let lost = 0;
+  let losses = 0;
   output.on('drop', (text: string) => {
-    lost += text.split('\n').length - 1;
+    losses += text.split('\n').length - 1;
   });
   output.on('drain', () => {
-    if (lost === 0) return;
-    const line = { level: 'warn', time: new Date().toISOString(), lost, msg: 'nobody read the log: lines are missing' };
-    lost = 0;
+    if (losses === 0) return;
+    const line = {
+      level: 'warn',
+      time: new Date().toISOString(),
+      lost: losses,
+      msg: 'nobody read the log: lines are missing',
+    };
+    losses = 0;
     output.write(`${JSON.stringify(line)}\n`);
   });
   const take = (): string => {
-    const taken = portion;
+    const chunk = portion;
     portion = '';
-    return taken;
+    return chunk;
   };
   const pass = (): void => {
     if (portion !== '') output.write(take());

@@ -70,9 +70,9 @@ function watchChildren(root: Logger, onChild: (child: Logger) => void): void {
   type MakeChild = (this: Logger, bindings: Bindings, options?: ChildLoggerOptions) => Logger;
   const makeChild = root.child as unknown as MakeChild;
   const child: MakeChild = function child(bindings, options) {
-    const made = makeChild.call(this, masked(bindings), options);
-    onChild(made);
-    return made;
+    const result = makeChild.call(this, masked(bindings), options);
+    onChild(result);
+    return result;
   };
   root.child = child as unknown as typeof root.child;
 }
@@ -176,8 +176,8 @@ function maskedField(name: string, value: unknown, depth: number): unknown {
 const secretNames = new Map<string, boolean>();
 
 function isSecretField(name: string): boolean {
-  const known = secretNames.get(name);
-  if (known !== undefined) return known;
+  const answer = secretNames.get(name);
+  if (answer !== undefined) return answer;
   const isSecret = secretField.test(name);
   // Names made of data, such as those of headers, must not fill the memory.
   if (secretNames.size < 2000) secretNames.set(name, isSecret);

@@ -2,10 +2,10 @@ import { distance } from 'fastest-levenshtein';
 import type { FieldSchema } from './fields.ts';
 
 /** The known word that is nearest to a text by edits, whatever its letter case; null without known words. */
-export function nearest(text: string, known: Iterable<string>): string | null {
+export function nearest(text: string, words: Iterable<string>): string | null {
   let best: string | null = null;
   let least = Number.POSITIVE_INFINITY;
-  for (const word of known) {
+  for (const word of words) {
     const edits = distance(text.toLowerCase(), word.toLowerCase());
     if (edits < least) {
       least = edits;
@@ -22,10 +22,10 @@ export function isSlip(text: string, word: string): boolean {
 
 /** Paths of sections that have a key of exactly this name, e.g. `routing` for `asyncTimeout`. */
 export function sectionsWith(key: string, schema: FieldSchema, path = ''): readonly string[] {
-  const found: string[] = [];
+  const paths: string[] = [];
   for (const [name, child] of Object.entries(schema.properties ?? {})) {
-    if (name === key || child.aliases?.includes(key)) found.push(path);
-    found.push(...sectionsWith(key, child, path === '' ? name : `${path}.${name}`));
+    if (name === key || child.aliases?.includes(key)) paths.push(path);
+    paths.push(...sectionsWith(key, child, path === '' ? name : `${path}.${name}`));
   }
-  return found;
+  return paths;
 }

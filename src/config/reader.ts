@@ -15,20 +15,20 @@ export interface Reading {
   readonly problems: readonly ConfigProblem[];
   readonly notes: readonly ConfigNote[];
   /** Lines of the keys in the file, by path. */
-  readonly given: ReadonlyMap<string, number>;
+  readonly keyLines: ReadonlyMap<string, number>;
 }
 
 /** Reads a tree by a schema: fills in defaults, finds every mistake, notes keys without effect. */
 export function readBySchema(schema: FieldSchema, root: SourceNode): Reading {
   const reader = new Reader(schema);
   const value = reader.read(schema, root, '');
-  return { value, problems: reader.problems, notes: reader.notes, given: reader.given };
+  return { value, problems: reader.problems, notes: reader.notes, keyLines: reader.keyLines };
 }
 
 class Reader {
   readonly problems: ConfigProblem[] = [];
   readonly notes: ConfigNote[] = [];
-  readonly given = new Map<string, number>();
+  readonly keyLines = new Map<string, number>();
   readonly #whole: FieldSchema;
 
   constructor(whole: FieldSchema) {
@@ -84,7 +84,7 @@ class Reader {
     path: string,
   ): Record<string, unknown> {
     const values: Record<string, unknown> = {};
-    const byName = this.#known(schema, entries, path);
+    const byName = this.#knownEntries(schema, entries, path);
     for (const [name, child] of Object.entries(schema.properties ?? {})) {
       const entry = byName.get(name);
       const childPath = join(path, name);
@@ -101,7 +101,7 @@ class Reader {
   }
 
   /** Entries by the key's proper name; keys that are unknown, given twice or without effect are reported. */
-  #known(schema: FieldSchema, entries: readonly SourceEntry[], path: string): Map<string, SourceEntry> {
+  #knownEntries(schema: FieldSchema, entries: readonly SourceEntry[], path: string): Map<string, SourceEntry> {
     const byName = new Map<string, SourceEntry>();
     for (const entry of entries) {
       const name = properName(schema, entry.key);
@@ -113,7 +113,7 @@ class Reader {
       if (before !== undefined) this.#twice(before, entry, path);
       else {
         byName.set(name, entry);
-        this.given.set(join(path, name), entry.line);
+        this.keyLines.set(join(path, name), entry.line);
       }
     }
     return byName;
@@ -166,7 +166,7 @@ class Reader {
         continue;
       }
       entriesByKey.set(entry.key, entry);
-      this.given.set(join(path, entry.key), entry.line);
+      this.keyLines.set(join(path, entry.key), entry.line);
       values[entry.key] = this.read(itemsOf(schema), nullInPlace(entry), join(path, entry.key));
     }
     return values;

@@ -68,6 +68,6 @@ function maskedQuery(tail: string): string {
 }
 
 function upTo(text: string, ends: RegExp): number {
-  const found = text.search(ends);
-  return found < 0 ? text.length : found;
+  const end = text.search(ends);
+  return end < 0 ? text.length : end;
 }

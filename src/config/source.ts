@@ -72,7 +72,7 @@ class Converter {
   /** Inside a variable's value: every node is at the reference's own line, and nothing is replaced again. */
   readonly #inside: boolean;
   readonly #lines = new LineCounter();
-  readonly #known = new Map<Node, SourceNode>();
+  readonly #nodes = new Map<Node, SourceNode>();
   readonly #problems: ConfigProblem[] = [];
   #resolve: (node: Node) => Node | undefined = () => undefined;
 
@@ -99,8 +99,8 @@ class Converter {
 
   #convert(node: Node | null, lineBefore: number): SourceNode {
     if (node === null) return { kind: 'null', line: lineBefore };
-    const known = this.#known.get(node);
-    if (known !== undefined) return known;
+    const converted = this.#nodes.get(node);
+    if (converted !== undefined) return converted;
     const line = this.#lineOf(node, lineBefore);
     if (isAlias(node)) return this.#alias(node, line);
     if (isScalar(node)) return this.#scalar(node, line);
@@ -139,7 +139,7 @@ class Converter {
   #list(node: { items: readonly unknown[] } & Node, line: number): SourceNode {
     const items: SourceNode[] = [];
     const list: SourceNode = { kind: 'list', line, items };
-    this.#known.set(node, list);
+    this.#nodes.set(node, list);
     for (const item of node.items) items.push(this.#convert(item as Node | null, line));
     return list;
   }
@@ -147,7 +147,7 @@ class Converter {
   #map(node: { items: readonly { key: unknown; value: unknown }[] } & Node, line: number): SourceNode {
     const entries: SourceEntry[] = [];
     const map: SourceNode = { kind: 'map', line, entries };
-    this.#known.set(node, map);
+    this.#nodes.set(node, map);
     for (const pair of node.items) {
       const key = this.#convert(pair.key as Node | null, line);
       if (key.kind === 'unreadable') continue;

@@ -84,9 +84,9 @@ class QueryDataPlane implements DataPlane {
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const sent = splitTarget(request.url ?? '');
-    const prefixed = sent === null ? null : this.#prefixOf(sent);
-    const target = prefixed?.target ?? sent;
+    const whole = splitTarget(request.url ?? '');
+    const prefixed = whole === null ? null : this.#prefixOf(whole);
+    const target = prefixed?.target ?? whole;
     const pathKind = target === null ? null : this.#to.paths.kindOf(target.path);
     if (target === null || pathKind === null) {
       answer(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');

@@ -52,7 +52,7 @@ export interface DataPlaneDependencies {
   /** Null: requests are not traced. */
   readonly tracing: Tracing | null;
   /** Notes which queries clients follow. */
-  readonly runningQueries: Pick<RunningQueries, 'seen' | 'ended'>;
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly analyzer: RequestAnalyzer;
   /** Null: rules and header decide. */
   readonly externalRules: ExternalRules | null;

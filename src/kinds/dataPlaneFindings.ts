@@ -54,9 +54,9 @@ export class DataPlaneFindings {
 }
 
 /** Keeps what was found of a cluster; null forgets it. False when that was known. */
-function note<Finding>(known: Map<string, Finding>, cluster: string, finding: Finding | null): boolean {
-  if (isDeepStrictEqual(known.get(cluster) ?? null, finding)) return false;
-  if (finding === null) known.delete(cluster);
-  else known.set(cluster, finding);
+function note<Finding>(findings: Map<string, Finding>, cluster: string, finding: Finding | null): boolean {
+  if (isDeepStrictEqual(findings.get(cluster) ?? null, finding)) return false;
+  if (finding === null) findings.delete(cluster);
+  else findings.set(cluster, finding);
   return true;
 }

@@ -32,9 +32,9 @@ export class KindRegistry {
    * @throws TypeError when there is none
    */
   of(kind: Kind): ResourceKind {
-    const found = this.#byName.get(kind);
-    if (found === undefined) throw new TypeError(`no kind ${kind} is registered`);
-    return found;
+    const entry = this.#byName.get(kind);
+    if (entry === undefined) throw new TypeError(`no kind ${kind} is registered`);
+    return entry;
   }
 
   /** Names of the kinds that are few. */

@@ -59,9 +59,9 @@ export class ClusterAddresses {
       .replace(/\.$/, '')
       .toLowerCase();
     if (isAddress(plain)) return this.refusal(plain);
-    const known = knownNames.find(([pattern]) => pattern.test(plain));
-    if (known === undefined) return null;
-    const [, kind, address] = known;
+    const special = knownNames.find(([pattern]) => pattern.test(plain));
+    if (special === undefined) return null;
+    const [, kind, address] = special;
     return this.#allows(kind, address) ? null : sentence(kind, address);
   }
 

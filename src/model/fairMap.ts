@@ -73,9 +73,9 @@ export class FairMap<Key, Value> {
   }
 
   #largest(): readonly [string, Set<Key>] {
-    let found: readonly [string, Set<Key>] = ['', new Set()];
-    for (const one of this.#groups) if (one[1].size > found[1].size) found = one;
-    return found;
+    let largest: readonly [string, Set<Key>] = ['', new Set()];
+    for (const one of this.#groups) if (one[1].size > largest[1].size) largest = one;
+    return largest;
   }
 
   /**

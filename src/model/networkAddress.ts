@@ -131,9 +131,9 @@ export function specialAddress(address: string): SpecialAddress | null {
 /** The IPv4 address that an IPv6 address stands for; null for none. */
 export function embeddedIpv4(address: string): string | null {
   const read = readAddress(address);
-  const found = read?.bits === 128 ? embeddings.find(([network]) => network.has(address)) : undefined;
-  if (read === null || found === undefined) return null;
-  const value = Number((read.value >> found[1]) & 0xffffffffn);
+  const embedding = read?.bits === 128 ? embeddings.find(([network]) => network.has(address)) : undefined;
+  if (read === null || embedding === undefined) return null;
+  const value = Number((read.value >> embedding[1]) & 0xffffffffn);
   return [value >>> 24, (value >>> 16) & 255, (value >>> 8) & 255, value & 255].join('.');
 }
 

@@ -26,12 +26,12 @@ export function parseHost(text: string): RequestHost | null {
 /**
  * Whether a request names one of some hosts.
  * @param hosts one without a port stands for every port
- * @param sent where it has no port, both default ports fit: a proxy in front may end TLS without saying so
+ * @param host where it has no port, both default ports fit: a proxy in front may end TLS without saying so
  */
-export function namesOneOf(hosts: readonly RequestHost[], sent: RequestHost): boolean {
+export function namesOneOf(hosts: readonly RequestHost[], host: RequestHost): boolean {
   return hosts.some(({ name, port }) => {
-    if (name !== sent.name) return false;
-    return port === null || (sent.port === null ? port === 80 || port === 443 : port === sent.port);
+    if (name !== host.name) return false;
+    return port === null || (host.port === null ? port === 80 || port === 443 : port === host.port);
   });
 }
 

@@ -110,20 +110,20 @@ export function parseResourceGroupUpdate(value: unknown): Checked<ResourceGroupR
 type Sent = Omit<Static<typeof ResourceGroupUpdate>, 'resourceGroupId'>;
 
 /** Rules of single fields beyond their types, as the engine's ResourceGroupSpec and its name template have them. */
-function withRules(sent: Sent): Checked<ResourceGroupColumns> {
+function withRules(body: Sent): Checked<ResourceGroupColumns> {
   const columns: ResourceGroupColumns = {
-    name: sent.name,
-    softMemoryLimit: sent.softMemoryLimit ?? null,
-    maxQueued: sent.maxQueued ?? 0,
-    softConcurrencyLimit: sent.softConcurrencyLimit ?? null,
-    hardConcurrencyLimit: sent.hardConcurrencyLimit ?? 0,
-    schedulingPolicy: sent.schedulingPolicy ?? null,
-    schedulingWeight: sent.schedulingWeight ?? null,
-    jmxExport: sent.jmxExport ?? null,
-    softCpuLimit: sent.softCpuLimit ?? null,
-    hardCpuLimit: sent.hardCpuLimit ?? null,
-    parent: sent.parent ?? null,
-    environment: sent.environment ?? null,
+    name: body.name,
+    softMemoryLimit: body.softMemoryLimit ?? null,
+    maxQueued: body.maxQueued ?? 0,
+    softConcurrencyLimit: body.softConcurrencyLimit ?? null,
+    hardConcurrencyLimit: body.hardConcurrencyLimit ?? 0,
+    schedulingPolicy: body.schedulingPolicy ?? null,
+    schedulingWeight: body.schedulingWeight ?? null,
+    jmxExport: body.jmxExport ?? null,
+    softCpuLimit: body.softCpuLimit ?? null,
+    hardCpuLimit: body.hardCpuLimit ?? null,
+    parent: body.parent ?? null,
+    environment: body.environment ?? null,
   };
   const problems: Problem[] = [];
   const refuse = (field: keyof ResourceGroupColumns, message: string | null) => {

@@ -139,15 +139,15 @@ export function parseSelectorUpdate(value: unknown): Checked<{ current: Selector
   return { ok: true, value: { current: rowOf(current), update: columns } };
 }
 
-function rowOf(sent: Static<typeof SelectorMatch>): SelectorRow {
-  return { ...columnsOf(sent), resourceGroupId: sent.resourceGroupId, id: sent.id ?? null };
+function rowOf(body: Static<typeof SelectorMatch>): SelectorRow {
+  return { ...columnsOf(body), resourceGroupId: body.resourceGroupId, id: body.id ?? null };
 }
 
 type Sent = Partial<Record<SelectorText, string | null>> & { readonly priority?: number | null };
 
-function columnsOf(sent: Sent): Omit<SelectorColumns, 'resourceGroupId'> {
-  const texts = Object.keys(selectorTextColumns).map((field) => [field, sent[field as SelectorText] ?? null]);
-  return { priority: sent.priority ?? 0, ...(Object.fromEntries(texts) as Record<SelectorText, string | null>) };
+function columnsOf(body: Sent): Omit<SelectorColumns, 'resourceGroupId'> {
+  const texts = Object.keys(selectorTextColumns).map((field) => [field, body[field as SelectorText] ?? null]);
+  return { priority: body.priority ?? 0, ...(Object.fromEntries(texts) as Record<SelectorText, string | null>) };
 }
 
 const queryTypes = [
@@ -179,16 +179,16 @@ const textRules: Readonly<Record<SelectorText, (text: string) => string | null>>
 };
 
 /** A character that PostgreSQL has no place for, so that no row can hold it. */
-function nulProblems(sent: Sent, prefix: string): Problem[] {
-  const fields = (Object.keys(selectorTextColumns) as SelectorText[]).filter((field) => sent[field]?.includes('\0'));
+function nulProblems(body: Sent, prefix: string): Problem[] {
+  const fields = (Object.keys(selectorTextColumns) as SelectorText[]).filter((field) => body[field]?.includes('\0'));
   return fields.map((field) => ({ field: prefix + field, message: 'must not hold the character NUL' }));
 }
 
 /** What the engine could not load: one such row keeps it from loading any change. */
-function textProblems(sent: Sent, prefix: string): Problem[] {
-  const problems = nulProblems(sent, prefix);
+function textProblems(body: Sent, prefix: string): Problem[] {
+  const problems = nulProblems(body, prefix);
   for (const [field, rule] of Object.entries(textRules)) {
-    const value = sent[field as SelectorText] ?? null;
+    const value = body[field as SelectorText] ?? null;
     const message = value === null ? null : rule(value);
     if (message !== null) problems.push({ field: prefix + field, message });
   }

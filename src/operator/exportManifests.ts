@@ -16,9 +16,9 @@ export interface ExportInput extends Exportable {
  */
 export function exportManifests({ namespace, ...input }: ExportInput, kinds = resourceKinds): string {
   const manifests = kinds.all.flatMap(({ kind, exported }) => {
-    const taken = new Set<string>();
+    const names = new Set<string>();
     return [...exported(input)].map(({ registryName, spec }) => {
-      const name = freeName(registryName, taken);
+      const name = freeName(registryName, names);
       return {
         apiVersion: API_GROUP_VERSION,
         kind,
@@ -30,10 +30,10 @@ export function exportManifests({ namespace, ...input }: ExportInput, kinds = re
   return manifests.map((manifest) => `---\n${new Document(manifest).toString({ lineWidth: 0 })}`).join('');
 }
 
-function freeName(registryName: string, taken: Set<string>): string {
+function freeName(registryName: string, names: Set<string>): string {
   for (const name of resourceNames(registryName)) {
-    if (taken.has(name)) continue;
-    taken.add(name);
+    if (names.has(name)) continue;
+    names.add(name);
     return name;
   }
   throw new Error('names never end');

@@ -42,8 +42,8 @@ export function recognizeQueryId(
   query: string | null,
 ): string | null {
   if (query !== null && query !== '') {
-    const found = lastMatch(inQuery, query);
-    if (found !== null) return found;
+    const id = lastMatch(inQuery, query);
+    if (id !== null) return id;
   }
   if (kind === 'statement') {
     const base = paths.statementPathOf(path);
@@ -80,12 +80,12 @@ function segmentAt(path: string, start: number): string {
 
 /** The match that starts last, as a greedy `.*` in front of the expression finds it. */
 function lastMatch(expression: RegExp, text: string): string | null {
-  let found: string | null = null;
+  let last: string | null = null;
   expression.lastIndex = 0;
   for (let match = expression.exec(text); match !== null; match = expression.exec(text)) {
-    found = match[1] ?? null;
+    last = match[1] ?? null;
     // Matches may overlap, as `\w` holds what the next one starts with.
     expression.lastIndex = match.index + 1;
   }
-  return found;
+  return last;
 }

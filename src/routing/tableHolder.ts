@@ -29,8 +29,8 @@ export class RoutingTableHolder {
   setInputs(inputs: Partial<RoutingInputs>): void {
     this.#inputs = { ...this.#inputs, ...inputs };
     const addresses = new Map(this.#inputs.clusters.map(({ name, proxyTo }) => [name, proxyTo]));
-    for (const [name, known] of this.#verdicts) {
-      if (addresses.get(name) !== known.proxyTo) this.#verdicts.delete(name);
+    for (const [name, entry] of this.#verdicts) {
+      if (addresses.get(name) !== entry.proxyTo) this.#verdicts.delete(name);
     }
     this.#replace();
   }

@@ -85,7 +85,7 @@ class SetCompiler implements RuleCompiler {
   /** The version of the rights; the same object while the text is the same, as it is compared for every rule. */
   #rightsVersion: string | null = null;
   /** The rule set made last, for as long as its rules are the same objects. */
-  #made: {
+  #order: {
     readonly order: readonly CompiledRule[];
     readonly fileFailed: boolean;
     readonly settings: string;
@@ -103,7 +103,7 @@ class SetCompiler implements RuleCompiler {
     if (version !== this.#rightsVersion) this.#rightsVersion = version;
     const isExternal = this.#options.rulesType === 'EXTERNAL';
     const ofFile = isExternal ? null : file;
-    const known = this.#compileResources(resources);
+    const entries = this.#compileResources(resources);
     const owners = claimNames(resources);
     const compiledFile = ofFile === null ? null : this.#compileFile(ofFile);
     const isOff = this.#options.rulesEngineEnabled === false;
@@ -112,7 +112,7 @@ class SetCompiler implements RuleCompiler {
     const inForce: CompiledRule[] = [];
     for (const resource of resources) {
       const key = keyText(keyOf(resource));
-      const entry = known.get(key);
+      const entry = entries.get(key);
       if (entry === undefined) continue;
       const owner = owners.get(registryNameOf(resource)) ?? resource;
       const { report, rule } = this.#judged(resource, entry, owner, isOff, isExternal);
@@ -172,21 +172,21 @@ class SetCompiler implements RuleCompiler {
 
   /** A rule set of these rules; the same object as before when nothing changed. */
   #ruleSet(order: readonly CompiledRule[], fileFailed: boolean, settings: LiveRuleSettings): RuleSet {
-    const made = this.#made;
+    const last = this.#order;
     const limits = { ...defaultRuleLimits, ...settings.limits };
-    const kept = JSON.stringify([settings.onRuleError, limits, this.#rightsVersion]);
+    const inputs = JSON.stringify([settings.onRuleError, limits, this.#rightsVersion]);
     if (
-      made !== null &&
-      made.fileFailed === fileFailed &&
-      made.settings === kept &&
-      made.order.length === order.length &&
-      order.every((rule, index) => rule === made.order[index])
+      last !== null &&
+      last.fileFailed === fileFailed &&
+      last.settings === inputs &&
+      last.order.length === order.length &&
+      order.every((rule, index) => rule === last.order[index])
     ) {
-      return made.ruleSet;
+      return last.ruleSet;
     }
     const compiled = this.#newRuleSet(order, fileFailed, settings, this.#failures);
     const ruleSet = order.length < MEMOIZED_FROM ? compiled : new MemoizedRuleSet(compiled);
-    this.#made = { order, fileFailed, settings: kept, ruleSet };
+    this.#order = { order, fileFailed, settings: inputs, ruleSet };
     return ruleSet;
   }
 
@@ -254,8 +254,8 @@ class SetCompiler implements RuleCompiler {
   async prepareFile(file: RulesFile): Promise<readonly RulesFileProblem[]> {
     // Parsed also where the text has been compiled: rules are listed from the file as it was read last.
     const parsed = await parseRulesFileInTurns(file);
-    const known = this.#knownFile(file);
-    if (known !== null) return known.problems;
+    const entry = this.#knownFile(file);
+    if (entry !== null) return entry.problems;
     const turns = new Turns();
     const compiled = new FileRules(file, parsed);
     for (const document of parsed.documents) {
@@ -267,17 +267,17 @@ class SetCompiler implements RuleCompiler {
   }
 
   #compileFile(file: RulesFile): KnownFile {
-    const known = this.#knownFile(file) ?? this.#newFile(file);
+    const entry = this.#knownFile(file) ?? this.#newFile(file);
     this.#preparedFile = null;
-    this.#file = known;
-    if (isLoaded(known)) this.#lastGoodFile = known.rules;
-    return known;
+    this.#file = entry;
+    if (isLoaded(entry)) this.#lastGoodFile = entry.rules;
+    return entry;
   }
 
   /** The file of this text, where it has been compiled. */
   #knownFile({ text }: RulesFile): KnownFile | null {
     if (text === null) return null;
-    return [this.#file, this.#preparedFile].find((known) => known?.text === text) ?? null;
+    return [this.#file, this.#preparedFile].find((entry) => entry?.text === text) ?? null;
   }
 
   #newFile(file: RulesFile): KnownFile {
@@ -312,8 +312,8 @@ class FileRules {
   }
 
   get known(): KnownFile {
-    const known = { text: this.#file.text, rules: this.#rules, problems: this.#problems };
-    return isLoaded(known) ? known : { ...known, rules: [] };
+    const entry = { text: this.#file.text, rules: this.#rules, problems: this.#problems };
+    return isLoaded(entry) ? entry : { ...entry, rules: [] };
   }
 }
 

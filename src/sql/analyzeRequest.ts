@@ -101,13 +101,13 @@ export function requestAnalysis(
     preparedLines: readonly string[],
   ): SqlAnalysis | Promise<SqlAnalysis> {
     // Keeping an analysis costs more than a short one: only texts that come again are worth it.
-    if (cache === null || text.length > LONGEST_KEPT || !texts.seen(text)) {
+    if (cache === null || text.length > LONGEST_KEPT || !texts.isRepeat(text)) {
       return analyzeStatementText(text, catalog, schema, preparedLines);
     }
     const key = cacheKey(text, catalog, schema, preparedLines);
     if (key.length > LONGEST_KEPT) return analyzeStatementText(text, catalog, schema, preparedLines);
-    const known = cache.get(key);
-    if (known !== undefined) return known;
+    const entry = cache.get(key);
+    if (entry !== undefined) return entry;
     const analysis = analyzeStatementText(text, catalog, schema, preparedLines);
     if (!(analysis instanceof Promise)) cache.set(key, analysis);
     return analysis;

@@ -11,7 +11,7 @@ export class RecentTexts {
   readonly #hashes = new Int32Array(SLOTS);
 
   /** Whether the text was seen lately; it is from now on. */
-  seen(text: string): boolean {
+  isRepeat(text: string): boolean {
     const hash = hashOf(text);
     const hashes = this.#hashes;
     const slot = hash & (SLOTS - 2);

@@ -34,8 +34,8 @@ const EMPTY = 'Identifier cannot be empty or null';
 
 /** Completes the names that a parse found. The first one that cannot be completed decides. */
 export function referencedNames(parser: Parser, defaults: NameDefaults): ReferencedNames {
-  const found = parser.names;
-  if (found.length === 0) return noNames;
+  const parsed = parser.names;
+  if (parsed.length === 0) return noNames;
   const catalog = defaults.catalog === null ? null : defaults.catalog.toLowerCase();
   const schema = defaults.schema === null ? null : defaults.schema.toLowerCase();
   const tables = new DistinctTables();
@@ -49,10 +49,10 @@ export function referencedNames(parser: Parser, defaults: NameDefaults): Referen
   };
   let renamedIn: string | null = null;
   let lastCatalog = catalog;
-  for (let i = 0; i < found.length; i += 3) {
-    const role = found[i] as number;
-    const token = found[i + 1] as number;
-    const parts = found[i + 2] as number;
+  for (let i = 0; i < parsed.length; i += 3) {
+    const role = parsed[i] as number;
+    const token = parsed[i + 1] as number;
+    const parts = parsed[i + 2] as number;
     const part = (index: number): string => parser.identifierValue(token + 2 * index);
     switch (role) {
       case NameRole.table:

@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 export interface HistoryMetrics {
   readonly written: Counter;
   readonly spilled: Counter;
-  readonly lost: Counter<'reason'>;
+  readonly losses: Counter<'reason'>;
   readonly batch: Histogram;
 }
 
@@ -36,7 +36,7 @@ export function historyMetrics(
       help: 'Queries put on disk, to be written later.',
       registers,
     }),
-    lost: new Counter({
+    losses: new Counter({
       name: 'engine_gateway_history_lost_total',
       help: 'Queries missing in the history, by reason: memory (no room there), disk (no room there), refused (by the database) or torn (on disk).',
       labelNames: ['reason'],

@@ -15,7 +15,7 @@ export function cutToWidth(text: string, width: number): string {
   const clean = storable(text);
   if (clean.length <= width) return clean;
   let end = 0;
-  for (let taken = 0; taken < width && end < clean.length; taken++) {
+  for (let count = 0; count < width && end < clean.length; count++) {
     end += (clean.codePointAt(end) ?? 0) > 0xffff ? 2 : 1;
   }
   return clean.slice(0, end);

@@ -259,9 +259,9 @@ class BatchingHistoryWriter implements HistoryWriter {
     this.characters = 0;
     this.spilling = this.spill
       .append(records)
-      .then((lost) => {
-        this.metrics.spilled.inc(records.length - lost);
-        if (lost > 0) this.lose(lost, 'disk');
+      .then((losses) => {
+        this.metrics.spilled.inc(records.length - losses);
+        if (losses > 0) this.lose(losses, 'disk');
         this.forget(records);
       })
       .catch((error: unknown) => {
@@ -287,9 +287,9 @@ class BatchingHistoryWriter implements HistoryWriter {
     this.inFlight = [];
     if (records.length === 0) return;
     try {
-      const lost = this.spill.appendNow(records);
-      this.metrics.spilled.inc(records.length - lost);
-      if (lost > 0) this.lose(lost, 'disk');
+      const losses = this.spill.appendNow(records);
+      this.metrics.spilled.inc(records.length - losses);
+      if (losses > 0) this.lose(losses, 'disk');
     } catch (error) {
       this.options.logger.error({ err: error }, 'history cannot be put on disk');
       this.lose(records.length, 'disk');
@@ -320,7 +320,7 @@ class BatchingHistoryWriter implements HistoryWriter {
 
   private lose(count: number, reason: 'memory' | 'disk' | 'refused' | 'torn'): void {
     if (count === 0) return;
-    this.metrics.lost.inc({ reason }, count);
+    this.metrics.losses.inc({ reason }, count);
     this.unloggedLoss += count;
     const now = this.options.clock.monotonic();
     if (now - this.lossLoggedAt < LOSS_LOG_MS) return;

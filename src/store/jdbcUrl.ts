@@ -111,12 +111,12 @@ function parseServer(name: 'mysql' | 'mariadb' | 'postgresql', rest: string, set
   }
   const used = new Set<string>();
   const take = (...keys: string[]): string | undefined => {
-    let found: string | undefined;
+    let value: string | undefined;
     for (const key of keys) {
       used.add(key);
-      found ??= parameters.get(key);
+      value ??= parameters.get(key);
     }
-    return found;
+    return value;
   };
   const { host, port } = parseAuthority(authority, dialect === 'mysql' ? 3306 : 5432, add);
   const user = settings.user ?? take('user') ?? null;

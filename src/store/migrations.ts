@@ -14,8 +14,8 @@ const allTables = [...sharedTables, ...ownTables];
 export async function migrate(database: Database, logger: Logger): Promise<void> {
   const { dialect } = database;
   if ((await missing(database)).length === 0) return;
-  const done = await database.migrateAlone((connection) => addMissing(connection, dialect, logger));
-  if (done.length > 0) logger.info({ steps: done }, 'database migrated');
+  const added = await database.migrateAlone((connection) => addMissing(connection, dialect, logger));
+  if (added.length > 0) logger.info({ steps: added }, 'database migrated');
 }
 
 /** A statement that adds something the database lacks. */
@@ -48,10 +48,10 @@ const firstRows = [
 
 async function plannedSteps(connection: Knex, dialect: SqlDialect): Promise<readonly MigrationStep[]> {
   const steps: MigrationStep[] = [];
-  const made = new Set<string>();
+  const newTables = new Set<string>();
   for (const definition of allTables) {
     if ((await dialect.columns(connection, definition.name)) !== null) continue;
-    made.add(definition.name);
+    newTables.add(definition.name);
     steps.push({ adds: `table ${definition.name}`, sql: definition.create(dialect) });
   }
   // A database of an early release of the reference: its later migrations, V2 to V4.
@@ -70,11 +70,11 @@ async function plannedSteps(connection: Knex, dialect: SqlDialect): Promise<read
     steps.push({ adds: 'column query_history.query_text widened', sql: dialect.widenQueryText });
   }
   for (const { table, name, columns } of indexes) {
-    if (!made.has(table) && (await dialect.hasIndex(connection, table, name))) continue;
+    if (!newTables.has(table) && (await dialect.hasIndex(connection, table, name))) continue;
     steps.push({ adds: `index ${name}`, sql: `create index ${name} on ${table} (${columns})` });
   }
   for (const [table, name, sql] of firstRows) {
-    const present = made.has(table) ? undefined : await connection(table).where('name', name).first('name');
+    const present = newTables.has(table) ? undefined : await connection(table).where('name', name).first('name');
     if (present === undefined) steps.push({ adds: `row of ${table}`, sql });
   }
   return steps;

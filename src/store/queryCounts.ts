@@ -138,8 +138,8 @@ export function queryCounts(database: Database): QueryCounts {
   return {
     perInterval: async (intervals) => {
       if (intervals.to - intervals.from <= NAMED) return countNamed(intervals);
-      const found = await database.search((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
-      const urls: (string | null)[] = [...found.map(({ url }) => url), null];
+      const rows = await database.search((knex) => ask<{ url: string }>(knex, allUrls[dialect]));
+      const urls: (string | null)[] = [...rows.map(({ url }) => url), null];
       const parts = partsOf(intervals, urls.length > FEW_URLS ? 1 : PARTS);
       const statements = urls.flatMap((url) => parts.map((part) => [url, part] as const));
       const counts: QueryCount[] = [];
@@ -157,13 +157,13 @@ export function queryCounts(database: Database): QueryCounts {
 /** The same times in parts, each of whole intervals but for the ends. */
 function partsOf({ from, to, length }: CountedIntervals, parts: number): CountedIntervals[] {
   const step = Math.max(1, Math.ceil((to - from) / length / parts)) * length;
-  const found: CountedIntervals[] = [];
+  const list: CountedIntervals[] = [];
   for (let start = from; start < to; ) {
     const end = Math.min(Math.floor(start / length) * length + step, to);
-    found.push({ from: start, to: end, length });
+    list.push({ from: start, to: end, length });
     start = end;
   }
-  return found;
+  return list;
 }
 
 function compare(a: string, b: string): number {

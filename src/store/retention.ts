@@ -69,11 +69,11 @@ export function startRetention(options: RetentionOptions): () => Promise<void> {
       delay = options.intervalMs ?? 2 * HOUR;
     }
   };
-  const done = loop().catch((error: unknown) => {
+  const loopEnd = loop().catch((error: unknown) => {
     if (!stop.signal.aborted) options.logger.error({ err: error }, 'the retention job ended');
   });
   return () => {
     stop.abort();
-    return done;
+    return loopEnd;
   };
 }

@@ -83,10 +83,10 @@ export function selectors(tables: ResourceGroupTables): SelectorRepository {
       inTransaction(tables, async (trx) => {
         const columns = await columnsOf(trx);
         requireColumns(selector, columns, '');
-        const { resourceGroupId: sent } = selector;
-        if (sent !== null) {
-          await requireGroup(trx, sent, 'resourceGroupId');
-          return { row: await insert(trx, { ...selector, resourceGroupId: sent }, columns), warnings: [] };
+        const { resourceGroupId: groupId } = selector;
+        if (groupId !== null) {
+          await requireGroup(trx, groupId, 'resourceGroupId');
+          return { row: await insert(trx, { ...selector, resourceGroupId: groupId }, columns), warnings: [] };
         }
         const newest = await locked(
           trx('resource_groups').select(GROUP, 'name').orderBy(GROUP, 'desc').limit(1),

@@ -89,8 +89,8 @@ export class Spill {
 
   /** Appends records; returns how many did not fit. @throws when the disk refuses */
   async append(records: readonly QueryRecord[]): Promise<number> {
-    const { text, kept } = this.fitting(records);
-    if (kept > 0) {
+    const { text, count } = this.fitting(records);
+    if (count > 0) {
       const file = this.current();
       try {
         await appendFile(file.path, text);
@@ -100,16 +100,16 @@ export class Spill {
         await truncate(file.path, file.bytes).catch(missing);
         throw error;
       }
-      file.records += kept;
+      file.records += count;
       file.bytes += Buffer.byteLength(text);
     }
-    return records.length - kept;
+    return records.length - count;
   }
 
   /** As `append`, for the last moment of a process. */
   appendNow(records: readonly QueryRecord[]): number {
-    const { text, kept } = this.fitting(records);
-    if (kept > 0) {
+    const { text, count } = this.fitting(records);
+    if (count > 0) {
       const file = this.current();
       try {
         appendFileSync(file.path, text);
@@ -117,10 +117,10 @@ export class Spill {
         if (existsSync(file.path)) truncateSync(file.path, file.bytes);
         throw error;
       }
-      file.records += kept;
+      file.records += count;
       file.bytes += Buffer.byteLength(text);
     }
-    return records.length - kept;
+    return records.length - count;
   }
 
   /**
@@ -158,7 +158,7 @@ export class Spill {
     this.directory = null;
   }
 
-  private fitting(records: readonly QueryRecord[]): { text: string; kept: number } {
+  private fitting(records: readonly QueryRecord[]): { text: string; count: number } {
     const room = this.maxBytes - this.bytes;
     const lines: string[] = [];
     let used = 0;
@@ -168,7 +168,7 @@ export class Spill {
       if (used > room) break;
       lines.push(line);
     }
-    return { text: lines.join(''), kept: lines.length };
+    return { text: lines.join(''), count: lines.length };
   }
 
   private current(): SpillFile {

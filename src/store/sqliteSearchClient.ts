@@ -27,7 +27,7 @@ class SearchThread {
     });
     // The thread alone never keeps the process running.
     this.#worker.unref();
-    this.#worker.on('message', (reply: SearchReply) => this.#done(reply));
+    this.#worker.on('message', (reply: SearchReply) => this.#receive(reply));
     this.#worker.on('error', (error: Error) => this.#end(error));
     this.#worker.on('exit', () => this.#end(new Error('the search thread ended')));
   }
@@ -65,7 +65,7 @@ class SearchThread {
     return reply;
   }
 
-  #done(reply: SearchReply): void {
+  #receive(reply: SearchReply): void {
     this.#settle?.(reply);
   }
 

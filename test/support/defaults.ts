@@ -71,8 +71,8 @@ export const defaultDataPlaneOptions = {
 
 /** Takes no note of which queries clients follow. */
 export const unwatchedQueries: DataPlaneDependencies['runningQueries'] = {
-  seen: () => undefined,
-  ended: () => undefined,
+  noteActivity: () => undefined,
+  noteEnd: () => undefined,
 };
 
 /** Takes the user from the product's user header and analyses nothing. */

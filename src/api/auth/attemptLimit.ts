@@ -53,7 +53,7 @@ export class AttemptLimit {
   readonly #pairs = new FailureTable<Failures>(CAPACITY);
   readonly #names: FailureBuckets;
   readonly #sources: SourceLimit;
-  readonly #known: LRUCache<string, true>;
+  readonly #successes: LRUCache<string, true>;
 
   constructor(limits: AttemptLimits, clock: Clock, record: RecordAttempt) {
     this.#limits = limits;
@@ -63,7 +63,7 @@ export class AttemptLimit {
     this.#names = new FailureBuckets({ capacity, leakMs: limits.window / capacity }, CAPACITY);
     this.#sources = new SourceLimit(limits);
     const perf = { now: () => clock.monotonic() };
-    this.#known = new LRUCache({ ...growingTo(CAPACITY), ttl: KNOWN_MS, ttlResolution: 0, perf });
+    this.#successes = new LRUCache({ ...growingTo(CAPACITY), ttl: KNOWN_MS, ttlResolution: 0, perf });
   }
 
   /**
@@ -107,14 +107,14 @@ export class AttemptLimit {
     if (isRight) {
       takeBack();
       this.#pairs.delete(pair);
-      this.#known.set(pair, true);
+      this.#successes.set(pair, true);
     }
     return result;
   }
 
   #wait(pair: string, nameKey: string, source: LoginSource, now: number): number {
     const { count, at } = this.#failuresOf(pair, now);
-    const isKnown = this.#known.has(pair);
+    const isKnown = this.#successes.has(pair);
     const isGuessedAt = !isKnown && this.#names.wait(nameKey, now) > 0;
     const own = at + this.#delay(count, isGuessedAt ? 1 : this.#limits.maxAttempts) - now;
     return Math.max(0, own, isKnown ? 0 : this.#sources.wait(source, now));
@@ -125,10 +125,10 @@ export class AttemptLimit {
   }
 
   #failuresOf(pair: string, now: number): Failures {
-    const known = this.#pairs.get(pair);
-    if (known === undefined) return { count: 0, at: now };
+    const failures = this.#pairs.get(pair);
+    if (failures === undefined) return { count: 0, at: now };
     const { window, maxAttempts } = this.#limits;
-    return now - known.at > this.#delay(known.count, maxAttempts) + window ? { count: 0, at: now } : known;
+    return now - failures.at > this.#delay(failures.count, maxAttempts) + window ? { count: 0, at: now } : failures;
   }
 
   #setFailures(pair: string, failures: Failures): void {

@@ -108,21 +108,21 @@ export class Authentication {
         return caller;
       }
       case 'cookie': {
-        const found = await this.sessionOf(credentials.token, origin.source);
-        if (typeof found === 'string') throw refuse(found, true);
+        const session = await this.sessionOf(credentials.token, origin.source);
+        if (typeof session === 'string') throw refuse(session, true);
         // Programs send the reference's cookie; no browser has it from us, and what comes from one needs the header.
         const isProgram = ownSession === undefined && !isBrowser(headers) && headers.origin === undefined;
         if (!isSafeMethod(request.method) && !isProgram) {
           const header = csrfHeader(this.parts.names);
-          const sent = headers[header.toLowerCase()];
+          const line = headers[header.toLowerCase()];
           requireTokenHeader(
-            typeof sent === 'string' ? sent : undefined,
-            found.session.csrfToken,
+            typeof line === 'string' ? line : undefined,
+            session.session.csrfToken,
             header,
             cookies.csrf,
           );
         }
-        return found.caller;
+        return session.caller;
       }
     }
   }
@@ -145,8 +145,8 @@ export class Authentication {
     const { sessions, providerTokens, kubernetes, privileges } = this.parts;
     const read = await sessions.read(token);
     if (read !== null) {
-      const found = await this.sessionOf(token, source);
-      return typeof found === 'string' ? found : found.caller;
+      const session = await this.sessionOf(token, source);
+      return typeof session === 'string' ? session : session.caller;
     }
     if (providerTokens?.isMeantFor(token) === true) {
       const verified = await providerTokens.verify(token);

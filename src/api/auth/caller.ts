@@ -27,11 +27,11 @@ export interface Caller {
 export const openCaller: Caller = callerWithRoles('user', 'open', new Set(roles));
 
 /** A caller whose roles are known. */
-export function callerWithRoles(name: string, by: Recognition, held: ReadonlySet<Role>): Caller {
+export function callerWithRoles(name: string, by: Recognition, ownRoles: ReadonlySet<Role>): Caller {
   return {
     name,
     by,
-    roles: async () => held,
-    permits: async ({ anyOf }) => anyOf.some((role) => held.has(role)),
+    roles: async () => ownRoles,
+    permits: async ({ anyOf }) => anyOf.some((role) => ownRoles.has(role)),
   };
 }

@@ -38,7 +38,7 @@ export class FailureBuckets {
   }
 
   #levelOf(key: string, now: number): number {
-    const known = this.#levels.get(key);
-    return known === undefined ? 0 : Math.max(0, known.level - (now - known.at) / this.#size.leakMs);
+    const level = this.#levels.get(key);
+    return level === undefined ? 0 : Math.max(0, level.level - (now - level.at) / this.#size.leakMs);
   }
 }

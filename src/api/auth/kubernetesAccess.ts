@@ -80,7 +80,7 @@ export class KubernetesAccess {
   readonly #accepted: LRUCache<string, KubernetesIdentity>;
   readonly #refused: LRUCache<string, true>;
   /** Tokens that were accepted, also after their answer is no longer believed. */
-  readonly #known: LRUCache<string, true>;
+  readonly #users: LRUCache<string, true>;
   readonly #allowed: LRUCache<string, { readonly allowed: boolean }>;
   readonly #questions = new ApiQuestions();
   readonly #sources: SourceLimit;
@@ -92,7 +92,7 @@ export class KubernetesAccess {
     const ttl = Math.max(1, options.cacheDuration);
     this.#accepted = new LRUCache({ ...growingTo(CAPACITY), ttl, ttlResolution: 0, perf });
     this.#refused = new LRUCache({ ...growingTo(REFUSED_CAPACITY), ttl, ttlResolution: 0, perf });
-    this.#known = new LRUCache({ ...growingTo(CAPACITY), ttl: KNOWN_MS, ttlResolution: 0, perf });
+    this.#users = new LRUCache({ ...growingTo(CAPACITY), ttl: KNOWN_MS, ttlResolution: 0, perf });
     this.#allowed = new LRUCache({ ...growingTo(CAPACITY), ttl, ttlResolution: 0, perf });
     this.#sources = new SourceLimit(options.limits);
   }
@@ -112,21 +112,21 @@ export class KubernetesAccess {
     const isOver = expires !== null && expires <= clock.now();
     if (accepted !== undefined && !isOver) return { identity: accepted, expires };
     if (this.#refused.has(key)) return REFUSED;
-    const isKnown = this.#known.has(key);
+    const isKnown = this.#users.has(key);
     const now = clock.monotonic();
     const wait = isKnown ? 0 : this.#sources.wait(source, now);
     if (wait > 0) throw tooManyAttempts(wait);
     const network = isKnown ? null : nearNetwork(source);
     const identity = await this.#questions.once(`review ${key}`, network, () => this.#review(token));
     if (identity === null) {
-      this.#known.delete(key);
+      this.#users.delete(key);
       this.#refused.set(key, true);
       this.#sources.add(source, 1, now);
       record(key, source, 'failed');
       return REFUSED;
     }
     this.#accepted.set(key, identity);
-    this.#known.set(key, true);
+    this.#users.set(key, true);
     if (!isKnown) record(identity.name, source, 'succeeded');
     return { identity, expires };
   }
@@ -142,8 +142,8 @@ export class KubernetesAccess {
       name: identity.name,
       by: 'kubernetes',
       roles: async () => {
-        const held = await Promise.all(every.map((role) => may(accessOfRole(role).resources)));
-        return new Set(every.filter((_, index) => held[index]));
+        const answers = await Promise.all(every.map((role) => may(accessOfRole(role).resources)));
+        return new Set(every.filter((_, index) => answers[index]));
       },
       permits: ({ resources }) => may(resources),
     };
@@ -174,8 +174,8 @@ export class KubernetesAccess {
     const key = createHash('sha256')
       .update(JSON.stringify([name, uid, groups, verb, resource]))
       .digest('base64');
-    const known = this.#allowed.get(key);
-    if (known !== undefined) return known.allowed;
+    const entry = this.#allowed.get(key);
+    if (entry !== undefined) return entry.allowed;
     const allowed = await this.#questions.once(`access ${key}`, null, async () => {
       const { status } = await this.#requests.send<SubjectAccessReview>({
         method: 'POST',

@@ -102,7 +102,7 @@ export async function openAuthentication(
     clock,
   );
   const kubernetes = await kubernetesAccess(authentication, dependencies, record);
-  const made = new Authentication({
+  const result = new Authentication({
     names,
     sessions,
     presets,
@@ -118,14 +118,14 @@ export async function openAuthentication(
     publicReads: authentication?.publicReads ?? true,
     originOf: originReader(names, trustPeer),
   });
-  if (made.isOpen) {
+  if (result.isOpen) {
     const why = authentication === null ? 'authentication is not configured' : 'authentication is none';
     logger.warn(`${why}: every call of the API passes with all roles`);
   }
   if (authentication?.oauth?.issuer.startsWith('http:') === true) {
     logger.warn({ issuer: authentication.oauth.issuer }, 'the OpenID provider is asked in clear text');
   }
-  return made;
+  return result;
 }
 
 async function kubernetesAccess(
@@ -159,10 +159,10 @@ function withoutPasswords(users: AuthenticationSettings['presetUsers']): Authent
 
 /** Makes LDAP servers from their files; the same file gives the same server. */
 export function ldapServers(environment: Environment) {
-  const made = new Map<string, LdapServer>();
+  const servers = new Map<string, LdapServer>();
   return async (path: string | null, field: string): Promise<LdapServer | null> => {
     if (path === null) return null;
-    const present = made.get(path);
+    const present = servers.get(path);
     if (present !== undefined) return present;
     const loaded = await loadLdapFile(path, environment);
     if ('problems' in loaded) {
@@ -170,7 +170,7 @@ export function ldapServers(environment: Environment) {
       throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${lines}`, { field });
     }
     const server = await LdapServer.create(loaded.settings);
-    made.set(path, server);
+    servers.set(path, server);
     return server;
   };
 }
@@ -186,7 +186,7 @@ function provider(
 ): { readonly oidc: OidcLogin | null; readonly providerTokens: ProviderTokens | null } {
   if (oauth === null) return { oidc: null, providerTokens: null };
   const { authorizationEndpoint, tokenEndpoint, jwkEndpoint } = oauth;
-  const found = new OidcProvider({
+  const endpoint = new OidcProvider({
     issuer: oauth.issuer,
     clientId: oauth.clientId,
     clientSecret: oauth.clientSecret,
@@ -204,7 +204,7 @@ function provider(
   };
   const { redirectUrl, scopes } = oauth;
   return {
-    oidc: new OidcLogin({ provider: found, redirectUrl, scopes, rules, sealKey, issuer, revocations, clock }),
-    providerTokens: new ProviderTokens(found, rules, clock),
+    oidc: new OidcLogin({ provider: endpoint, redirectUrl, scopes, rules, sealKey, issuer, revocations, clock }),
+    providerTokens: new ProviderTokens(endpoint, rules, clock),
   };
 }

@@ -78,8 +78,8 @@ export async function passwordMatches(stored: StoredPassword, password: string):
       return bcrypt.compare(password, stored.hash.replace(/^\$2y\$/, '$2b$'));
     case 'scrypt': {
       const { n, r, p, salt, hash } = stored;
-      const made = await scryptAsync(password, salt, hash.length, { N: n, r, p, maxmem: 2 * MAX_SCRYPT_MEMORY });
-      return timingSafeEqual(made, hash);
+      const derived = await scryptAsync(password, salt, hash.length, { N: n, r, p, maxmem: 2 * MAX_SCRYPT_MEMORY });
+      return timingSafeEqual(derived, hash);
     }
   }
 }

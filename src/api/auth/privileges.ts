@@ -23,7 +23,7 @@ export class Privileges {
   readonly rolesOf: (privileges: string) => ReadonlySet<Role>;
   readonly #presets: PresetUsers;
   readonly #directory: PrivilegesDirectory | null;
-  readonly #known: LRUCache<string, Promise<string>>;
+  readonly #privileges: LRUCache<string, Promise<string>>;
 
   constructor(options: {
     readonly rolesOf: (privileges: string) => ReadonlySet<Role>;
@@ -35,7 +35,7 @@ export class Privileges {
     this.#presets = options.presets;
     this.#directory = options.directory;
     const perf = { now: () => options.clock.monotonic() };
-    this.#known = new LRUCache({ max: 10_000, ttl: BELIEVED_MS, ttlResolution: 0, perf });
+    this.#privileges = new LRUCache({ max: 10_000, ttl: BELIEVED_MS, ttlResolution: 0, perf });
   }
 
   /** @throws GatewayError EG_IDENTITY_UNAVAILABLE when the directory is unavailable */
@@ -43,11 +43,11 @@ export class Privileges {
     const preset = this.#presets.privilegesOf(user);
     if (preset !== null) return preset;
     if (this.#directory === null) return '';
-    const known = this.#known.get(user);
-    if (known !== undefined) return known;
+    const privileges = this.#privileges.get(user);
+    if (privileges !== undefined) return privileges;
     const answer = this.#directory.privilegesOf(user).then((text) => text ?? '');
-    this.#known.set(user, answer);
-    answer.catch(() => this.#known.delete(user));
+    this.#privileges.set(user, answer);
+    answer.catch(() => this.#privileges.delete(user));
     return answer;
   }
 }

@@ -16,7 +16,7 @@ const BELIEVED_MS = 5_000;
  * knows its own.
  */
 export class Revocations {
-  readonly #gone: LRUCache<string, true>;
+  readonly #revoked: LRUCache<string, true>;
   readonly #good: LRUCache<string, true>;
   readonly #store: EndedSessionRepository | null;
   readonly #clock: Clock;
@@ -24,7 +24,7 @@ export class Revocations {
 
   constructor({ store, clock, logger }: { store: EndedSessionRepository | null; clock: Clock; logger: Logger }) {
     const perf = { now: () => clock.monotonic() };
-    this.#gone = new LRUCache({ ...growingTo(CAPACITY), perf, ttl: 1, ttlResolution: 0 });
+    this.#revoked = new LRUCache({ ...growingTo(CAPACITY), perf, ttl: 1, ttlResolution: 0 });
     this.#good = new LRUCache({ ...growingTo(CAPACITY), perf, ttl: BELIEVED_MS, ttlResolution: 0 });
     this.#store = store;
     this.#clock = clock;
@@ -39,8 +39,8 @@ export class Revocations {
   async revoke(id: string, until: number): Promise<boolean> {
     const ttl = until - this.#clock.now();
     if (ttl <= 0) return false;
-    const first = !this.#gone.has(id);
-    this.#gone.set(id, true, { ttl });
+    const first = !this.#revoked.has(id);
+    this.#revoked.set(id, true, { ttl });
     this.#good.delete(id);
     if (!first || this.#store === null) return first;
     try {
@@ -53,12 +53,12 @@ export class Revocations {
 
   /** Whether an id was ended. */
   async isRevoked(id: string): Promise<boolean> {
-    if (this.#gone.has(id)) return true;
+    if (this.#revoked.has(id)) return true;
     if (this.#store === null || this.#good.has(id)) return false;
     try {
-      const gone = await this.#store.has(id);
-      if (!gone) this.#good.set(id, true);
-      return gone;
+      const isRevoked = await this.#store.has(id);
+      if (!isRevoked) this.#good.set(id, true);
+      return isRevoked;
     } catch {
       // The data plane's rule holds here as well: the API does not stop because the database is unavailable.
       return false;

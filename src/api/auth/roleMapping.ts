@@ -29,12 +29,12 @@ export function roleMapping(expressions: RoleExpressions | null): (privileges: s
  * the union of the entries, split at `_`. Keys of the map are roles in any letter case.
  */
 export function pagesOf(
-  held: ReadonlySet<Role>,
+  ownRoles: ReadonlySet<Role>,
   pagePermissions: Readonly<Record<string, string | null>>,
 ): readonly string[] {
   const byRole = new Map(Object.entries(pagePermissions).map(([role, pages]) => [role.toUpperCase(), pages]));
   const pages = new Set<string>();
-  for (const role of held) {
+  for (const role of ownRoles) {
     const entry = byRole.get(role);
     if (entry === undefined || entry === null || entry === '') return [];
     for (const page of entry.split('_')) if (page !== '') pages.add(page);

@@ -116,8 +116,8 @@ type CountedLabels<L extends string> = Readonly<Record<L, string>> & { readonly 
 /** Values added up by some of their labels, most first. */
 function sums<L extends string>(values: readonly MetricValue[], labels: readonly L[]): CountedLabels<L>[] {
   const byLabels = new Map<string, CountedLabels<L>>();
-  for (const { labels: held, value } of values) {
-    const picked = Object.fromEntries(labels.map((label) => [label, held[label] ?? ''])) as Record<L, string>;
+  for (const { labels: own, value } of values) {
+    const picked = Object.fromEntries(labels.map((label) => [label, own[label] ?? ''])) as Record<L, string>;
     const key = JSON.stringify(picked);
     byLabels.set(key, { ...picked, count: (byLabels.get(key)?.count ?? 0) + value });
   }

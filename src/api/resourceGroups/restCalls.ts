@@ -51,8 +51,8 @@ export class RestCalls {
   ): void {
     const schema = this.#schemaOf(text, rows, readErrors);
     this.#app.get(`${this.#base}${path}`, { schema }, async (request, reply) => {
-      const found = await this.#use(request, find(request));
-      return reply.send(found.map(withoutNulls));
+      const list = await this.#use(request, find(request));
+      return reply.send(list.map(withoutNulls));
     });
   }
 
@@ -60,8 +60,8 @@ export class RestCalls {
   change<Sent>(path: string, text: RouteText, description: string, change: TableChange<Sent>): void {
     const schema = { ...this.#schemaOf(text, answer(description, change.row), writeErrors), body: change.body };
     this.#app.post(`${this.#base}${path}`, { schema }, async (request, reply) => {
-      const sent = checkedBody(request, (value) => change.parse(value));
-      const { row, warnings } = await this.#use(request, (store) => change.apply(store, sent));
+      const body = checkedBody(request, (value) => change.parse(value));
+      const { row, warnings } = await this.#use(request, (store) => change.apply(store, body));
       return warn(reply, warnings).send(withoutNulls(row));
     });
   }

@@ -81,9 +81,9 @@ export function webappSelectorRoutes(calls: WebappCalls): void {
     body: Type.Object({ useSchema, data: reference(SelectorMatch), oldData: reference(SelectorMatch) }),
     answer: row,
     parse: (data, oldData) => renamed(selectorUpdate.parse({ current: oldData, update: data })),
-    apply: async (store, sent) => {
+    apply: async (store, change) => {
       try {
-        return await selectorUpdate.apply(store, sent);
+        return await selectorUpdate.apply(store, change);
       } catch (error) {
         throw error instanceof GatewayError ? renamedError(error) : error;
       }

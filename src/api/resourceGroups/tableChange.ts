@@ -8,7 +8,7 @@ export interface TableChange<Sent> {
   readonly body: TSchema;
   /** The stored row. */
   readonly row: TSchema;
-  parse(sent: unknown): Checked<Sent>;
+  parse(body: unknown): Checked<Sent>;
   /** @throws GatewayError as the store does; EG_IMPOSSIBLE for what engines could not load */
-  apply(store: ResourceGroupStore, sent: Sent): Promise<Written<object>>;
+  apply(store: ResourceGroupStore, change: Sent): Promise<Written<object>>;
 }

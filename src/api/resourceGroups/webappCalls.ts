@@ -7,7 +7,7 @@ import { malformed } from '../errors.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { withoutNulls } from '../schemas.ts';
 import { warn } from '../warnings.ts';
-import { failureAnswers, sent, succeed, successAnswer } from '../webapp/envelope.ts';
+import { bodyOf, failureAnswers, succeed, successAnswer } from '../webapp/envelope.ts';
 import { auditedGroups } from '../writes/auditedGroups.ts';
 import type { TableChange } from './tableChange.ts';
 
@@ -33,7 +33,7 @@ export interface WebappChange<Sent> {
   readonly body: TSchema;
   readonly answer: TSchema;
   readonly parse: (data: unknown, oldData: unknown) => Checked<Sent>;
-  readonly apply: (store: ResourceGroupStore, sent: Sent) => Promise<Written<object> | true>;
+  readonly apply: (store: ResourceGroupStore, change: Sent) => Promise<Written<object> | true>;
 }
 
 /** Registers calls of the web application: POST with an envelope, which has `useSchema` in the body. */
@@ -57,10 +57,10 @@ export class WebappCalls {
     const response = { 200: successAnswer('What was found.', data), ...errors };
     const schema = { tags, summary, ...bodyIsOptional, body, response };
     this.#app.post(`/webapp/${call}`, { schema }, async (request, reply) => {
-      const query = sent(request, parse);
-      const found = await this.#use(request, query.useSchema, (store) => find(store, query));
-      if (found === null) return succeed(reply);
-      return succeed(reply, Array.isArray(found) ? found.map(withoutNulls) : withoutNulls(found));
+      const query = bodyOf(request, parse);
+      const rows = await this.#use(request, query.useSchema, (store) => find(store, query));
+      if (rows === null) return succeed(reply);
+      return succeed(reply, Array.isArray(rows) ? rows.map(withoutNulls) : withoutNulls(rows));
     });
   }
 
@@ -80,7 +80,7 @@ export class WebappCalls {
     summary: string,
     body: TSchema,
     parse: (data: unknown) => Checked<Sent>,
-    remove: (store: ResourceGroupStore, sent: Sent) => Promise<unknown>,
+    remove: (store: ResourceGroupStore, change: Sent) => Promise<unknown>,
   ): void {
     this.write(call, summary, {
       body: changeOf(body),
@@ -97,7 +97,7 @@ export class WebappCalls {
   write<Sent>(call: string, summary: string, { body, answer, parse, apply }: WebappChange<Sent>): void {
     const response = { 200: successAnswer('What is stored now, or true.', answer), ...errors };
     this.#app.post(`/webapp/${call}`, { schema: { tags, summary, body, response } }, async (request, reply) => {
-      const envelope = sent(request, checkChange);
+      const envelope = bodyOf(request, checkChange);
       const checked = parse(envelope.data, envelope.oldData);
       if (!checked.ok) throw malformed(checked.problems);
       const written = await this.#use(request, envelope.useSchema, (store) => apply(store, checked.value));

@@ -64,7 +64,7 @@ export async function userInterfaceRoutes(app: FastifyInstance, options: UserInt
 }
 
 function send(request: FastifyRequest, reply: FastifyReply, file: BuiltFile): FastifyReply {
-  const { 'if-none-match': known, 'accept-encoding': accepted } = request.headers;
+  const { 'if-none-match': etags, 'accept-encoding': accepted } = request.headers;
   const encoding = encodingFor(accepted, file);
   // One tag for each form of the content (RFC 9110 §8.8.3.3).
   const tag = `"${file.tag}${encoding === null ? '' : `-${encoding}`}"`;
@@ -73,7 +73,7 @@ function send(request: FastifyRequest, reply: FastifyReply, file: BuiltFile): Fa
     ETag: tag,
     Vary: 'Accept-Encoding',
   });
-  if (known?.split(',').some((each) => each.trim().replace(/^W\//, '') === tag)) {
+  if (etags?.split(',').some((each) => each.trim().replace(/^W\//, '') === tag)) {
     return reply.code(304).send();
   }
   if (encoding !== null) reply.header('Content-Encoding', encoding);

@@ -9,7 +9,7 @@ import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { Force, reference } from '../schemas.ts';
 import { AuditedRegistry } from '../writes/auditedRegistry.ts';
 import { webappFamily } from '../writes/writeFamily.ts';
-import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
+import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
 /** Dependencies of the cluster calls. */
 export interface BackendRoutes extends EnvelopeRoutes {
@@ -98,7 +98,7 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
         },
       },
       async (request, reply) => {
-        const cluster = sent(request, parseCluster);
+        const cluster = bodyOf(request, parseCluster);
         return succeed(reply, await audited.store(operation, request, reply, cluster));
       },
     );
@@ -116,7 +116,7 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
       },
     },
     async (request, reply) => {
-      const { name } = sent(request, checkByName);
+      const { name } = bodyOf(request, checkByName);
       await audited.delete(request, reply, name);
       return succeed(reply, true);
     },

@@ -59,7 +59,7 @@ export function failureAnswers(...statuses: readonly number[]): Record<string, T
 }
 
 /** The body, checked; no body at all is an empty object, as callers of the reading calls send none. */
-export function sent<T>(request: FastifyRequest, parse: (value: unknown) => Checked<T>): T {
+export function bodyOf<T>(request: FastifyRequest, parse: (value: unknown) => Checked<T>): T {
   const body = request.body as Buffer | undefined;
   const value = body === undefined || body.length === 0 ? {} : jsonBody(request);
   const checked = parse(value);

@@ -5,7 +5,7 @@ import { ExactMatchSelector, parseExactMatchSelector } from '../../model/exactMa
 import type { ExactMatchSelectorRepository } from '../../store/exactMatchSelectors.ts';
 import { recordChange } from '../auth/audit.ts';
 import { reference } from '../schemas.ts';
-import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
+import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
 /** Dependencies of the calls of exact-match selectors. */
 export interface ExactSelectorRoutes extends EnvelopeRoutes {
@@ -49,7 +49,7 @@ export async function exactSelectorRoutes(app: FastifyInstance, options: ExactSe
       },
     },
     async (request, reply) => {
-      const selector = sent(request, (value) => parseExactMatchSelector(value, clock.now()));
+      const selector = bodyOf(request, (value) => parseExactMatchSelector(value, clock.now()));
       await exactMatchSelectors.create(selector);
       const object = `exact-match selector of source ${selector.source}`;
       recordChange(request, { object, regarding: 'gateway', before: null, after: selector });

@@ -11,7 +11,7 @@ import { HistoryRow } from '../answers/history.ts';
 import { visibleUser } from '../auth/guard.ts';
 import { bodyIsOptional } from '../openapi.ts';
 import { withoutNulls } from '../schemas.ts';
-import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
+import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
 /** Dependencies of the history calls. */
 export interface HistoryRoutes extends EnvelopeRoutes {
@@ -119,7 +119,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
       },
     },
     async (request, reply) => {
-      const query = sent(request, checkQuery);
+      const query = bodyOf(request, checkQuery);
       const limit = query.size ?? 10;
       const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
       const user = await visibleUser(request);
@@ -160,7 +160,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
       },
     },
     async (request, reply) => {
-      const { latestHour } = sent(request, checkDistribution);
+      const { latestHour } = bodyOf(request, checkDistribution);
       const hours = latestHour ?? 1;
       const intervalMs = MINUTE * Math.max(1, Math.ceil((hours * 60) / MAX_POINTS));
       const points = hours === 0 ? [] : await figuresOf(hours, intervalMs);

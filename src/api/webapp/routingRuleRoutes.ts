@@ -6,7 +6,7 @@ import type { RoutingRules } from '../../operator/registry/routingRules.ts';
 import { emptyAnswer, Force } from '../schemas.ts';
 import { AuditedRules } from '../writes/auditedRules.ts';
 import { webappFamily } from '../writes/writeFamily.ts';
-import { type EnvelopeRoutes, envelopeErrors, failureAnswers, sent, succeed, successAnswer } from './envelope.ts';
+import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, successAnswer } from './envelope.ts';
 
 /** Dependencies of the calls of routing rules. */
 export interface RoutingRuleRoutes extends EnvelopeRoutes {
@@ -94,7 +94,7 @@ export async function routingRuleRoutes(app: FastifyInstance, options: RoutingRu
       },
     },
     async (request, reply) => {
-      const { name, condition, actions, description, priority } = sent(request, checkRule);
+      const { name, condition, actions, description, priority } = bodyOf(request, checkRule);
       const rule = { name, condition, actions, description: description ?? '', priority: priority ?? null };
       await audited.update(request, reply, rule);
       return succeed(reply, rules.list() ?? []);

@@ -13,7 +13,7 @@ const tooMany: Refusal = {
 
 /** Holds submissions that have to wait: until they are admitted, for a time, and as long as their clients are there. */
 export class HeldSubmissions {
-  readonly #held = new Set<(refusal: Refusal) => void>();
+  readonly #waiting = new Set<(refusal: Refusal) => void>();
   readonly #limit: number;
 
   /** @param limit most submissions that are held at a time */
@@ -28,13 +28,13 @@ export class HeldSubmissions {
    * @throws what the wait rejects with: a defect
    */
   hold(response: EventEmitter, { atMost, late, begin }: AdmissionWait): Promise<Refusal | null> {
-    if (this.#held.size >= this.#limit) return Promise.resolve(tooMany);
+    if (this.#waiting.size >= this.#limit) return Promise.resolve(tooMany);
     const { promise, resolve, reject } = Promise.withResolvers<Refusal | null>();
     const giveUp = new AbortController();
     const end = () => {
       clearTimeout(timer);
       response.off('close', leave);
-      this.#held.delete(refuse);
+      this.#waiting.delete(refuse);
     };
     const leave = () => {
       end();
@@ -46,7 +46,7 @@ export class HeldSubmissions {
     };
     const timer = setTimeout(refuse, atMost, late);
     response.on('close', leave);
-    this.#held.add(refuse);
+    this.#waiting.add(refuse);
     // Neither the time nor the client's end can come between the answer and what is done upon it: they are events, and
     // this is a microtask. So nobody is admitted and given up at once.
     begin(giveUp.signal).then(
@@ -66,6 +66,6 @@ export class HeldSubmissions {
 
   /** Refuses all that are held: the gateway stops. */
   refuseAll(refusal: Refusal): void {
-    for (const refuse of [...this.#held]) refuse(refusal);
+    for (const refuse of [...this.#waiting]) refuse(refusal);
   }
 }

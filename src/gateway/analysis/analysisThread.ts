@@ -15,7 +15,7 @@ const MAX_HEAP_MB = 96;
 
 interface WaitingTask {
   readonly task: StatementTask;
-  readonly done: (analysis: SqlAnalysis) => void;
+  readonly resolve: (analysis: SqlAnalysis) => void;
 }
 
 /**
@@ -34,8 +34,8 @@ export class AnalysisThread {
     if (this.#waiting.length > 0 && characters > MAX_WAITING_CHARACTERS) {
       return Promise.resolve(unanalyzed(task.text, 'too many long statements wait for their analysis; try again'));
     }
-    return new Promise((done) => {
-      this.#waiting.push({ task, done });
+    return new Promise((resolve) => {
+      this.#waiting.push({ task, resolve });
       this.#waitingCharacters = characters;
       this.#next();
     });
@@ -46,7 +46,7 @@ export class AnalysisThread {
     clearTimeout(this.#timer);
     const worker = this.#worker;
     this.#worker = null;
-    for (const { task, done } of this.#waiting.splice(0)) done(unanalyzed(task.text, 'the gateway is stopping'));
+    for (const { task, resolve } of this.#waiting.splice(0)) resolve(unanalyzed(task.text, 'the gateway is stopping'));
     this.#finish((text) => unanalyzed(text, 'the gateway is stopping'));
     await worker?.terminate();
   }
@@ -100,7 +100,7 @@ export class AnalysisThread {
     const running = this.#running;
     this.#running = null;
     clearTimeout(this.#timer);
-    running?.done(analysis(running.task.text));
+    running?.resolve(analysis(running.task.text));
     this.#next();
   }
 }

@@ -76,9 +76,9 @@ export class RequestBodies {
    * @returns false where there is no memory for it: it has to be refused
    */
   admit(request: IncomingMessage, response: ServerResponse): boolean {
-    const held = this.#hold(request, response, unreadBytes(request));
-    if (held === null) return false;
-    (request as HoldingRequest)[heldBy] = held;
+    const memory = this.#hold(request, response, unreadBytes(request));
+    if (memory === null) return false;
+    (request as HoldingRequest)[heldBy] = memory;
     return true;
   }
 
@@ -90,35 +90,35 @@ export class RequestBodies {
   read(
     request: IncomingMessage,
     { limit, bytesPerByte }: BodyReading,
-    done: (start: BodyStart) => void,
+    onStart: (start: BodyStart) => void,
     refused: (fault: BodyFault) => void,
   ): void {
     // Node.js emits no `end` for these (optimizeEmptyRequests).
     if (!hasBody(request)) {
-      done(emptyBody);
+      onStart(emptyBody);
       return;
     }
-    const held = this.#heldBy(request);
+    const memory = this.#heldBy(request);
     const bytes = new BodyBytes();
     const stop = () => {
       pace.end();
-      held.keep();
+      memory.keep();
       request.off('data', onData).off('end', onEnd);
     };
     const finish = (complete: boolean) => {
       const joined = bytes.joined();
-      done({ bytes: joined, complete, text: joined.toString('utf8') });
+      onStart({ bytes: joined, complete, text: joined.toString('utf8') });
     };
     const refuse = (fault: BodyFault) => {
       stop();
-      held.release();
+      memory.release();
       request.resume();
       this.#refused.inc({ reason: fault });
       refused(fault);
     };
     const onData = (chunk: Buffer) => {
       pace.received += chunk.length;
-      if (!held.growTo(pace.received * bytesPerByte)) {
+      if (!memory.growTo(pace.received * bytesPerByte)) {
         refuse('request_memory');
         return;
       }
@@ -130,11 +130,11 @@ export class RequestBodies {
     };
     const onEnd = () => {
       pace.end();
-      held.keep();
+      memory.keep();
       finish(true);
     };
     const pace = this.#paces.watch(() => refuse('body_too_slow'));
-    held.mayBeRefused(
+    memory.mayBeRefused(
       () => refuse('request_memory'),
       () => pace.end(),
     );
@@ -183,24 +183,24 @@ export class RequestBodies {
 
   /** Holds memory until the answer is over; null where there is none. */
   #hold(request: IncomingMessage, response: ServerResponse, bytes: number): HeldMemory | null {
-    const held = new HeldMemory(this.#memory, request.socket);
-    if (!held.growTo(bytes)) {
+    const memory = new HeldMemory(this.#memory, request.socket);
+    if (!memory.growTo(bytes)) {
       this.#refused.inc({ reason: 'request_memory' });
       return null;
     }
-    response.on('close', held.release);
-    return held;
+    response.on('close', memory.release);
+    return memory;
   }
 
   /** What a request holds: since it was taken in, or, where nobody did that, from now until it is over. */
   #heldBy(request: IncomingMessage): HeldMemory {
-    let held = (request as HoldingRequest)[heldBy];
-    if (held === undefined) {
-      held = new HeldMemory(this.#memory, request.socket);
-      (request as HoldingRequest)[heldBy] = held;
-      request.once('close', held.release);
+    let memory = (request as HoldingRequest)[heldBy];
+    if (memory === undefined) {
+      memory = new HeldMemory(this.#memory, request.socket);
+      (request as HoldingRequest)[heldBy] = memory;
+      request.once('close', memory.release);
     }
-    return held;
+    return memory;
   }
 }
 

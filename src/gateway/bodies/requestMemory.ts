@@ -39,44 +39,44 @@ export class RequestMemory {
    * Takes more for a request.
    * @returns false where the limit does not allow it
    */
-  take(held: HeldMemory, bytes: number): boolean {
-    if (held.bytes + bytes <= SMALL_REQUEST_BYTES) {
+  take(holding: HeldMemory, bytes: number): boolean {
+    if (holding.bytes + bytes <= SMALL_REQUEST_BYTES) {
       if (this.used + bytes > this.limit) return false;
-    } else if (!this.#takeLarge(held, bytes)) return false;
+    } else if (!this.#takeLarge(holding, bytes)) return false;
     this.used += bytes;
     return true;
   }
 
   /** Gives back what a request held. */
-  giveBack(held: HeldMemory): void {
-    this.used -= held.bytes;
-    if (!held.isLarge) return;
-    this.#refusable.delete(held);
-    const share = this.#shares.get(held.connection);
-    if (share !== undefined) share.bytes -= held.bytes;
+  giveBack(holding: HeldMemory): void {
+    this.used -= holding.bytes;
+    if (!holding.isLarge) return;
+    this.#refusable.delete(holding);
+    const share = this.#shares.get(holding.connection);
+    if (share !== undefined) share.bytes -= holding.bytes;
   }
 
   /** Never refuses a request any more. */
-  keep(held: HeldMemory): void {
-    if (held.isLarge) this.#refusable.delete(held);
+  keep(holding: HeldMemory): void {
+    if (holding.isLarge) this.#refusable.delete(holding);
   }
 
-  #takeLarge(held: HeldMemory, bytes: number): boolean {
-    let share = this.#shares.get(held.connection);
+  #takeLarge(holding: HeldMemory, bytes: number): boolean {
+    let share = this.#shares.get(holding.connection);
     if (share === undefined) {
       share = { bytes: 0 };
-      this.#shares.set(held.connection, share);
+      this.#shares.set(holding.connection, share);
     }
-    const joining = held.isLarge ? bytes : held.bytes + bytes;
+    const joining = holding.isLarge ? bytes : holding.bytes + bytes;
     if (share.bytes + joining > this.#connectionLimit) return false;
     while (this.used + bytes > this.#largeLimit) {
-      const newest = this.#newestRefusable(held);
-      if (newest === held) return false;
+      const newest = this.#newestRefusable(holding);
+      if (newest === holding) return false;
       newest.refuse();
     }
-    if (!held.isLarge) {
-      held.isLarge = true;
-      if (held.isRefusable) this.#refusable.add(held);
+    if (!holding.isLarge) {
+      holding.isLarge = true;
+      if (holding.isRefusable) this.#refusable.add(holding);
     }
     share.bytes += joining;
     return true;

@@ -14,7 +14,7 @@ export function namesNext(head: string): boolean {
 
 /** Looks at the answer of a follow-up as it passes, to learn whether the query goes on. */
 export class AnswerWatch {
-  readonly #running: Pick<RunningQueries, 'seen' | 'ended'>;
+  readonly #running: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly #queryId: string;
   readonly #cluster: string;
   readonly #method: string;
@@ -24,7 +24,12 @@ export class AnswerWatch {
   #size = 0;
   #decided = false;
 
-  constructor(running: Pick<RunningQueries, 'seen' | 'ended'>, queryId: string, cluster: string, method: string) {
+  constructor(
+    running: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>,
+    queryId: string,
+    cluster: string,
+    method: string,
+  ) {
     this.#running = running;
     this.#queryId = queryId;
     this.#cluster = cluster;
@@ -45,7 +50,7 @@ export class AnswerWatch {
     // Nearly always it stands in the first piece: nothing has to be kept then.
     if (this.#size === 0 && this.#encoding === '' && standsIn(chunk)) {
       this.#decided = true;
-      this.#running.seen(this.#queryId, this.#cluster);
+      this.#running.noteActivity(this.#queryId, this.#cluster);
       return;
     }
     this.#head.push(chunk);
@@ -60,15 +65,15 @@ export class AnswerWatch {
   #decideByStatus(): void {
     this.#decided = true;
     const cancelled = this.#method === 'DELETE' && this.#status < 300;
-    if (cancelled || this.#status === 404 || this.#status === 410) this.#running.ended(this.#queryId, this.#cluster);
+    if (cancelled || this.#status === 404 || this.#status === 410) this.#running.noteEnd(this.#queryId, this.#cluster);
   }
 
   #decide(): void {
     this.#decided = true;
     const bytes = this.#head.length === 1 ? (this.#head[0] as Buffer) : Buffer.concat(this.#head);
     this.#head = [];
-    if (this.#goesOn(bytes)) this.#running.seen(this.#queryId, this.#cluster);
-    else this.#running.ended(this.#queryId, this.#cluster);
+    if (this.#goesOn(bytes)) this.#running.noteActivity(this.#queryId, this.#cluster);
+    else this.#running.noteEnd(this.#queryId, this.#cluster);
   }
 
   #goesOn(bytes: Buffer): boolean {

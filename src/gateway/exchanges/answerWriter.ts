@@ -101,8 +101,8 @@ export class AnswerWriter {
 
   #endWith(trailers: IncomingHttpHeaders | null): boolean {
     this.#state = 'ended';
-    const kept = trailers === null ? null : this.#options.answerHeaders.trailersForClient(trailers);
-    if (kept !== null && !this.#addTrailers(kept)) return false;
+    const forwarded = trailers === null ? null : this.#options.answerHeaders.trailersForClient(trailers);
+    if (forwarded !== null && !this.#addTrailers(forwarded)) return false;
     this.#response.end();
     if (this.#response.writableLength > 0) this.#watchStall();
     return true;

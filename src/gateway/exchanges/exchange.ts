@@ -11,7 +11,7 @@ import {
   type AttemptStage,
   type ExchangeState,
   type HeldAnswer,
-  heldIn,
+  heldAnswerOf,
   isFinal,
   stageOf,
   states,
@@ -113,7 +113,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** A part of a held answer came, or its end. Called until `decide`, `release` or `discard`. */
-  protected heldMore(_held: Readonly<HeldAnswer>): void {}
+  protected inspect(_answer: Readonly<HeldAnswer>): void {}
 
   /** Lines added to the answer's head, whose headers those of the cluster are; names and values in turn. */
   protected extraLines(_headers: IncomingHttpHeaders): readonly string[] | null {
@@ -122,23 +122,23 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   /** A decision about the held answer begins: what still comes of it is only kept. */
   protected decide(): void {
-    const held = heldIn(this.#state);
-    if (held !== null) held.at = 'deciding';
+    const answer = heldAnswerOf(this.#state);
+    if (answer !== null) answer.at = 'deciding';
   }
 
   /** Lets the cluster wait while a held answer is decided about. */
-  protected pauseHeld(): void {
+  protected pauseAnswer(): void {
     this.#controller?.pause();
   }
 
   /** Gives a held answer to the client and lets the rest follow. */
   protected release(): void {
-    const held = heldIn(this.#state);
-    if (held === null) return;
-    const writer = this.#writeHead(held.status, held.headers, held.statusText);
+    const answer = heldAnswerOf(this.#state);
+    if (answer === null) return;
+    const writer = this.#writeHead(answer.status, answer.headers, answer.statusText);
     if (writer === null) return;
-    for (const chunk of held.chunks) writer.write(chunk);
-    if (held.isWhole) this.#end(writer, null);
+    for (const chunk of answer.chunks) writer.write(chunk);
+    if (answer.isWhole) this.#end(writer, null);
     this.#controller?.resume();
   }
 
@@ -176,26 +176,26 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (controller !== this.#controller) return;
-    const held = heldIn(this.#state);
-    if (held === null) {
+    const answer = heldAnswerOf(this.#state);
+    if (answer === null) {
       this.#writer?.pass(chunk);
       return;
     }
-    held.chunks.push(chunk);
-    held.size += chunk.length;
-    if (held.at === 'gathering') this.heldMore(held);
+    answer.chunks.push(chunk);
+    answer.size += chunk.length;
+    if (answer.at === 'gathering') this.inspect(answer);
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
     if (controller !== this.#controller) return;
     this.#unload();
-    const held = heldIn(this.#state);
-    if (held === null) {
+    const answer = heldAnswerOf(this.#state);
+    if (answer === null) {
       if (this.#writer !== null) this.#end(this.#writer, trailers);
       return;
     }
-    held.isWhole = true;
-    if (held.at === 'gathering') this.heldMore(held);
+    answer.isWhole = true;
+    if (answer.at === 'gathering') this.inspect(answer);
   }
 
   onResponseError(controller: Dispatcher.DispatchController | null | undefined, error: Error): void {

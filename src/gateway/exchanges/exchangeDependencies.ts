@@ -52,7 +52,7 @@ export interface ForwardDependencies extends ExchangeDependencies {
 export interface FollowUpDependencies extends ForwardDependencies {
   readonly stickiness: Pick<Stickiness, 'findStored' | 'isSuperseded' | 'learn'>;
   readonly transactions: Pick<Transactions, 'answered'>;
-  readonly runningQueries: Pick<RunningQueries, 'seen' | 'ended'>;
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
 }
 
 /** What requests that are neither submissions nor follow-ups work with. */
@@ -67,7 +67,7 @@ export interface SubmissionDependencies extends ExchangeDependencies {
   readonly transactions: Pick<Transactions, 'answered' | 'noteStatement'>;
   /** Reports clusters that answer with query ids of others. */
   readonly ownership: OwnershipReport;
-  readonly runningQueries: Pick<RunningQueries, 'seen' | 'ended'>;
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly forwardedCheck: ForwardedCheck;
   readonly clients: Pick<RequestHeaders, 'clientOf'>;
   readonly recorder: QueryRecorder;

@@ -71,7 +71,7 @@ export function stageOf({ at }: ExchangeState): AttemptStage {
 }
 
 /** The held answer; null in all other states. */
-export function heldIn(state: ExchangeState): HeldAnswer | null {
+export function heldAnswerOf(state: ExchangeState): HeldAnswer | null {
   return state.at === 'gathering' || state.at === 'deciding' ? state : null;
 }
 

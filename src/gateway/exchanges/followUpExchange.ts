@@ -97,9 +97,9 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     return (status === 404 || status === 410) && pathKind !== 'ui' && this.outgoing.body === null;
   }
 
-  protected override heldMore(): void {
+  protected override inspect(): void {
     this.decide();
-    this.pauseHeld();
+    this.pauseAnswer();
     if (this.#beginning !== null) void this.#beginning.then(() => this.release());
     else void this.#rerouted(true).then((isSent) => isSent || this.#answerUnknown());
   }

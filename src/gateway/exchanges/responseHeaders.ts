@@ -68,15 +68,15 @@ export class ResponseHeaders {
 
   /** Trailers of a cluster's answer for the client, without what `forClient` drops; null for none. */
   trailersForClient(trailers: IncomingHttpHeaders): Record<string, string> | null {
-    const kept: Record<string, string> = {};
+    const headers: Record<string, string> = {};
     let count = 0;
     for (const name in trailers) {
       const value = trailers[name];
       if (value === undefined || notInTrailers.has(name)) continue;
-      kept[name] = typeof value === 'string' ? value : value.join(', ');
+      headers[name] = typeof value === 'string' ? value : value.join(', ');
       count++;
     }
-    return count === 0 ? null : kept;
+    return count === 0 ? null : headers;
   }
 
   #pushCookies(lines: string[], value: string | string[] | undefined, cluster: ClusterIdentity | null): void {
@@ -86,7 +86,7 @@ export class ResponseHeaders {
       if (setsOwnCookie(line, ownCookies)) continue;
       if (engineCookies === null) lines.push('set-cookie', line);
       else if (cluster !== null)
-        for (const kept of engineCookies.forClient(line, cluster)) lines.push('set-cookie', kept);
+        for (const cookie of engineCookies.forClient(line, cluster)) lines.push('set-cookie', cookie);
     }
   }
 }
@@ -119,6 +119,6 @@ function namesIn(connection: string | readonly string[]): Set<string> | null {
   for (const line of typeof connection === 'string' ? [connection] : connection) {
     for (const token of line.toLowerCase().split(',')) names.add(token.trim());
   }
-  for (const kept of ['keep-alive', 'close', 'content-length', 'content-type', '']) names.delete(kept);
+  for (const name of ['keep-alive', 'close', 'content-length', 'content-type', '']) names.delete(name);
   return names.size === 0 ? null : names;
 }

@@ -191,14 +191,14 @@ export class SubmissionExchange extends Exchange {
     return true;
   }
 
-  protected override heldMore(held: Readonly<HeldAnswer>): void {
-    const text = this.#textOf(held.chunks);
-    const found = text === null ? 'absent' : findId(text);
-    if (found === 'incomplete' && !held.isWhole && held.size < MAX_HELD_BYTES) return;
+  protected override inspect(answer: Readonly<HeldAnswer>): void {
+    const text = this.#textOf(answer.chunks);
+    const match = text === null ? 'absent' : findId(text);
+    if (match === 'incomplete' && !answer.isWhole && answer.size < MAX_HELD_BYTES) return;
     this.decide();
     // A follow-up could not name an id that is not plausible.
-    if (typeof found === 'string' || text === null || this.#target === null || !isPlausible(found.id)) this.release();
-    else this.#learn(found.id, this.#target.cluster, text, !held.isWhole || namesNext(text));
+    if (typeof match === 'string' || text === null || this.#target === null || !isPlausible(match.id)) this.release();
+    else this.#learn(match.id, this.#target.cluster, text, !answer.isWhole || namesNext(text));
   }
 
   /**
@@ -213,7 +213,7 @@ export class SubmissionExchange extends Exchange {
     const claimed = this.#dependencies.stickiness.learn(queryId, { cluster: name, proxyTo, uid });
     if (claimed === null) this.#accept(queryId, cluster, text, goesOn);
     else {
-      this.pauseHeld();
+      this.pauseAnswer();
       void claimed.then((conflict) => {
         if (conflict === null) this.#accept(queryId, cluster, text, goesOn);
         else this.#refuseForeign(queryId, cluster, conflict);
@@ -228,11 +228,11 @@ export class SubmissionExchange extends Exchange {
     if (settings().forwardedHeadersEnabled && forwardedCheck.due(proxyTo)) {
       forwardedCheck.answered(name, proxyTo, text, clients.clientOf(this.request));
     }
-    if (goesOn) runningQueries.seen(queryId, name, true);
+    if (goesOn) runningQueries.noteActivity(queryId, name, true);
     const stored = this.#noteTransaction(queryId, cluster);
     if (stored === null) this.#give(queryId, cluster);
     else {
-      this.pauseHeld();
+      this.pauseAnswer();
       void stored.then(() => this.#give(queryId, cluster));
     }
   }
@@ -243,7 +243,7 @@ export class SubmissionExchange extends Exchange {
     if (!historyBeforeAnswer) this.release();
     recorder.record(queryId, cluster, this.#proxied, this.#submission, this.#route());
     if (!historyBeforeAnswer) return;
-    this.pauseHeld();
+    this.pauseAnswer();
     void recorder.written(queryId).then(() => this.release());
   }
 

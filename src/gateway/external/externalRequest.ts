@@ -52,14 +52,14 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
   const lines: string[] = ['Content-Type', 'application/json', 'Accept', 'application/json'];
   for (let index = 0; index < request.headers.length; index += 2) {
     const name = request.headers[index] as string;
-    const sent = request.headers[index + 1] as string;
+    const line = request.headers[index + 1] as string;
     const key = name.toLowerCase();
     if (options.excluded.has(key)) continue;
-    const value = key === 'cookie' ? withoutCookies(sent, options.ownCookies) : sent;
+    const value = key === 'cookie' ? withoutCookies(line, options.ownCookies) : line;
     if (key === 'cookie' && value === '') continue;
-    const known = headers.get(key);
-    if (known === undefined) headers.set(key, { name, value });
-    else known.value = `${known.value}, ${value}`;
+    const header = headers.get(key);
+    if (header === undefined) headers.set(key, { name, value });
+    else header.value = `${header.value}, ${value}`;
     if (options.sendHttpHeaders && !ours.has(key)) lines.push(name, value);
   }
   const body = {

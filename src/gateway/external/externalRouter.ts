@@ -28,22 +28,22 @@ export class ExternalRouter implements Router {
 
   async route(request: RuleRequest): Promise<RouterAnswer> {
     const external = await this.#service.ask(request);
-    const found = { external };
+    const findings = { external };
     switch (external.outcome) {
       case 'answered': {
         const { routingGroup: group } = external;
-        return { says: 'group', choice: { group, cluster: null, rule: null, onUnavailable: 'fallback' }, found };
+        return { says: 'group', choice: { group, cluster: null, rule: null, onUnavailable: 'fallback' }, findings };
       }
       case 'errors': {
         const { errors } = external;
-        const instead = { ...nothing, asks: 'last', found } as const;
+        const instead = { ...nothing, asks: 'last', findings } as const;
         if (errors.length === 0 || !this.#propagateErrors()) return instead;
         const message = `The external rules service refused the request: ${errors.join('; ')}`;
         const refusal = { reason: 'external_errors', message, queryId: null, list: errors } as const;
         return { says: 'refusal', refusal, rule: null, instead };
       }
       default:
-        return { ...nothing, found };
+        return { ...nothing, findings };
     }
   }
 }

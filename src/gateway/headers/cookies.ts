@@ -3,8 +3,8 @@
  * @param name the name, or what says whether a name is meant
  * @returns null when there is none
  */
-export function cookieValue(lines: readonly string[], name: string | ((sent: string) => boolean)): string | null {
-  const isMeant = typeof name === 'string' ? (sent: string) => sent === name : name;
+export function cookieValue(lines: readonly string[], name: string | ((cookie: string) => boolean)): string | null {
+  const isMeant = typeof name === 'string' ? (cookie: string) => cookie === name : name;
   for (const line of lines) {
     // A client may send hundreds of thousands of pairs: most lines need no look at each, and none a list of them.
     if (typeof name === 'string' && !line.includes(name)) continue;

@@ -20,7 +20,7 @@ const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
 export class ForwardedCheck {
   readonly #clock: Clock;
   readonly #report: (observation: ForwardedHeadersObservation) => void;
-  readonly #known = new Map<string, { readonly honoured: boolean; readonly message: string; at: number }>();
+  readonly #observations = new Map<string, { readonly honoured: boolean; readonly message: string; at: number }>();
 
   constructor(clock: Clock, report: (observation: ForwardedHeadersObservation) => void) {
     this.#clock = clock;
@@ -29,9 +29,9 @@ export class ForwardedCheck {
 
   /** Whether it is time to look at an answer of the cluster. */
   due(proxyTo: string): boolean {
-    const known = this.#known.get(proxyTo);
-    if (known === undefined) return true;
-    return this.#clock.monotonic() - known.at > (known.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
+    const observation = this.#observations.get(proxyTo);
+    if (observation === undefined) return true;
+    return this.#clock.monotonic() - observation.at > (observation.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
   }
 
   /** A cluster answered a submission 406. */
@@ -45,9 +45,9 @@ export class ForwardedCheck {
    * @param view how the client called the gateway
    */
   answered(cluster: string, proxyTo: string, text: string, view: ClientView): void {
-    const found = nextUri.exec(text)?.[1];
-    if (found === undefined || !URL.canParse(found)) return;
-    const url = new URL(found);
+    const uri = nextUri.exec(text)?.[1];
+    if (uri === undefined || !URL.canParse(uri)) return;
+    const url = new URL(uri);
     const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
     const honoured =
       url.hostname.toLowerCase() === view.host.toLowerCase() &&
@@ -64,9 +64,9 @@ export class ForwardedCheck {
   }
 
   #note(cluster: string, proxyTo: string, honoured: boolean, message: string): void {
-    const known = this.#known.get(proxyTo);
-    this.#known.set(proxyTo, { honoured, message, at: this.#clock.monotonic() });
-    if (known?.honoured !== honoured || known.message !== message)
+    const observation = this.#observations.get(proxyTo);
+    this.#observations.set(proxyTo, { honoured, message, at: this.#clock.monotonic() });
+    if (observation?.honoured !== honoured || observation.message !== message)
       this.#report({ cluster, proxyTo, honoured, message });
   }
 }

@@ -137,7 +137,7 @@ function node(address: string): string {
 
 /** The first element of a `Forwarded` header; null when nothing in it can be used. */
 function parseForwarded(text: string): { for?: string; proto?: string; host?: string } | null {
-  const found: { for?: string; proto?: string; host?: string } = {};
+  const element: { for?: string; proto?: string; host?: string } = {};
   const pair = /([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*([;,]|$)/y;
   let position = /^\s*/.exec(text)?.[0].length ?? 0;
   for (;;) {
@@ -148,11 +148,11 @@ function parseForwarded(text: string): { for?: string; proto?: string; host?: st
     const name = match[1]?.toLowerCase();
     if (name === 'for') {
       const address = addressOf(value);
-      if (address !== undefined && address !== '') found.for = address;
-    } else if (name === 'proto') found.proto = value;
-    else if (name === 'host') found.host = value;
+      if (address !== undefined && address !== '') element.for = address;
+    } else if (name === 'proto') element.proto = value;
+    else if (name === 'host') element.host = value;
     if (match[4] !== ';') break;
     position = pair.lastIndex + (/^\s*/.exec(text.slice(pair.lastIndex))?.[0].length ?? 0);
   }
-  return Object.keys(found).length === 0 ? null : found;
+  return Object.keys(element).length === 0 ? null : element;
 }

@@ -5,7 +5,7 @@
  */
 export function withoutCookies(value: string, names: ReadonlySet<string>): string {
   if (!holdsOneOf(value, names)) return value;
-  let kept = '';
+  let rest = '';
   let from = 0;
   for (let start = 0; start < value.length; ) {
     const semicolon = value.indexOf(';', start);
@@ -13,12 +13,12 @@ export function withoutCookies(value: string, names: ReadonlySet<string>): strin
     const pair = value.slice(start, end);
     const equals = pair.indexOf('=');
     if (names.has((equals < 0 ? pair : pair.slice(0, equals)).trim())) {
-      kept += value.slice(from, start);
+      rest += value.slice(from, start);
       from = end + 1;
     }
     start = end + 1;
   }
-  return (kept + value.slice(from)).trim().replace(/;$/, '');
+  return (rest + value.slice(from)).trim().replace(/;$/, '');
 }
 
 function holdsOneOf(value: string, names: ReadonlySet<string>): boolean {

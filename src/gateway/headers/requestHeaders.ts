@@ -99,13 +99,13 @@ export class RequestHeaders {
   #directView(request: IncomingMessage, connection: Connection, host: string | undefined): ClientView {
     const hostHeader = host ?? '';
     const key = connection.scheme === 'https' ? `s${hostHeader}` : hostHeader;
-    let known = this.#hosts.get(key);
-    if (known === undefined) {
-      known = directView(this.#direct(request, connection, host));
+    let view = this.#hosts.get(key);
+    if (view === undefined) {
+      view = directView(this.#direct(request, connection, host));
       if (this.#hosts.size >= MAX_KNOWN_HOSTS) this.#hosts.clear();
-      if (hostHeader !== '') this.#hosts.set(key, known);
+      if (hostHeader !== '') this.#hosts.set(key, view);
     }
-    return known;
+    return view;
   }
 
   /**
@@ -133,8 +133,8 @@ export class RequestHeaders {
           named = namedByConnection(value, named);
           break;
         case Action.cookie: {
-          const kept = withoutCookies(value, this.#ownCookies);
-          if (kept !== '') lines.push(name, kept);
+          const rest = withoutCookies(value, this.#ownCookies);
+          if (rest !== '') lines.push(name, rest);
           break;
         }
         case Action.acceptEncoding:
@@ -153,11 +153,12 @@ export class RequestHeaders {
           break;
       }
     }
-    const kept = named === null ? lines : withoutNamed(lines, named);
-    kept.push('Via', request.httpVersionMinor === 0 ? this.#viaOf(request.httpVersionMajor) : this.#via);
-    if (this.#options.forwardedHeadersEnabled()) this.#pushForwarded(kept, request, connection, host, sawForwarded);
-    if (extra !== null) for (const [name, value] of Object.entries(extra)) kept.push(name, value);
-    return kept;
+    const forwarded = named === null ? lines : withoutNamed(lines, named);
+    forwarded.push('Via', request.httpVersionMinor === 0 ? this.#viaOf(request.httpVersionMajor) : this.#via);
+    if (this.#options.forwardedHeadersEnabled())
+      this.#pushForwarded(forwarded, request, connection, host, sawForwarded);
+    if (extra !== null) for (const [name, value] of Object.entries(extra)) forwarded.push(name, value);
+    return forwarded;
   }
 
   #viaOf(major: number): string {
@@ -193,17 +194,17 @@ export class RequestHeaders {
   }
 
   #connection(socket: Socket): Connection {
-    let known = this.#connections.get(socket);
-    if (known === undefined) {
+    let connection = this.#connections.get(socket);
+    if (connection === undefined) {
       const peer = plainAddress(socket.remoteAddress);
-      known = {
+      connection = {
         peer,
         trusted: this.#options.trustPeer(peer),
         scheme: 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http',
       };
-      this.#connections.set(socket, known);
+      this.#connections.set(socket, connection);
     }
-    return known;
+    return connection;
   }
 
   #direct(request: IncomingMessage, connection: Connection, hostHeader: string | undefined) {
@@ -283,10 +284,10 @@ function namedByConnection(value: string, before: Set<string> | null): Set<strin
 }
 
 function withoutNamed(lines: string[], named: ReadonlySet<string>): string[] {
-  const kept: string[] = [];
+  const rest: string[] = [];
   for (let index = 0; index < lines.length; index += 2) {
     const name = lines[index] as string;
-    if (!named.has(name.toLowerCase())) kept.push(name, lines[index + 1] as string);
+    if (!named.has(name.toLowerCase())) rest.push(name, lines[index + 1] as string);
   }
-  return kept;
+  return rest;
 }

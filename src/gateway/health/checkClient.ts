@@ -21,16 +21,16 @@ export type CheckAnswer =
   | {
       readonly ok: true;
       /** The request for reasons, without its query string: `GET http://a:8080/v1/info`. */
-      readonly asked: string;
+      readonly endpoint: string;
       readonly status: number;
       readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
       readonly text: string;
     }
-  | { readonly ok: false; readonly asked: string; readonly reason: string };
+  | { readonly ok: false; readonly endpoint: string; readonly reason: string };
 
 /** A good answer, or the result of a check that did not get one. */
 export type ReadAnswer =
-  | { readonly ok: true; readonly asked: string; readonly text: string }
+  | { readonly ok: true; readonly endpoint: string; readonly text: string }
   | { readonly ok: false; readonly result: CheckResult };
 
 const repeatable = [502, 503, 504];
@@ -60,10 +60,10 @@ export class CheckClient {
   }
 
   /** Asks once, or more often where the request says so. Never rejects. */
-  async ask(proxyTo: string, asked: CheckRequest, signal: AbortSignal): Promise<CheckAnswer> {
-    let answer = await this.#once(proxyTo, asked, signal);
-    for (let left = asked.retries ?? 0; left > 0 && answer.ok && repeatable.includes(answer.status); left--) {
-      answer = await this.#once(proxyTo, asked, signal);
+  async ask(proxyTo: string, question: CheckRequest, signal: AbortSignal): Promise<CheckAnswer> {
+    let answer = await this.#once(proxyTo, question, signal);
+    for (let left = question.retries ?? 0; left > 0 && answer.ok && repeatable.includes(answer.status); left--) {
+      answer = await this.#once(proxyTo, question, signal);
     }
     return answer;
   }
@@ -71,14 +71,14 @@ export class CheckClient {
   /** Asks for an answer 200; any other makes the cluster UNHEALTHY, with what to fix. */
   async read(
     proxyTo: string,
-    asked: CheckRequest,
+    question: CheckRequest,
     credentials: CheckCredentials | null,
     signal: AbortSignal,
   ): Promise<ReadAnswer> {
-    const answer = await this.ask(proxyTo, asked, signal);
-    if (answer.ok && answer.status === 200) return { ok: true, asked: answer.asked, text: answer.text };
+    const answer = await this.ask(proxyTo, question, signal);
+    if (answer.ok && answer.status === 200) return { ok: true, endpoint: answer.endpoint, text: answer.text };
     const why = answer.ok ? statusReason(answer.status, credentials) : answer.reason;
-    return { ok: false, result: { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` } };
+    return { ok: false, result: { health: 'UNHEALTHY', reason: `${answer.endpoint}: ${why}` } };
   }
 
   /** Closes the connections. */
@@ -94,7 +94,7 @@ export class CheckClient {
     const url = urlOf(proxyTo, path);
     // Without the query string, and without user and password that a row of another gateway may hold in its URL.
     const named = `${method} ${url === null ? path : `${url.origin}${url.pathname}`}`;
-    const failed = (reason: string): CheckAnswer => ({ ok: false, asked: named, reason });
+    const failed = (reason: string): CheckAnswer => ({ ok: false, endpoint: named, reason });
     if (url === null) return failed('proxyTo is not an HTTP URL');
     try {
       const answer = await request(`${url.origin}${url.pathname}${url.search}`, {
@@ -112,7 +112,7 @@ export class CheckClient {
         chunks.push(chunk as Buffer);
       }
       const text = Buffer.concat(chunks).toString('utf8');
-      return { ok: true, asked: named, status: answer.statusCode, headers: answer.headers, text };
+      return { ok: true, endpoint: named, status: answer.statusCode, headers: answer.headers, text };
     } catch (error) {
       if (signal.aborted) return failed('no answer in time');
       return failed(error instanceof Error ? classify(error, true).reason : String(error));

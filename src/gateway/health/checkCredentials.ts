@@ -77,11 +77,11 @@ export async function findCredentials(
   const secret = target.healthCheck?.credentialsSecretRef?.name;
   if (secret !== undefined) {
     const from = `Secret ${secret} (spec.healthCheck.credentialsSecretRef)`;
-    const found = await orAborted(sources.ofCluster(target.name, target.proxyTo), signal);
-    if (found === 'aborted') return unknown(`${from} could not be read in time`);
-    if (found === null) return unknown(`${from} is not known yet`);
-    if (!found.ok) return refused(found, false);
-    return { ok: true, credentials: { username: found.username, password: found.password, from } };
+    const credentials = await orAborted(sources.ofCluster(target.name, target.proxyTo), signal);
+    if (credentials === 'aborted') return unknown(`${from} could not be read in time`);
+    if (credentials === null) return unknown(`${from} is not known yet`);
+    if (!credentials.ok) return refused(credentials, false);
+    return { ok: true, credentials: { username: credentials.username, password: credentials.password, from } };
   }
   const configured = sources.configured();
   if (configured === null) {

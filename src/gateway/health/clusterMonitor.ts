@@ -33,7 +33,7 @@ export interface ClusterMonitorDependencies {
 
 /** Receives what a monitor measured, for metrics. */
 export interface MonitorListener {
-  checked(found: CheckResult['found'], seconds: number): void;
+  checked(health: CheckResult['health'], seconds: number): void;
   takenOut(cause: 'connection' | 'server_errors'): void;
 }
 
@@ -145,7 +145,7 @@ export class ClusterMonitor {
     const askedAt = clock.monotonic();
     const result = await this.#ask();
     if (this.#stopped.signal.aborted) return;
-    this.#listener.checked(result.found, (clock.monotonic() - askedAt) / 1_000);
+    this.#listener.checked(result.health, (clock.monotonic() - askedAt) / 1_000);
     if (era !== this.#era) {
       this.#schedule(this.#soon ?? SOON_MS);
       return;
@@ -174,10 +174,10 @@ export class ClusterMonitor {
     // What is known of another address says nothing about this one.
     const { origin = 'resource', tls = null } = entry?.proxyTo === this.proxyTo ? entry : {};
     const of = { name, origin, tls, proxyTo: this.proxyTo, healthCheck: this.#healthCheck };
-    const found = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
-    if (found.ok || found.refusal !== null) credentials.report?.(name, found.ok ? null : found.refusal);
-    if (found.ok) return await kind.check(target, found.credentials, signal);
-    return { found: found.lasting ? 'UNHEALTHY' : 'inconclusive', reason: found.reason };
+    const stored = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
+    if (stored.ok || stored.refusal !== null) credentials.report?.(name, stored.ok ? null : stored.refusal);
+    if (stored.ok) return await kind.check(target, stored.credentials, signal);
+    return { health: stored.lasting ? 'UNHEALTHY' : 'inconclusive', reason: stored.reason };
   }
 
   #delay(verdict: HealthVerdict): number {

@@ -4,7 +4,7 @@ import type { ClusterHealth } from '../../model/registryCluster.ts';
 /** What one check of a cluster found. */
 export interface CheckResult {
   /** `inconclusive`: nothing was learned, the last verdict stays. */
-  readonly found: ClusterHealth | 'inconclusive';
+  readonly health: ClusterHealth | 'inconclusive';
   /** Sentence for people, e.g. `GET http://a:8080/v1/info: connection refused`. Never a credential. */
   readonly reason: string;
   readonly queued?: number;
@@ -59,5 +59,5 @@ export type HealthCheckKinds = Readonly<Record<MonitorType, HealthCheckKind>>;
 /** NOOP: every cluster is HEALTHY. */
 export const noopCheck: AnonymousCheck = {
   needsUser: false,
-  check: async () => ({ found: 'HEALTHY', reason: 'not checked (NOOP)' }),
+  check: async () => ({ health: 'HEALTHY', reason: 'not checked (NOOP)' }),
 };

@@ -110,8 +110,8 @@ export class HealthMonitors {
     for (const cluster of fresh) {
       const { name } = cluster;
       const monitor = new ClusterMonitor(this.#dependencies, this.#settings, cluster, {
-        checked: (found, seconds) => {
-          this.#checks.inc({ cluster: name, found: found.toLowerCase() });
+        checked: (health, seconds) => {
+          this.#checks.inc({ cluster: name, found: health.toLowerCase() });
           this.#duration.observe(seconds);
         },
         takenOut: (cause) => this.#takenOut.inc({ cluster: name, cause }),

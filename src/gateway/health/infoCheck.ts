@@ -24,19 +24,19 @@ export class InfoCheck implements AnonymousCheck {
       signal,
     );
     if (!answer.ok) return answer.result;
-    return judge(answer.asked, answer.text);
+    return judge(answer.endpoint, answer.text);
   }
 }
 
-function judge(asked: string, text: string): CheckResult {
+function judge(endpoint: string, text: string): CheckResult {
   let info: unknown;
   try {
     info = JSON.parse(text);
   } catch {
-    return { found: 'UNHEALTHY', reason: `${asked}: the answer is not JSON` };
+    return { health: 'UNHEALTHY', reason: `${endpoint}: the answer is not JSON` };
   }
   const starting = typeof info === 'object' && info !== null && 'starting' in info ? info.starting : undefined;
-  if (starting === true) return { found: 'PENDING', reason: 'the cluster is starting' };
-  if (starting === false) return { found: 'HEALTHY', reason: `${asked}: started` };
-  return { found: 'UNHEALTHY', reason: `${asked}: the answer has no field "starting"` };
+  if (starting === true) return { health: 'PENDING', reason: 'the cluster is starting' };
+  if (starting === false) return { health: 'HEALTHY', reason: `${endpoint}: started` };
+  return { health: 'UNHEALTHY', reason: `${endpoint}: the answer has no field "starting"` };
 }

@@ -46,7 +46,7 @@ export class JdbcCheck implements UserCheck {
       case 'rows': {
         const counts = new Map(outcome.rows.map(([state, count]) => [state, Number(count)]));
         const [queued, running] = [counts.get('QUEUED') ?? 0, counts.get('RUNNING') ?? 0];
-        return { found: 'HEALTHY', reason: 'the query on system.runtime.queries succeeded', queued, running };
+        return { health: 'HEALTHY', reason: 'the query on system.runtime.queries succeeded', queued, running };
       }
       case 'error':
         return judgeError(outcome.name, outcome.message);
@@ -56,9 +56,9 @@ export class JdbcCheck implements UserCheck {
         // It answers, and has more to do than it can: no reason to take it out.
         if (queued && !answer.ok && signal.aborted) {
           const fix = `give queries with source ${CHECK_SOURCE} a resource group of their own`;
-          return { found: 'inconclusive', reason: `the check's query waits in the cluster's queue; ${fix}` };
+          return { health: 'inconclusive', reason: `the check's query waits in the cluster's queue; ${fix}` };
         }
-        return { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` };
+        return { health: 'UNHEALTHY', reason: `${answer.endpoint}: ${why}` };
       }
     }
   }
@@ -69,7 +69,7 @@ function countQueries(user: string): string {
 }
 
 function judgeError(name: string, message: string): CheckResult {
-  if (name === 'SERVER_STARTING_UP') return { found: 'PENDING', reason: 'the cluster is starting' };
+  if (name === 'SERVER_STARTING_UP') return { health: 'PENDING', reason: 'the cluster is starting' };
   const reason = `the query on system.runtime.queries failed: ${name}: ${message.slice(0, MAX_MESSAGE)}`;
-  return { found: name === 'QUERY_QUEUE_FULL' ? 'inconclusive' : 'UNHEALTHY', reason };
+  return { health: name === 'QUERY_QUEUE_FULL' ? 'inconclusive' : 'UNHEALTHY', reason };
 }

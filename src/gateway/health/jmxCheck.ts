@@ -21,11 +21,12 @@ export class JmxCheck implements UserCheck {
     const queued = queries.attributes.get('QueuedQueries');
     const running = queries.attributes.get('RunningQueries');
     if (workers === undefined || queued === undefined || running === undefined) {
-      const absent = workers === undefined ? `${nodes.asked} has no ActiveNodeCount` : `${queries.asked} has no counts`;
-      return { found: 'UNHEALTHY', reason: absent };
+      const absent =
+        workers === undefined ? `${nodes.endpoint} has no ActiveNodeCount` : `${queries.endpoint} has no counts`;
+      return { health: 'UNHEALTHY', reason: absent };
     }
-    const found = workers > 0 ? 'HEALTHY' : 'UNHEALTHY';
-    return { found, reason: `${nodes.asked}: ${workers} active nodes`, workers, queued, running };
+    const health = workers > 0 ? 'HEALTHY' : 'UNHEALTHY';
+    return { health, reason: `${nodes.endpoint}: ${workers} active nodes`, workers, queued, running };
   }
 
   /** The numbers among an MBean's attributes. */
@@ -49,7 +50,7 @@ export class JmxCheck implements UserCheck {
     );
     if (!answer.ok) return answer;
     const attributes = jsonObject(answer.text)?.attributes;
-    const unusable: CheckResult = { found: 'UNHEALTHY', reason: `${answer.asked}: the answer is not an MBean` };
+    const unusable: CheckResult = { health: 'UNHEALTHY', reason: `${answer.endpoint}: the answer is not an MBean` };
     if (!Array.isArray(attributes)) return { ok: false as const, result: unusable };
     const numbers = new Map<string, number>();
     for (const attribute of attributes as readonly unknown[]) {
@@ -57,6 +58,6 @@ export class JmxCheck implements UserCheck {
       const { name: key, value } = attribute as { readonly name?: unknown; readonly value?: unknown };
       if (typeof key === 'string' && typeof value === 'number') numbers.set(key, value);
     }
-    return { ok: true as const, asked: answer.asked, attributes: numbers };
+    return { ok: true as const, endpoint: answer.endpoint, attributes: numbers };
   }
 }

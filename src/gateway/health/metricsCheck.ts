@@ -14,8 +14,8 @@ export class MetricsCheck implements UserCheck {
   async check(target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> {
     const { client, settings: current } = this.#options;
     const settings = current();
-    const asked = metricsOf(settings);
-    const query = asked.map((name) => `name%5B%5D=${encodeURIComponent(name)}`).join('&');
+    const names = metricsOf(settings);
+    const query = names.map((name) => `name%5B%5D=${encodeURIComponent(name)}`).join('&');
     const answer = await client.read(
       target.proxyTo,
       {
@@ -32,7 +32,7 @@ export class MetricsCheck implements UserCheck {
       credentials,
       signal,
     );
-    return answer.ok ? judge(answer.asked, parseMetrics(answer.text), asked, settings) : answer.result;
+    return answer.ok ? judge(answer.endpoint, parseMetrics(answer.text), names, settings) : answer.result;
   }
 }
 
@@ -50,7 +50,7 @@ function metricsOf(settings: UserCheckSettings): readonly string[] {
 }
 
 function judge(
-  asked: string,
+  endpoint: string,
   values: ReadonlyMap<string, number>,
   needed: readonly string[],
   settings: UserCheckSettings,
@@ -60,7 +60,7 @@ function judge(
   const counts = { queued: values.get(queuedQueriesMetric) ?? 0, running: values.get(runningQueriesMetric) ?? 0 };
   if (missing.length > 0) {
     const keys = 'monitor.…MetricName, metricMinimumValues and metricMaximumValues say which are asked for';
-    return { found: 'UNHEALTHY', reason: `${asked}: the answer has no metric ${missing.join(', ')} (${keys})` };
+    return { health: 'UNHEALTHY', reason: `${endpoint}: the answer has no metric ${missing.join(', ')} (${keys})` };
   }
   const outside = needed.flatMap((name) => {
     const value = values.get(name) ?? 0;
@@ -70,6 +70,6 @@ function judge(
     return [];
   });
   return outside.length > 0
-    ? { found: 'UNHEALTHY', reason: `${asked}: ${outside.join('; ')}`, ...counts }
-    : { found: 'HEALTHY', reason: `${asked}: ${needed.length} metrics are there and within bounds`, ...counts };
+    ? { health: 'UNHEALTHY', reason: `${endpoint}: ${outside.join('; ')}`, ...counts }
+    : { health: 'HEALTHY', reason: `${endpoint}: ${needed.length} metrics are there and within bounds`, ...counts };
 }

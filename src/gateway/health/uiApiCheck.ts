@@ -19,17 +19,17 @@ export class UiApiCheck implements UserCheck {
     if (!stats.ok) return stats.result;
     const { activeWorkers: workers, queuedQueries: queued, runningQueries: running } = jsonObject(stats.text) ?? {};
     if (typeof workers !== 'number' || typeof queued !== 'number' || typeof running !== 'number') {
-      return { found: 'UNHEALTHY', reason: `${stats.asked}: the answer holds no statistics` };
+      return { health: 'UNHEALTHY', reason: `${stats.endpoint}: the answer holds no statistics` };
     }
     if (workers <= 0) {
-      return { found: 'UNHEALTHY', reason: `${stats.asked}: no active worker`, queued, running, workers };
+      return { health: 'UNHEALTHY', reason: `${stats.endpoint}: no active worker`, queued, running, workers };
     }
-    const counts = { reason: `${stats.asked}: ${workers} active workers`, queued, running, workers };
-    if (queued === 0) return { found: 'HEALTHY', ...counts, queuedByUser: new Map() };
+    const counts = { reason: `${stats.endpoint}: ${workers} active workers`, queued, running, workers };
+    if (queued === 0) return { health: 'HEALTHY', ...counts, queuedByUser: new Map() };
     const waiting = await read('/ui/api/query?state=QUEUED');
     return waiting.ok
-      ? { found: 'HEALTHY', ...counts, queuedByUser: countUsers(waiting.text) }
-      : { found: 'HEALTHY', ...counts, reason: `${counts.reason}, users of queued queries unknown` };
+      ? { health: 'HEALTHY', ...counts, queuedByUser: countUsers(waiting.text) }
+      : { health: 'HEALTHY', ...counts, reason: `${counts.reason}, users of queued queries unknown` };
   }
 
   /** Logs in by the form; the session is in cookies. The redirect that follows is not. */
@@ -53,7 +53,7 @@ export class UiApiCheck implements UserCheck {
       : answer.status >= 400
         ? statusReason(answer.status, { username, password, from })
         : `the login form refuses the user; fix ${from}, or choose another type of check where the engine has no form login`;
-    const result: CheckResult = { found: 'UNHEALTHY', reason: `${answer.asked}: ${why}` };
+    const result: CheckResult = { health: 'UNHEALTHY', reason: `${answer.endpoint}: ${why}` };
     return { ok: false as const, result };
   }
 

@@ -30,30 +30,30 @@ export function nextVerdict(
   thresholds: { readonly failureThreshold: number; readonly successThreshold: number },
   { checkedAt, askedAt }: CheckTime,
 ): { readonly verdict: HealthVerdict; readonly streak: Streak } {
-  const { found } = result;
-  if (found === 'inconclusive') {
+  const { health } = result;
+  if (health === 'inconclusive') {
     const reason = `${result.reason}; the last verdict stays`;
     return { verdict: { ...before, reason, checkedAt }, streak };
   }
   const next: Streak =
-    found === 'HEALTHY'
+    health === 'HEALTHY'
       ? { good: streak.good + 1, bad: 0 }
-      : found === 'UNHEALTHY'
+      : health === 'UNHEALTHY'
         ? { good: 0, bad: streak.bad + 1 }
         : noStreak;
   const reached =
-    found === 'PENDING' ||
-    (found === 'HEALTHY' ? next.good >= thresholds.successThreshold : next.bad >= thresholds.failureThreshold);
+    health === 'PENDING' ||
+    (health === 'HEALTHY' ? next.good >= thresholds.successThreshold : next.bad >= thresholds.failureThreshold);
   const waits =
-    found === 'HEALTHY'
+    health === 'HEALTHY'
       ? `${next.good} of ${thresholds.successThreshold} good checks`
       : `${next.bad} of ${thresholds.failureThreshold} failed checks`;
-  const reason = reached || before.status === found ? result.reason : `${result.reason} (${waits})`;
+  const reason = reached || before.status === health ? result.reason : `${result.reason} (${waits})`;
   if (!reached && before.status === 'HEALTHY') return { streak: next, verdict: { ...before, reason, checkedAt } };
   return {
     streak: next,
     verdict: {
-      status: reached ? found : before.status,
+      status: reached ? health : before.status,
       reason,
       checkedAt,
       queued: result.queued ?? null,

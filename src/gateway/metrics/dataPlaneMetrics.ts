@@ -99,14 +99,14 @@ export class DataPlaneMetrics {
     }
     counts.duration.observe(seconds);
     // Methods are the client's to choose: only known ones may take a place.
-    const shown = methods.includes(method) ? method : 'other';
-    let ofMethod = counts.requests.get(shown);
+    const label = methods.includes(method) ? method : 'other';
+    let ofMethod = counts.requests.get(label);
     if (ofMethod === undefined) {
       ofMethod = [];
-      counts.requests.set(shown, ofMethod);
+      counts.requests.set(label, ofMethod);
     }
     const statusClass = (status / 100) | 0;
-    ofMethod[statusClass] ??= this.#requests.tally({ kind, method: shown, status: `${statusClass}xx` });
+    ofMethod[statusClass] ??= this.#requests.tally({ kind, method: label, status: `${statusClass}xx` });
     ofMethod[statusClass].count += 1;
   }
 

@@ -30,15 +30,15 @@ export class ClusterKeys {
    * @param lines names and values in turn
    */
   withPrefix(lines: readonly string[], cluster: string): string[] {
-    const kept: string[] = [];
+    const rest: string[] = [];
     let outer = '';
     for (let index = 0; index < lines.length; index += 2) {
       const name = lines[index] as string;
       const value = lines[index + 1] as string;
       if (isHeader(name, PREFIX_KEY)) outer = value;
-      else kept.push(name, value);
+      else rest.push(name, value);
     }
-    kept.push(PREFIX_HEADER, `${outer.replace(/\/+$/, '')}/${this.keyOf(cluster)}`);
-    return kept;
+    rest.push(PREFIX_HEADER, `${outer.replace(/\/+$/, '')}/${this.keyOf(cluster)}`);
+    return rest;
   }
 }

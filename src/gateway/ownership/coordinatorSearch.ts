@@ -56,9 +56,9 @@ export class CoordinatorSearch {
    */
   async find(suffix: string): Promise<SearchResult> {
     const { claimants, answered, silent } = await this.#current();
-    const found = claimants.get(suffix) ?? [];
-    const [owner] = found;
-    if (owner !== undefined && found.length === 1 && silent.length === 0) return owner;
+    const owners = claimants.get(suffix) ?? [];
+    const [owner] = owners;
+    if (owner !== undefined && owners.length === 1 && silent.length === 0) return owner;
     return answered ? 'unknown' : 'undecided';
   }
 

@@ -55,18 +55,18 @@ export class KnownCoordinators {
   /** The owner that was learned last among those that fulfil a condition. */
   newestOwner(condition: (owner: QueryOwner) => boolean): QueryOwner | null {
     let newest: Coordinator | null = null;
-    for (const known of this.#bySuffix.values()) {
-      if ((newest === null || known.order > newest.order) && condition(known.owner)) newest = known;
+    for (const coordinator of this.#bySuffix.values()) {
+      if ((newest === null || coordinator.order > newest.order) && condition(coordinator.owner)) newest = coordinator;
     }
     return newest === null ? null : newest.owner;
   }
 
   /** Whether the cluster of a coordinator is back under a new suffix. */
   isSuperseded(suffix: string): boolean {
-    const known = this.#bySuffix.get(suffix);
-    if (known === undefined) return false;
-    const newest = this.#newestAt.get(known.owner.proxyTo);
-    return newest !== undefined && newest !== known && newest.order > known.order;
+    const coordinator = this.#bySuffix.get(suffix);
+    if (coordinator === undefined) return false;
+    const newest = this.#newestAt.get(coordinator.owner.proxyTo);
+    return newest !== undefined && newest !== coordinator && newest.order > coordinator.order;
   }
 
   /**

@@ -47,7 +47,7 @@ export interface ClaimDependencies {
   /** The database could not be used. */
   readonly unavailable: () => void;
   /** The database settled a claim that memory had accepted for another cluster. */
-  readonly lost: (key: string, claimant: QueryOwner, owner: QueryOwner) => void;
+  readonly onLoss: (key: string, claimant: QueryOwner, owner: QueryOwner) => void;
   readonly logger: Logger;
 }
 
@@ -87,13 +87,13 @@ export class OwnerClaims {
    *   learn timeout and never rejects
    */
   learn(key: string, claimant: QueryOwner, mayClaim: () => boolean): null | Promise<Claimed> {
-    const known = this.#dependencies.memory.get(key);
-    if (known === undefined) return this.#claim(key, claimant, mayClaim);
-    if (known.owner.proxyTo === claimant.proxyTo) {
-      if (known.owner.cluster !== claimant.cluster) this.#rename(known, claimant);
+    const entry = this.#dependencies.memory.get(key);
+    if (entry === undefined) return this.#claim(key, claimant, mayClaim);
+    if (entry.owner.proxyTo === claimant.proxyTo) {
+      if (entry.owner.cluster !== claimant.cluster) this.#rename(entry, claimant);
       return null;
     }
-    return this.#dispute(key, claimant, known);
+    return this.#dispute(key, claimant, entry);
   }
 
   /** Repeats writes that the database could not take. */
@@ -110,10 +110,10 @@ export class OwnerClaims {
   }
 
   /** Two clusters are registered with one URL, or one has a new name: the owner's name is one that is registered. */
-  #rename(known: KnownOwner, claimant: QueryOwner): void {
+  #rename(entry: KnownOwner, claimant: QueryOwner): void {
     const { clusters } = this.#dependencies.table.current;
-    if (clusters.get(known.owner.cluster)?.proxyTo === known.owner.proxyTo) return;
-    if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) known.owner = claimant;
+    if (clusters.get(entry.owner.cluster)?.proxyTo === entry.owner.proxyTo) return;
+    if (clusters.get(claimant.cluster)?.proxyTo === claimant.proxyTo) entry.owner = claimant;
   }
 
   #claim(key: string, claimant: QueryOwner, mayClaim: () => boolean): Promise<Claimed> {
@@ -146,8 +146,8 @@ export class OwnerClaims {
     const stored = await within(writing, learnTimeout, 'late' as const);
     if (stored === 'late') isLate = true;
     // A lookup may have found the owner meanwhile.
-    const known = memory.get(key);
-    if (known !== undefined && known.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, known);
+    const entry = memory.get(key);
+    if (entry !== undefined && entry.owner.proxyTo !== claimant.proxyTo) return this.#dispute(key, claimant, entry);
     if (stored === null || stored === 'late') {
       memory.remember(key, claimant, false);
       return null;
@@ -160,9 +160,9 @@ export class OwnerClaims {
   }
 
   /** A cluster claims what another one owns. */
-  async #dispute(key: string, claimant: QueryOwner, known: KnownOwner): Promise<Claimed> {
+  async #dispute(key: string, claimant: QueryOwner, entry: KnownOwner): Promise<Claimed> {
     const { memory, records, table, learnTimeout, takeover, silentFor, logger } = this.#dependencies;
-    const { owner } = known;
+    const { owner } = entry;
     const replacing = async (from: QueryOwner, silence: number | null): Promise<Claimed> => {
       const stored = await within(records.replace(key, from, claimant, silence), learnTimeout, null);
       if (stored === null) return { kind: 'owned', owner: from };
@@ -175,7 +175,7 @@ export class OwnerClaims {
     };
     try {
       if (mayHaveMoved(table.current, owner, claimant)) {
-        memory.remember(key, claimant, known.settled);
+        memory.remember(key, claimant, entry.settled);
         await replacing(owner, null);
         return null;
       }
@@ -197,18 +197,18 @@ export class OwnerClaims {
 
   /** The database settled what memory had decided. */
   #settle(key: string, claimant: QueryOwner, stored: QueryOwner): void {
-    const { memory, records, table, unavailable, lost } = this.#dependencies;
-    const known = memory.get(key);
+    const { memory, records, table, unavailable, onLoss } = this.#dependencies;
+    const entry = memory.get(key);
     if (stored.proxyTo === claimant.proxyTo) {
-      if (known?.owner.proxyTo === stored.proxyTo) known.settled = true;
+      if (entry?.owner.proxyTo === stored.proxyTo) entry.settled = true;
       return;
     }
-    if (known !== undefined && known.owner.proxyTo !== claimant.proxyTo) return;
+    if (entry !== undefined && entry.owner.proxyTo !== claimant.proxyTo) return;
     if (mayHaveMoved(table.current, stored, claimant)) {
       records.replace(key, stored, claimant, null).catch(unavailable);
       return;
     }
     memory.remember(key, stored, true);
-    lost(key, claimant, stored);
+    onLoss(key, claimant, stored);
   }
 }

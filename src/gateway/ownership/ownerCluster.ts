@@ -4,9 +4,9 @@ import type { QueryOwner } from './queryOwner.ts';
 /** The owner of a query as a cluster; one that was deleted, or has another address by now, as it was. */
 export function ownerCluster(table: RoutingTable, owner: QueryOwner): ClusterEntry {
   const { cluster: name, proxyTo, uid } = owner;
-  const known = table.clusters.get(name);
+  const cluster = table.clusters.get(name);
   // The name may be registered again by another resource: the uid is that of the owner.
-  if (known !== undefined) return known.proxyTo === proxyTo ? known : { ...known, proxyTo, uid };
+  if (cluster !== undefined) return cluster.proxyTo === proxyTo ? cluster : { ...cluster, proxyTo, uid };
   for (const cluster of table.clusters.values()) if (cluster.proxyTo === proxyTo) return cluster;
   return {
     name,

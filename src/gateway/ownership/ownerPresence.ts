@@ -28,15 +28,15 @@ export class OwnerPresence {
   sample(owners: Iterable<string>): void {
     const { table, upstream, clock } = this.#sources;
     const now = clock.monotonic();
-    const kept = new Set(owners);
+    const present = new Set(owners);
     // One that is seen for the first time, after a start, is given the whole time.
-    for (const proxyTo of kept) if (!this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
+    for (const proxyTo of present) if (!this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     for (const { proxyTo, health } of table.current.clusters.values()) {
-      kept.add(proxyTo);
+      present.add(proxyTo);
       const isAlive = health.status !== 'UNHEALTHY' && (upstream(proxyTo)?.unreachableSince ?? null) === null;
       if (isAlive || !this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     }
-    for (const proxyTo of this.#lastAlive.keys()) if (!kept.has(proxyTo)) this.#lastAlive.delete(proxyTo);
+    for (const proxyTo of this.#lastAlive.keys()) if (!present.has(proxyTo)) this.#lastAlive.delete(proxyTo);
   }
 
   /** Milliseconds since the last sign of life of a base URL; 0 for one that was never sampled. */

@@ -15,8 +15,8 @@ export function coordinatorRecords(coordinators: () => Store['coordinators'], cl
   return {
     kind: 'suffix',
     get: async (suffix) => {
-      const found = await coordinators().get(suffix);
-      return found === null ? null : ownerOf(found);
+      const stored = await coordinators().get(suffix);
+      return stored === null ? null : ownerOf(stored);
     },
     claim: async (suffix, owner) => ownerOf(await coordinators().learn(row(suffix, owner))),
     replace: async (suffix, from, to, silentFor) => {
@@ -34,8 +34,8 @@ export function queryRecords(queries: () => Store['queries'], clock: Clock): Own
   return {
     kind: 'queryId',
     get: async (queryId) => {
-      const found = await queries().get(queryId);
-      return found === null ? null : ownerOf(found);
+      const stored = await queries().get(queryId);
+      return stored === null ? null : ownerOf(stored);
     },
     claim: async (queryId, owner) => ownerOf(await queries().learn(row(queryId, owner))),
     replace: async (queryId, from, to) => ownerOf(await queries().replace(row(queryId, to), from.proxyTo)),

@@ -78,11 +78,11 @@ export class RunningQueries {
    * A query was answered, and its client will ask again.
    * @param isNew whether this is the answer to its submission: it began now
    */
-  seen(queryId: string, cluster: string, isNew = false): void {
+  noteActivity(queryId: string, cluster: string, isNew = false): void {
     const now = this.#dependencies.clock.now();
-    const known = this.#running.get(queryId);
-    if (known !== undefined) {
-      if (known.cluster === cluster) known.lastSeen = now;
+    const query = this.#running.get(queryId);
+    if (query !== undefined) {
+      if (query.cluster === cluster) query.lastSeen = now;
       return;
     }
     if (this.#running.size >= MAX_QUERIES) this.#forgetOldest();
@@ -96,33 +96,33 @@ export class RunningQueries {
   }
 
   /** A query is over, as the answer of a cluster says; of a query on another cluster it says nothing. */
-  ended(queryId: string, cluster: string): void {
-    const known = this.#running.get(queryId);
-    if (known !== undefined && known.cluster !== cluster) return;
+  noteEnd(queryId: string, cluster: string): void {
+    const query = this.#running.get(queryId);
+    if (query !== undefined && query.cluster !== cluster) return;
     this.#running.delete(queryId);
     // One that this replica saw from begin to end within an interval was never written; others may have been written by another.
-    if (known === undefined || known.stored !== null || this.#isOld(known)) this.#ended.add(queryId);
+    if (query === undefined || query.stored !== null || this.#isOld(query)) this.#ended.add(queryId);
   }
 
   /** The queries of a cluster, on all replicas. Never rejects. */
   async ofCluster(cluster: string): Promise<ClusterQueries> {
     const { repository, clock } = this.#dependencies;
     const since = clock.now() - ABANDONED_AFTER_MS;
-    const found = new Map<string, RunningQueryRow>();
+    const rows = new Map<string, RunningQueryRow>();
     let complete = true;
     try {
       for (const row of await repository.ofCluster(cluster, since)) {
-        if (!this.#ended.has(row.queryId)) found.set(row.queryId, row);
+        if (!this.#ended.has(row.queryId)) rows.set(row.queryId, row);
       }
     } catch {
       complete = false;
     }
     for (const [queryId, { cluster: on, started, lastSeen }] of this.#running) {
       if (on !== cluster || lastSeen < since) continue;
-      const other = found.get(queryId);
-      found.set(queryId, { queryId, cluster, started, lastSeen: Math.max(lastSeen, other?.lastSeen ?? 0) });
+      const other = rows.get(queryId);
+      rows.set(queryId, { queryId, cluster, started, lastSeen: Math.max(lastSeen, other?.lastSeen ?? 0) });
     }
-    return { queries: [...found.values()].sort((a, b) => a.started - b.started), complete };
+    return { queries: [...rows.values()].sort((a, b) => a.started - b.started), complete };
   }
 
   /** Forgets the oldest of the cluster with the most queries: one that answers with many new ids displaces its own. */
@@ -164,8 +164,8 @@ export class RunningQueries {
         rows.push({ queryId, cluster, started, lastSeen });
       }
     }
-    const ended = this.#ended;
-    if (rows.length === 0 && ended.size === 0) return;
+    const noteEnd = this.#ended;
+    if (rows.length === 0 && noteEnd.size === 0) return;
     this.#ended = new Set();
     try {
       if (rows.length > 0) await repository.put(rows);
@@ -174,11 +174,11 @@ export class RunningQueries {
         if (running === undefined) this.#ended.add(queryId);
         else running.stored = lastSeen;
       }
-      if (ended.size > 0) await repository.remove([...ended]);
+      if (noteEnd.size > 0) await repository.remove([...noteEnd]);
       this.#away = false;
     } catch (error) {
       // Rows of the past are worth nothing later: readers look at their time.
-      for (const queryId of ended) if (this.#ended.size < MAX_QUERIES) this.#ended.add(queryId);
+      for (const queryId of noteEnd) if (this.#ended.size < MAX_QUERIES) this.#ended.add(queryId);
       const reason = error instanceof Error ? error.message : String(error);
       if (!this.#away) logger.warn({ reason }, 'running queries are not shared with other replicas for now');
       this.#away = true;

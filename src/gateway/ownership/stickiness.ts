@@ -109,7 +109,7 @@ export class Stickiness {
       ttl: options.missTtl,
       perf: { now: () => clock.monotonic() },
     });
-    const shared: Omit<ClaimDependencies, 'memory' | 'records' | 'lost'> = {
+    const shared: Omit<ClaimDependencies, 'memory' | 'records' | 'onLoss'> = {
       table,
       silentFor: (proxyTo) => this.#presence.silentFor(proxyTo),
       takeover,
@@ -121,7 +121,7 @@ export class Stickiness {
       ...shared,
       memory: this.#coordinators,
       records: coordinatorRecords(() => store.coordinators, clock),
-      lost: (suffix, claimant, owner) => {
+      onLoss: (suffix, claimant, owner) => {
         this.#contested.set(suffix, true);
         const clusters = [owner.cluster, claimant.cluster];
         logger.warn(
@@ -137,7 +137,7 @@ export class Stickiness {
         remember: (id, owner, settled) => this.#rememberId(id, owner, settled),
       },
       records: queryRecords(() => store.queries, clock),
-      lost: () => undefined,
+      onLoss: () => undefined,
     });
   }
 
@@ -163,11 +163,11 @@ export class Stickiness {
   ownerNow(id: string): QueryOwner | null {
     const suffix = coordinatorSuffix(id);
     if (suffix === null) return this.#fullIds.get(id)?.owner ?? null;
-    const known = this.#coordinators.get(suffix);
-    if (known === undefined) return this.#fullIds.get(id)?.owner ?? null;
+    const coordinator = this.#coordinators.get(suffix);
+    if (coordinator === undefined) return this.#fullIds.get(id)?.owner ?? null;
     if (this.isDisowned(id)) return null;
-    known.isUsed = true;
-    return known.owner;
+    coordinator.isUsed = true;
+    return coordinator.owner;
   }
 
   /**
@@ -193,8 +193,8 @@ export class Stickiness {
     try {
       const stored = await within(this.#storedOwners.newest(), this.#options.lookupTimeout, null);
       if (stored !== null) {
-        const found = [...stored.values()].find(condition);
-        return found ?? this.#whileUnknown();
+        const owner = [...stored.values()].find(condition);
+        return owner ?? this.#whileUnknown();
       }
       logger.warn('the owners of queries could not be looked up in time');
     } catch (error) {
@@ -296,16 +296,16 @@ export class Stickiness {
   }
 
   #noteUnsettled(suffix: string, id: string, owner: QueryOwner): void {
-    const known = this.#coordinators.get(suffix);
-    if (known === undefined || known.owner.proxyTo !== owner.proxyTo) return;
-    known.isUsed = true;
-    if (!known.settled) this.#unsettled.set(id, owner.cluster, owner);
+    const coordinator = this.#coordinators.get(suffix);
+    if (coordinator === undefined || coordinator.owner.proxyTo !== owner.proxyTo) return;
+    coordinator.isUsed = true;
+    if (!coordinator.settled) this.#unsettled.set(id, owner.cluster, owner);
   }
 
   #rememberId(id: string, owner: QueryOwner, settled: boolean): KnownOwner {
-    const known = { owner, settled };
-    this.#fullIds.set(id, owner.cluster, known);
-    return known;
+    const entry = { owner, settled };
+    this.#fullIds.set(id, owner.cluster, entry);
+    return entry;
   }
 
   /** Milliseconds between two updates of the stored coordinators. */
@@ -320,8 +320,8 @@ export class Stickiness {
 
   /** Takes over what the database has, unless memory waits to write something else. */
   #adopt(suffix: string, stored: QueryOwner): void {
-    const known = this.#coordinators.get(suffix);
-    if (known !== undefined && (!known.settled || known.owner.proxyTo === stored.proxyTo)) return;
+    const coordinator = this.#coordinators.get(suffix);
+    if (coordinator !== undefined && (!coordinator.settled || coordinator.owner.proxyTo === stored.proxyTo)) return;
     this.#coordinators.remember(suffix, identified(this.#dependencies.table.current, stored), true);
   }
 
@@ -338,9 +338,9 @@ export class Stickiness {
   async #lookUp(id: string): Promise<Lookup> {
     const { logger } = this.#dependencies;
     try {
-      const found = await within(this.#find(id), this.#options.lookupTimeout, 'undecided' as const);
-      if (found === 'unknown') return this.#whileUnknown();
-      if (found !== 'undecided') return found;
+      const lookup = await within(this.#find(id), this.#options.lookupTimeout, 'undecided' as const);
+      if (lookup === 'unknown') return this.#whileUnknown();
+      if (lookup !== 'undecided') return lookup;
       logger.warn({ queryId: id }, 'the owner of a query could not be looked up in time');
     } catch (error) {
       logger.warn({ err: error, queryId: id }, 'the owner of a query could not be looked up');

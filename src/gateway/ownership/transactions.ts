@@ -117,9 +117,9 @@ export class Transactions {
   }
 
   #began(id: string, owner: QueryOwner): Promise<void> | null {
-    const known = this.#owners.get(id);
-    if (known !== undefined) {
-      if (known.proxyTo !== owner.proxyTo) this.#warnOfClash(id, known, owner);
+    const first = this.#owners.get(id);
+    if (first !== undefined) {
+      if (first.proxyTo !== owner.proxyTo) this.#warnOfClash(id, first, owner);
       return null;
     }
     this.#owners.set(id, owner);
@@ -139,8 +139,8 @@ export class Transactions {
     const id = this.#ofStatements.get(queryId);
     if (id === undefined) return;
     this.#ofStatements.delete(queryId);
-    const known = this.#owners.get(id);
-    if (known !== undefined && known.proxyTo !== owner.proxyTo) return;
+    const first = this.#owners.get(id);
+    if (first !== undefined && first.proxyTo !== owner.proxyTo) return;
     this.#owners.delete(id);
     void this.#write(id, () => this.#store.end(id, owner.proxyTo));
   }

@@ -29,16 +29,16 @@ export class EngineCookieNames {
   }
 
   /** The name under which a browser keeps a cookie of the cluster that has the key. */
-  kept({ key, name, rest }: KeptName): string {
+  nameOf({ key, name, rest }: KeptName): string {
     const before = browserPrefix.exec(name)?.[0] ?? '';
     return `${before}${this.#prefix}${key}${rest ? '+' : '~'}${name.slice(before.length)}`;
   }
 
   /** What a kept name says; null for the name of any other cookie. */
-  read(kept: string): KeptName | null {
+  read(text: string): KeptName | null {
     // Nearly all others: neither the prefix nor one of browsers.
-    if (!kept.startsWith(this.#prefix) && !kept.startsWith('__')) return null;
-    const [, before = '', key, kind, name] = this.#form.exec(kept) ?? [];
+    if (!text.startsWith(this.#prefix) && !text.startsWith('__')) return null;
+    const [, before = '', key, kind, name] = this.#form.exec(text) ?? [];
     return key === undefined || name === undefined ? null : { key, name: before + name, rest: kind === '+' };
   }
 }

@@ -41,10 +41,10 @@ export class EngineCookies {
       for (const pair of (lines[index + 1] as string).split(';')) pairs.push(pair.trim());
     }
     if (pairs === null) return lines;
-    const kept = this.#chosen(pairs, cluster, isPage);
-    if (kept === null) return lines;
+    const pieces = this.#chosen(pairs, cluster, isPage);
+    if (pieces === null) return lines;
     const others = lines.filter((_, index) => !isHeader(lines[index - (index % 2)] as string, 'cookie'));
-    return kept.length === 0 ? others : [...others, 'Cookie', kept.join('; ')];
+    return pieces.length === 0 ? others : [...others, 'Cookie', pieces.join('; ')];
   }
 
   /**
@@ -60,12 +60,12 @@ export class EngineCookies {
     const value = pair.slice(equals + 1).trim();
     if (name === '' || value.length > MAX_VALUE) return [];
     const key = this.#identities.keyOf(cluster);
-    const kept = this.#names.kept({ key, name, rest: false });
-    const room = MAX_PAIR - kept.length;
-    if (value.length <= room) return [`${kept}=${value}${attributes}`];
+    const cookieName = this.#names.nameOf({ key, name, rest: false });
+    const room = MAX_PAIR - cookieName.length;
+    if (value.length <= room) return [`${cookieName}=${value}${attributes}`];
     const first = value.slice(0, room);
-    const more = `${this.#names.kept({ key, name, rest: true })}=${digestOf(first)}${value.slice(room)}`;
-    return [`${kept}=${first}${attributes}`, `${more}${attributes}`];
+    const more = `${this.#names.nameOf({ key, name, rest: true })}=${digestOf(first)}${value.slice(room)}`;
+    return [`${cookieName}=${first}${attributes}`, `${more}${attributes}`];
   }
 
   /** The pairs that go to the cluster; null where all do as they are. */
@@ -77,19 +77,19 @@ export class EngineCookies {
     let changed = false;
     for (const pair of pairs) {
       const equals = pair.indexOf('=');
-      const sent = pair.slice(0, Math.max(equals, 0)).trim();
-      const kept = this.#names.read(sent);
-      if (kept === null) {
-        if (isPage && this.#engines.test(sent)) changed = true;
+      const rawName = pair.slice(0, Math.max(equals, 0)).trim();
+      const engineCookie = this.#names.read(rawName);
+      if (engineCookie === null) {
+        if (isPage && this.#engines.test(rawName)) changed = true;
         else if (pair !== '') chosen.push(pair);
         continue;
       }
       changed = true;
       key ??= this.#identities.keyOf(cluster);
-      if (kept.key !== key) continue;
+      if (engineCookie.key !== key) continue;
       const value = pair.slice(equals + 1);
-      if (kept.rest) rests.set(kept.name, value);
-      else own.push({ name: kept.name, value });
+      if (engineCookie.rest) rests.set(engineCookie.name, value);
+      else own.push({ name: engineCookie.name, value });
     }
     if (!changed) return null;
     for (const { name, value } of own) chosen.push(`${name}=${value}${restOf(value, rests.get(name))}`);

@@ -107,18 +107,18 @@ export class HandshakeCookies {
       .filter(({ cluster }) => cluster !== null)
       .sort((a, b) => a.content.priority - b.content.priority || a.content.ts - b.content.ts);
     const [first] = counting;
-    const known = first?.cluster ?? null;
+    const cluster = first?.cluster ?? null;
     const login = loginOf(path);
     const decides = login === null || first?.content.routingPaths.includes(path) === true;
     const ends = this.#options.deletePaths.includes(path);
-    const sent = cookies.some(({ name }) => name === this.#name);
+    const isPresent = cookies.some(({ name }) => name === this.#name);
     const begins = !ends && isUnder(path, this.#options.routingPaths);
     return {
-      cluster: decides ? known : null,
+      cluster: decides ? cluster : null,
       login,
       linesFor: (answering) => {
-        if (ends) return sent ? this.#line(this.#name, 'delete', 0) : [];
-        return begins && known?.name !== answering ? this.#begin(answering) : [];
+        if (ends) return isPresent ? this.#line(this.#name, 'delete', 0) : [];
+        return begins && cluster?.name !== answering ? this.#begin(answering) : [];
       },
     };
   }
@@ -171,22 +171,22 @@ export class HandshakeCookies {
     const parsed = parseContent(value);
     if (parsed === null || parsed.content.name !== name) return null;
     const expected = Buffer.from(this.#sign(parsed.content));
-    const given = Buffer.from(parsed.signature);
-    return given.length === expected.length && timingSafeEqual(given, expected) ? parsed.content : null;
+    const signature = Buffer.from(parsed.signature);
+    return signature.length === expected.length && timingSafeEqual(signature, expected) ? parsed.content : null;
   }
 
   #cookies(header: string): readonly { readonly name: string; readonly value: string }[] {
-    const found: { name: string; value: string }[] = [];
-    if (!header.includes(this.#options.prefix)) return found;
+    const values: { name: string; value: string }[] = [];
+    if (!header.includes(this.#options.prefix)) return values;
     for (const pair of header.split(';')) {
       const equals = pair.indexOf('=');
       const name = pair.slice(0, Math.max(equals, 0)).trim();
       if (!name.startsWith(this.#options.prefix)) continue;
       const value = pair.slice(equals + 1).trim();
-      if (value.length <= MAX_VALUE) found.push({ name, value });
-      if (found.length === MAX_COOKIES) break;
+      if (value.length <= MAX_VALUE) values.push({ name, value });
+      if (values.length === MAX_COOKIES) break;
     }
-    return found;
+    return values;
   }
 }
 

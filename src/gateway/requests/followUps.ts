@@ -59,11 +59,11 @@ export class FollowUps {
       this.#dependencies.answers.refuse(proxied, disownedQuery(id));
     } else {
       proxied.trace?.step('lookup');
-      this.#steps.settle(proxied, stickiness.find(id), (found) => {
-        if (typeof found === 'string') this.#ask(proxied, id, found);
+      this.#steps.settle(proxied, stickiness.find(id), (lookup) => {
+        if (typeof lookup === 'string') this.#ask(proxied, id, lookup);
         else {
-          metrics.lookup(found.source);
-          this.toOwner(proxied, id, found.owner);
+          metrics.lookup(lookup.source);
+          this.toOwner(proxied, id, lookup.owner);
         }
       });
     }
@@ -94,9 +94,9 @@ export class FollowUps {
       return;
     }
     proxied.trace?.step('ask clusters');
-    this.#steps.settle(proxied, this.#search.find(suffix), (found) => {
-      if (typeof found === 'string') this.#notFound(proxied, id, stored === 'unknown' ? found : stored);
-      else this.#claim(proxied, id, found, stored);
+    this.#steps.settle(proxied, this.#search.find(suffix), (result) => {
+      if (typeof result === 'string') this.#notFound(proxied, id, stored === 'unknown' ? result : stored);
+      else this.#claim(proxied, id, result, stored);
     });
   }
 

@@ -62,7 +62,7 @@ export class OtherRequests {
     const analysis = this.#routers.needsAnalysis(table)
       ? this.#dependencies.analyzer.analyze(proxied.request, null, false)
       : null;
-    this.#steps.settle(proxied, analysis, (known) => this.#decide(proxied, table, known, handshake));
+    this.#steps.settle(proxied, analysis, (properties) => this.#decide(proxied, table, properties, handshake));
   }
 
   /** Lets the routers decide; the analysis is null where the request was not analysed. */

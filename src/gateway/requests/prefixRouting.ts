@@ -60,7 +60,7 @@ export function routeByPrefix(
   const route = routeQuery(dependencies, key, id);
   if (pathKind !== 'ui' || dependencies.places === null || method === 'DELETE') return route;
   return route instanceof Promise
-    ? route.then((found) => atPages(dependencies.stickiness, found, proxied))
+    ? route.then((result) => atPages(dependencies.stickiness, result, proxied))
     : atPages(dependencies.stickiness, route, proxied);
 }
 
@@ -72,7 +72,7 @@ function atPages(
 ): PrefixRoute | Promise<PrefixRoute> {
   if (route.to !== 'owner') return route;
   if (stickiness.ownerNow(route.queryId) !== null) return withoutKey(proxied);
-  return stickiness.find(route.queryId).then((found) => (typeof found === 'string' ? route : withoutKey(proxied)));
+  return stickiness.find(route.queryId).then((lookup) => (typeof lookup === 'string' ? route : withoutKey(proxied)));
 }
 
 function routeQuery(
@@ -81,19 +81,19 @@ function routeQuery(
   queryId: string,
 ): PrefixRoute | Promise<PrefixRoute> {
   // Memory first: it knows the address that the query was submitted to, also when the cluster has moved since.
-  const known = stickiness.ownerNow(queryId);
-  if (known !== null && keys.keyOf(known.cluster) === key) return { to: 'owner', queryId, owner: known };
+  const owner = stickiness.ownerNow(queryId);
+  if (owner !== null && keys.keyOf(owner.cluster) === key) return { to: 'owner', queryId, owner };
   const cluster = keys.clusterOf(key);
   if (cluster !== null) {
     // A cluster cannot get the requests of another one's query by handing out URLs with its own key.
-    if (known !== null && known.proxyTo !== cluster.proxyTo) return unknownKey(queryId);
+    if (owner !== null && owner.proxyTo !== cluster.proxyTo) return unknownKey(queryId);
     return { to: 'owner', queryId, owner: { cluster: cluster.name, proxyTo: cluster.proxyTo, uid: cluster.uid } };
   }
   // Deleted from the registry, or not yet in this replica's table: the database may know whose query it is.
-  return stickiness.find(queryId).then((found) => {
-    if (found === 'undecided') return refused(undecidedQuery(queryId));
-    return found !== 'unknown' && keys.keyOf(found.owner.cluster) === key
-      ? { to: 'owner', queryId, owner: found.owner }
+  return stickiness.find(queryId).then((lookup) => {
+    if (lookup === 'undecided') return refused(undecidedQuery(queryId));
+    return lookup !== 'unknown' && keys.keyOf(lookup.owner.cluster) === key
+      ? { to: 'owner', queryId, owner: lookup.owner }
       : unknownKey(queryId);
   });
 }
@@ -109,12 +109,12 @@ function routeSegment(
     to: 'cluster',
     cluster: ownerCluster(table.current, owner),
   });
-  const known = stickiness.newestOwner(hasKey);
-  if (known !== null) return toOwner(known);
+  const owner = stickiness.newestOwner(hasKey);
+  if (owner !== null) return toOwner(owner);
   // As with queries: another replica may have heard of the cluster.
-  return stickiness.findNewestOwner(hasKey).then((found) => {
-    if (found === 'undecided') return refused(undecidedSegment);
-    return found === 'unknown' ? unknownKey(null) : toOwner(found);
+  return stickiness.findNewestOwner(hasKey).then((lookup) => {
+    if (lookup === 'undecided') return refused(undecidedSegment);
+    return lookup === 'unknown' ? unknownKey(null) : toOwner(lookup);
   });
 }
 

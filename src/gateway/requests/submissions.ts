@@ -64,7 +64,7 @@ const stopping: Refusal = {
 export class Submissions {
   readonly #dependencies: SubmissionsDependencies;
   readonly #steps: RequestSteps;
-  readonly #held = new HeldSubmissions();
+  readonly #waiting = new HeldSubmissions();
   readonly #preparedHeader: string;
   readonly #transactionHeader: string;
   #stopping = false;
@@ -79,7 +79,7 @@ export class Submissions {
   /** From now on all are refused, also those that wait to be admitted: the gateway is stopping. */
   refuseAll(): void {
     this.#stopping = true;
-    this.#held.refuseAll(stopping);
+    this.#waiting.refuseAll(stopping);
   }
 
   /** Takes a new query: reads its body first. */
@@ -94,27 +94,27 @@ export class Submissions {
       limit: Math.max(settings().maxAnalyzedBody, MIN_BUFFERED_BODY),
       bytesPerByte: sendsText ? BYTES_PER_BYTE_SENT : BYTES_PER_BYTE,
     };
-    const done = (body: BodyStart) => this.#steps.guarded(proxied, () => this.#analyze(proxied, body));
+    const onBody = (body: BodyStart) => this.#steps.guarded(proxied, () => this.#analyze(proxied, body));
     const failed = (fault: BodyFault) => answers.refuse(proxied, bodyRefusal(fault, bodies, settings().maxBodySize));
-    bodies.read(proxied.request, reading, done, failed);
+    bodies.read(proxied.request, reading, onBody, failed);
   }
 
   /** Finds out what the decision needs to know; goes on at once where nothing has to be waited for. */
   #analyze(proxied: ProxiedRequest, body: BodyStart): void {
     const { analyzer, table } = this.#dependencies;
-    const known = table.current;
+    const current = table.current;
     proxied.trace?.step('analysis');
     const whole = body.complete ? body : null;
     const needsAll =
-      this.#dependencies.routers.needsAnalysis(known) ||
+      this.#dependencies.routers.needsAnalysis(current) ||
       (whole !== null && mayKillQuery(body.text, proxied.request, this.#preparedHeader));
     if (needsAll) {
       this.#steps.settle(proxied, analyzer.analyze(proxied.request, whole, true), (analysis) =>
-        this.#route(proxied, body, known, analysis, analysis),
+        this.#route(proxied, body, current, analysis, analysis),
       );
     } else {
       this.#steps.settle(proxied, analyzer.user(proxied.request), (user) =>
-        this.#route(proxied, body, known, { user, queryProperties: null }, null),
+        this.#route(proxied, body, current, { user, queryProperties: null }, null),
       );
     }
   }
@@ -176,10 +176,10 @@ export class Submissions {
   /** A call of kill_query goes to the cluster of the query it names. */
   #bindToQuery(proxied: ProxiedRequest, submission: Submission, id: string): void {
     const { stickiness } = this.#dependencies;
-    const found =
+    const ownerLookup =
       stickiness.ownerNow(id) ?? stickiness.find(id).then((row) => (typeof row === 'string' ? null : row.owner));
     // Where nobody knows it, the cluster of a new query may well be the one.
-    this.#steps.settle(proxied, found, (owner) => {
+    this.#steps.settle(proxied, ownerLookup, (owner) => {
       const about =
         owner === null ? null : { queryId: id, cluster: ownerCluster(this.#dependencies.table.current, owner) };
       new SubmissionExchange(this.#dependencies.exchange, proxied, { ...submission, about }).start();
@@ -195,7 +195,7 @@ export class Submissions {
     else if (admitted.answer === 'refuse') exchange.refuse(admitted.refusal);
     else {
       proxied.trace?.step('admission');
-      this.#steps.settle(proxied, this.#held.hold(proxied.response, admitted), (refusal) => {
+      this.#steps.settle(proxied, this.#waiting.hold(proxied.response, admitted), (refusal) => {
         if (refusal === null) exchange.start();
         else exchange.refuse(refusal);
       });

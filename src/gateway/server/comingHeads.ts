@@ -83,20 +83,20 @@ export class ComingHeads {
       return;
     }
     const { bytes } = pieces;
-    let held = socket[heldBy];
-    if (held === undefined) {
-      held = this.#bodies.holdHead(socket, () => refuse(socket, { status: 408, message: '' }));
-      socket[heldBy] = held;
-      const holding = held;
+    let head = socket[heldBy];
+    if (head === undefined) {
+      head = this.#bodies.holdHead(socket, () => refuse(socket, { status: 408, message: '' }));
+      socket[heldBy] = head;
+      const holding = head;
       // Before Node's own listener, which would keep the parser for another connection.
       socket.prependListener('close', () => {
         discardParser(socket);
         holding.release();
       });
     }
-    if (held.growTo(bytes)) this.#reading.note(socket, bytes);
+    if (head.growTo(bytes)) this.#reading.note(socket, bytes);
     else {
-      held.endPace();
+      head.endPace();
       const message = `${memoryMessage(this.#bodies.memory)}\n`;
       refuse(socket, { status: 503, message, lines: 'Retry-After: 1\r\n' });
     }

@@ -26,10 +26,10 @@ export function hostCheck(allowed: readonly string[]): HostCheck {
     const host = parseHost(headers.host)?.name.replace(/^\[|\]$/g, '') ?? headers.host;
     if (isIP(host) !== 0 || host === 'localhost' || host.endsWith('.localhost') || names.has(host)) return null;
     if (endings.some((ending) => host.endsWith(ending) && host.length > ending.length)) return null;
-    const shown = JSON.stringify(host.slice(0, MAX_SHOWN));
+    const quoted = JSON.stringify(host.slice(0, MAX_SHOWN));
     return new GatewayError(
       'EG_UNKNOWN_HOST',
-      `${shown} is not known as a name of this gateway, which runs without authentication. Use its address, or have its administrator add the name to server.allowedHosts.`,
+      `${quoted} is not known as a name of this gateway, which runs without authentication. Use its address, or have its administrator add the name to server.allowedHosts.`,
       { field: 'Host' },
     );
   };

@@ -29,16 +29,16 @@ export function sideByHost(
   adminHosts: readonly RequestHost[],
   clientOf: (request: IncomingMessage) => ClientView,
 ): Origins['sideOf'] {
-  const known = new Map<string, boolean>();
+  const answers = new Map<string, boolean>();
   const isAdmin = (text: string): boolean => {
-    let found = known.get(text);
-    if (found === undefined) {
+    let isServed = answers.get(text);
+    if (isServed === undefined) {
       const host = parseHost(text);
-      found = host !== null && namesOneOf(adminHosts, host);
-      if (known.size >= MAX_KNOWN_HOSTS) known.clear();
-      known.set(text, found);
+      isServed = host !== null && namesOneOf(adminHosts, host);
+      if (answers.size >= MAX_KNOWN_HOSTS) answers.clear();
+      answers.set(text, isServed);
     }
-    return found;
+    return isServed;
   };
   return (request) => {
     const host = firstHeader(request.rawHeaders, 'host') ?? '';

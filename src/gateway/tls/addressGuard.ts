@@ -44,16 +44,16 @@ export class AddressGuard {
 
   /** `lookup` of `net.connect`: only addresses that clusters may have; an error where a name has no other ones. */
   readonly lookup: LookupFunction = (name, options, callback) => {
-    this.#resolve(name, { ...options, all: true }, (error, found) => {
+    this.#resolve(name, { ...options, all: true }, (error, resolution) => {
       if (error !== null) {
         callback(error, '');
         return;
       }
       const addresses = this.#addresses();
-      const allowed = found.filter(({ address }) => addresses.refusal(address) === null);
+      const allowed = resolution.filter(({ address }) => addresses.refusal(address) === null);
       const [first] = allowed;
       if (first === undefined) {
-        const [refused] = found;
+        const [refused] = resolution;
         const why =
           refused === undefined
             ? 'has no address'

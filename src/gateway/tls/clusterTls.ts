@@ -45,9 +45,9 @@ export interface ClusterTlsOptions {
 export class ClusterTls {
   readonly #options: ClusterTlsOptions;
   /** By origin: a deleted cluster's running queries still go there. */
-  readonly #known = new Map<string, ServerTls>();
+  readonly #servers = new Map<string, ServerTls>();
   readonly #warned = new Set<string>();
-  readonly #made = new Map<
+  readonly #materials = new Map<
     string,
     { readonly of: string; readonly material: TlsMaterial; readonly options: TlsConnection }
   >();
@@ -65,7 +65,10 @@ export class ClusterTls {
     const { guard } = this.#options;
     const common = { timeout, allowH2: false as const, ...(guard === undefined ? {} : { lookup: guard.lookup }) };
     const plain = connectPlainly(common);
-    const made = new Map<string, { readonly options: TlsConnection; readonly connect: buildConnector.connector }>();
+    const connections = new Map<
+      string,
+      { readonly options: TlsConnection; readonly connect: buildConnector.connector }
+    >();
     return (target, callback) => {
       const refused = guard?.refusal(target.hostname) ?? null;
       if (refused !== null) {
@@ -84,13 +87,13 @@ export class ClusterTls {
         queueMicrotask(() => callback(error instanceof Error ? error : new Error(String(error)), null));
         return;
       }
-      let known = made.get(origin);
-      if (known?.options !== options) {
+      let connection = connections.get(origin);
+      if (connection?.options !== options) {
         // A connector of its own for each set of options: it keeps sessions, which must not outlive what verified them.
-        known = { options, connect: buildConnector({ ...options, ...common }) };
-        made.set(origin, known);
+        connection = { options, connect: buildConnector({ ...options, ...common }) };
+        connections.set(origin, connection);
       }
-      known.connect(target, callback);
+      connection.connect(target, callback);
     };
   }
 
@@ -100,14 +103,14 @@ export class ClusterTls {
    */
   optionsFor(origin: string): TlsConnection {
     const { serverAt, material, verifyHostname } = this.#options;
-    const found = serverAt(origin);
-    if (found !== null) this.#known.set(origin, found);
-    const server = found ?? this.#known.get(origin) ?? null;
+    const current = serverAt(origin);
+    if (current !== null) this.#servers.set(origin, current);
+    const server = current ?? this.#servers.get(origin) ?? null;
     const tls = server?.tls ?? null;
     const of = JSON.stringify(tls);
     const files = material();
-    const known = this.#made.get(origin);
-    if (known !== undefined && known.of === of && known.material === files) return known.options;
+    const entry = this.#materials.get(origin);
+    if (entry !== undefined && entry.of === of && entry.material === files) return entry.options;
     this.#warnUnverified(origin, server);
     const options: TlsConnection = {
       secureContext: this.#context(tls?.caBundle ?? null, files),
@@ -115,15 +118,15 @@ export class ClusterTls {
       ...(tls?.insecureSkipVerify === true ? { rejectUnauthorized: false } : {}),
       ...(verifyHostname ? {} : { checkServerIdentity: () => undefined }),
     };
-    this.#made.set(origin, { of, material: files, options });
+    this.#materials.set(origin, { of, material: files, options });
     return options;
   }
 
   /** One context for all clusters with the same authorities: making one parses them. */
   #context(caBundle: string | null, material: TlsMaterial): SecureContext {
     const key = caBundle ?? '';
-    const known = this.#contexts.get(key);
-    if (known?.material === material) return known.context;
+    const entry = this.#contexts.get(key);
+    if (entry?.material === material) return entry.context;
     const context = createSecureContext({ ...material.context, ...(caBundle === null ? {} : { ca: caBundle }) });
     this.#contexts.set(key, { material, context });
     return context;
@@ -142,13 +145,13 @@ export class ClusterTls {
 /** Finds the cluster at an origin; of several at one address, the first that says something of TLS. */
 export function clusterAtOrigin(table: { readonly current: RoutingTable }): ClusterTlsOptions['serverAt'] {
   return (origin) => {
-    let found: ServerTls | null = null;
+    let server: ServerTls | null = null;
     for (const cluster of table.current.clusters.values()) {
       if (!cluster.proxyTo.startsWith('https:') || originOfUrl(cluster.proxyTo) !== origin) continue;
       if (cluster.tls !== null) return cluster;
-      found ??= cluster;
+      server ??= cluster;
     }
-    return found;
+    return server;
   };
 }
 

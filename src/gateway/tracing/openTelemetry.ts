@@ -77,13 +77,13 @@ function exporter({ endpoint, logger, clock }: TracingOptions): SpanExporter {
   const sender = new OTLPTraceExporter({ url, timeoutMillis: SEND_TIMEOUT_MS });
   let lastLogged = Number.NEGATIVE_INFINITY;
   return {
-    export: (spans, done) =>
+    export: (spans, callback) =>
       sender.export(spans, (result) => {
         if (result.code !== ExportResultCode.SUCCESS && clock.monotonic() - lastLogged >= LOG_INTERVAL_MS) {
           lastLogged = clock.monotonic();
           logger.warn({ endpoint: url, reason: result.error?.message }, 'traces could not be sent');
         }
-        done(result);
+        callback(result);
       }),
     forceFlush: () => sender.forceFlush(),
     shutdown: () => sender.shutdown(),

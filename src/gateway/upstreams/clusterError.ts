@@ -30,12 +30,12 @@ export function codeOf(error: Error): string {
 
 /**
  * Classifies the failure of a request to a cluster.
- * @param sent whether the request was written to a connection
+ * @param isSent whether the request was written to a connection
  */
-export function classify(error: Error, sent: boolean): ClusterError {
+export function classify(error: Error, isSent: boolean): ClusterError {
   const code = codeOf(error);
   const reason = words[code] ?? (code === '' ? error.message : `${error.message} (${code})`);
-  if (!sent) return { type: 'connect', reason };
+  if (!isSent) return { type: 'connect', reason };
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') return { type: 'timeout', reason };
   return { type: isReset(error) ? 'reset' : 'protocol', reason };
 }

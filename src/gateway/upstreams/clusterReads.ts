@@ -34,7 +34,7 @@ const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 let next: Buffer = shared;
 /** The connection whose read is being processed. */
 let current: ClusterReads | null = null;
-const kept: Buffer[] = [];
+const chunks: Buffer[] = [];
 const readsOf = Symbol('reads');
 
 interface ReadingSocket extends Socket {
@@ -148,7 +148,7 @@ export class LentReads {
 
   /** The buffer for the next read. */
   ready(): Buffer {
-    this.buffer ??= kept.pop() ?? Buffer.allocUnsafeSlow(LENT_BYTES);
+    this.buffer ??= chunks.pop() ?? Buffer.allocUnsafeSlow(LENT_BYTES);
     return this.buffer;
   }
 
@@ -219,7 +219,7 @@ export class LentReads {
 
   #keep(): void {
     if (this.buffer === null || !this.#isFree || !this.#isLeft) return;
-    if (kept.length < MAX_KEPT) kept.push(this.buffer);
+    if (chunks.length < MAX_KEPT) chunks.push(this.buffer);
     this.buffer = null;
   }
 }

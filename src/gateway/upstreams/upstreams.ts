@@ -114,7 +114,7 @@ function connectorOf({ protocol }: URL, { tls, connectTimeout: timeout }: Upstre
 export class Upstreams {
   readonly #options: UpstreamOptions;
   readonly #clock: Clock;
-  readonly #known = new Map<string, Upstream>();
+  readonly #upstreams = new Map<string, Upstream>();
 
   constructor(options: UpstreamOptions, clock: Clock) {
     this.#options = options;
@@ -123,26 +123,26 @@ export class Upstreams {
 
   /** The upstream of a base URL; null when that is not an HTTP URL (a row written by others). */
   get(proxyTo: string): Upstream | null {
-    let upstream = this.#known.get(proxyTo);
+    let upstream = this.#upstreams.get(proxyTo);
     if (upstream === undefined) {
       if (!URL.canParse(proxyTo)) return null;
       const url = new URL(proxyTo);
       if (url.protocol !== 'http:' && url.protocol !== 'https:') return null;
       upstream = new Upstream(proxyTo, url, this.#options, this.#clock);
-      this.#known.set(proxyTo, upstream);
+      this.#upstreams.set(proxyTo, upstream);
     }
     return upstream;
   }
 
   /** The upstream of a base URL that was used before. */
   peek(proxyTo: string): Upstream | undefined {
-    return this.#known.get(proxyTo);
+    return this.#upstreams.get(proxyTo);
   }
 
   /** Requests on their way to any cluster. */
   get inFlight(): number {
     let sum = 0;
-    for (const upstream of this.#known.values()) sum += upstream.inFlight;
+    for (const upstream of this.#upstreams.values()) sum += upstream.inFlight;
     return sum;
   }
 
@@ -152,17 +152,17 @@ export class Upstreams {
    */
   sweep(registered: ReadonlySet<string>): void {
     const before = this.#clock.monotonic() - UNUSED_AFTER_MS;
-    for (const [proxyTo, upstream] of this.#known) {
+    for (const [proxyTo, upstream] of this.#upstreams) {
       if (registered.has(proxyTo) || !upstream.isUnusedSince(before)) continue;
-      this.#known.delete(proxyTo);
+      this.#upstreams.delete(proxyTo);
       void upstream.pool.close().catch(() => undefined);
     }
   }
 
   /** Ends all connections at once. */
   async destroy(): Promise<void> {
-    const pools = [...this.#known.values()].map((upstream) => upstream.pool.destroy());
-    this.#known.clear();
+    const pools = [...this.#upstreams.values()].map((upstream) => upstream.pool.destroy());
+    this.#upstreams.clear();
     await Promise.allSettled(pools);
   }
 }

@@ -20,7 +20,7 @@ export interface TokenMemoryLimits {
  * Answers about tokens: one question a token at a time, answers remembered for their time. Tokens are held as hashes only.
  */
 export class TokenMemory<Answer extends object> {
-  readonly #kept: LRUCache<string, { readonly answer: Answer; readonly until: number }>;
+  readonly #entries: LRUCache<string, { readonly answer: Answer; readonly until: number }>;
   readonly #pending = new Map<string, Promise<Answer>>();
   readonly #limits: TokenMemoryLimits;
   readonly #clock: Clock;
@@ -28,7 +28,7 @@ export class TokenMemory<Answer extends object> {
   constructor(limits: TokenMemoryLimits, clock: Clock) {
     this.#limits = limits;
     this.#clock = clock;
-    this.#kept = new LRUCache({ max: limits.entries });
+    this.#entries = new LRUCache({ max: limits.entries });
   }
 
   /**
@@ -38,17 +38,17 @@ export class TokenMemory<Answer extends object> {
    */
   get(token: string, ask: () => Promise<Remembered<Answer>>, overloaded: Answer): Answer | Promise<Answer> {
     const key = createHash('sha256').update(token).digest('base64');
-    const kept = this.#kept.get(key);
-    if (kept !== undefined) {
-      if (this.#clock.monotonic() < kept.until) return kept.answer;
-      this.#kept.delete(key);
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) {
+      if (this.#clock.monotonic() < entry.until) return entry.answer;
+      this.#entries.delete(key);
     }
     const pending = this.#pending.get(key);
     if (pending !== undefined) return pending;
     if (this.#pending.size >= this.#limits.inFlight) return overloaded;
     const answer = ask()
       .then(({ answer, forMs }) => {
-        if (forMs > 0) this.#kept.set(key, { answer, until: this.#clock.monotonic() + forMs });
+        if (forMs > 0) this.#entries.set(key, { answer, until: this.#clock.monotonic() + forMs });
         return answer;
       })
       .finally(() => this.#pending.delete(key));

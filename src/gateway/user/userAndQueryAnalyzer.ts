@@ -18,8 +18,8 @@ export interface UserAndQueryAnalyzerDependencies {
 export function userAndQueryAnalyzer({ users, analyze, logger }: UserAndQueryAnalyzerDependencies): RequestAnalyzer {
   const user = (request: IncomingMessage): RequestUser | Promise<RequestUser> => {
     try {
-      const found = users.user(request.rawHeaders);
-      return found instanceof Promise ? found.catch((error: unknown) => failedUser(error)) : found;
+      const result = users.user(request.rawHeaders);
+      return result instanceof Promise ? result.catch((error: unknown) => failedUser(error)) : result;
     } catch (error) {
       return failedUser(error);
     }
@@ -35,11 +35,11 @@ export function userAndQueryAnalyzer({ users, analyze, logger }: UserAndQueryAna
   ): QueryProperties | null | Promise<QueryProperties | null> => {
     const { method = '', rawHeaders: headers } = request;
     try {
-      const found =
+      const result =
         body === null
           ? analyze({ method, isSubmission, headers, body })
           : analyze({ method, isSubmission, headers, body: body.bytes, utf8Body: body.text });
-      return found instanceof Promise ? found.catch((error: unknown) => failedAnalysis(error)) : found;
+      return result instanceof Promise ? result.catch((error: unknown) => failedAnalysis(error)) : result;
     } catch (error) {
       return failedAnalysis(error);
     }
@@ -52,9 +52,13 @@ export function userAndQueryAnalyzer({ users, analyze, logger }: UserAndQueryAna
     user,
     analyze: (request, body, isSubmission): Analysis | Promise<Analysis> => {
       const queryProperties = properties(request, body, isSubmission);
-      const found = user(request);
-      if (!(found instanceof Promise) && !(queryProperties instanceof Promise)) return { user: found, queryProperties };
-      return Promise.all([found, queryProperties]).then(([one, other]) => ({ user: one, queryProperties: other }));
+      const requestUser = user(request);
+      if (!(requestUser instanceof Promise) && !(queryProperties instanceof Promise))
+        return { user: requestUser, queryProperties };
+      return Promise.all([requestUser, queryProperties]).then(([one, other]) => ({
+        user: one,
+        queryProperties: other,
+      }));
     },
   };
 }

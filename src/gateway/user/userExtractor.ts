@@ -54,7 +54,7 @@ export class UserExtractor {
   readonly #trusted: ReadonlySet<UserSource>;
   readonly #names: ProductNames;
   readonly #userKey: string;
-  readonly #kept: EngineCookieNames;
+  readonly #cookieNames: EngineCookieNames;
   readonly #exchange: TokenExchange | null;
   readonly #verifier: JwtVerifier | null;
 
@@ -64,7 +64,7 @@ export class UserExtractor {
     this.#trusted = new Set(settings.trustedUserSources);
     this.#names = names;
     this.#userKey = names.headerKey('User');
-    this.#kept = new EngineCookieNames(names.engineCookiePrefix);
+    this.#cookieNames = new EngineCookieNames(names.engineCookiePrefix);
     const metrics = new UserMetrics(registry);
     const { oauthTokenInfoUrl, jwksUrl, issuer, audience } = settings;
     this.#exchange =
@@ -95,9 +95,9 @@ export class UserExtractor {
       }
       if (this.#trusted.has('bearer')) {
         const token = credentialsOf(authorization, 'bearer');
-        const found = token === null ? null : this.#bearer(token);
-        if (found instanceof Promise) return found.then((user) => user ?? this.#cookie(headers));
-        if (found !== null) return found;
+        const step = token === null ? null : this.#bearer(token);
+        if (step instanceof Promise) return step.then((user) => user ?? this.#cookie(headers));
+        if (step !== null) return step;
       }
     }
     return this.#cookie(headers);
@@ -132,7 +132,7 @@ export class UserExtractor {
 
   /** Value of an engine's cookie, under its own name or as it is kept for a cluster; of several clusters' the first. */
   #token(lines: readonly string[], name: string): string | null {
-    return cookieValue(lines, name) ?? cookieValue(lines, (sent) => this.#kept.read(sent)?.name === name);
+    return cookieValue(lines, name) ?? cookieValue(lines, (cookie) => this.#cookieNames.read(cookie)?.name === name);
   }
 
   #cookie(headers: RawHeaders): RequestUser | Promise<RequestUser> {

@@ -69,13 +69,13 @@ interface KnownOutcome {
   readonly policy: ClusterPolicy | undefined;
   readonly outcome: ClusterOutcome;
 }
-const known = new WeakMap<Resource, KnownOutcome>();
+const outcomes = new WeakMap<Resource, KnownOutcome>();
 
 /** The same object as before where nothing that it depends on has changed: there may be thousands. */
 function clusterOutcome(resource: Resource, holder: Resource, context: ClusterContext): ClusterOutcome {
   const lastGood = context.lastGood.get(resource.metadata.uid);
   const { policy } = context;
-  const before = known.get(resource);
+  const before = outcomes.get(resource);
   // A Service may have changed meanwhile.
   const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec);
   // What an accepted cluster routes is made of its present version alone, and becomes the last good one itself.
@@ -83,7 +83,7 @@ function clusterOutcome(resource: Resource, holder: Resource, context: ClusterCo
   const sameLastGood = isOwn || before?.lastGood === lastGood;
   if (mayBeKnown && before.holder === holder && sameLastGood && before.policy === policy) return before.outcome;
   const outcome = newClusterOutcome(resource, holder, context);
-  known.set(resource, { holder, lastGood, policy, outcome });
+  outcomes.set(resource, { holder, lastGood, policy, outcome });
   return outcome;
 }
 
@@ -200,8 +200,8 @@ type CheckedSpec =
 const checked = new WeakMap<Resource, CheckedSpec>();
 
 function checkedSpec(resource: Resource): CheckedSpec {
-  const known = checked.get(resource);
-  if (known !== undefined) return known;
+  const entry = checked.get(resource);
+  if (entry !== undefined) return entry;
   const result = engineClusterSpec(resource.spec);
   checked.set(resource, result);
   return result;

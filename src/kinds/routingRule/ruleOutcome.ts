@@ -41,12 +41,13 @@ export function ruleOutcomes(
       const key = keyOf(resource);
       const text = keyText(key);
       const report = compiled.reports.get(text) ?? null;
-      const found = references(resource, targets);
+      const condition = references(resource, targets);
       const last = before.get(text);
-      const isSame = last?.resource === resource && last.report === report && isDeepStrictEqual(last.references, found);
+      const isSame =
+        last?.resource === resource && last.report === report && isDeepStrictEqual(last.references, condition);
       if (isSame) return [text, last];
       const registryName = registryNameOf(resource);
-      return [text, { key, resource, registryName, report, references: found, paused: isPaused(resource) }];
+      return [text, { key, resource, registryName, report, references: condition, paused: isPaused(resource) }];
     }),
   );
 }

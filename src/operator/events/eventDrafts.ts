@@ -45,7 +45,7 @@ export function changeEvent(
 ): EventDraft | null {
   const { before, after, regarding, object } = change;
   if (isDeepStrictEqual(before, after)) return null;
-  const { verb, done } = deed(before, after);
+  const { verb, past } = deed(before, after);
   const who = `${change.user} (${[change.roles.join(', '), change.recognisedBy].filter((part) => part !== '').join('; ')})`;
   return {
     regarding:
@@ -53,8 +53,8 @@ export function changeEvent(
         ? { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', ...lease }
         : regardingResource(regarding),
     action: verb,
-    reason: `${done}ByRest`,
-    note: cutBytes(`${who} ${done.toLowerCase()} ${object}: ${difference(before, after)}`, MAX_NOTE),
+    reason: `${past}ByRest`,
+    note: cutBytes(`${who} ${past.toLowerCase()} ${object}: ${difference(before, after)}`, MAX_NOTE),
     type: 'Normal',
   };
 }
@@ -63,25 +63,25 @@ function regardingResource(reference: ResourceReference): EventDraft['regarding'
   return { apiVersion: API_GROUP_VERSION, ...reference };
 }
 
-function deed(before: unknown, after: unknown): { readonly verb: string; readonly done: string } {
-  if (before === null) return { verb: 'Add', done: 'Added' };
-  if (after === null) return { verb: 'Delete', done: 'Deleted' };
+function deed(before: unknown, after: unknown): { readonly verb: string; readonly past: string } {
+  if (before === null) return { verb: 'Add', past: 'Added' };
+  if (after === null) return { verb: 'Delete', past: 'Deleted' };
   const changed = changedFields(before, after);
-  if (changed.length !== 1 || changed[0] !== 'active') return { verb: 'Change', done: 'Changed' };
+  if (changed.length !== 1 || changed[0] !== 'active') return { verb: 'Change', past: 'Changed' };
   return fieldsOf(after).active === true
-    ? { verb: 'Activate', done: 'Activated' }
-    : { verb: 'Deactivate', done: 'Deactivated' };
+    ? { verb: 'Activate', past: 'Activated' }
+    : { verb: 'Deactivate', past: 'Deactivated' };
 }
 
 function difference(before: unknown, after: unknown): string {
   if (before === null || after === null) {
     return Object.entries(fieldsOf(before ?? after))
-      .map(([field, value]) => `${field} ${shown(value)}`)
+      .map(([field, value]) => `${field} ${valueText(value)}`)
       .join(', ');
   }
   const [was, is] = [fieldsOf(before), fieldsOf(after)];
   return changedFields(before, after)
-    .map((field) => `${field} ${shown(was[field])} → ${shown(is[field])}`)
+    .map((field) => `${field} ${valueText(was[field])} → ${valueText(is[field])}`)
     .join(', ');
 }
 
@@ -96,7 +96,7 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : { value };
 }
 
-function shown(value: unknown): string {
+function valueText(value: unknown): string {
   if (value === undefined || value === null) return 'unset';
   return cutBytes(JSON.stringify(value), MAX_VALUE);
 }

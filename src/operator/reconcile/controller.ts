@@ -262,7 +262,7 @@ export class Controller {
 
   /** Losses of most resources of a kind that are routed until they are confirmed. */
   get heldDeletions(): readonly HeldDeletions[] {
-    return this.#resources.held;
+    return this.#resources.loss;
   }
 
   /** Takes all such losses for meant, on every replica. Rejects with EG_DATABASE_UNAVAILABLE, by which the others hear of it. */
@@ -304,7 +304,7 @@ export class Controller {
       this.#wasFromSource = true;
       this.#enqueueAll();
     }
-    const heldKinds = this.#resources.held.map(({ kind }) => kind).join();
+    const heldKinds = this.#resources.loss.map(({ kind }) => kind).join();
     if (heldKinds === this.#heldKinds) return;
     this.#heldKinds = heldKinds;
     this.#enqueueAll();
@@ -313,7 +313,7 @@ export class Controller {
 
   /** Deletions by REST through another replica are no losses; the database knows of them. */
   #forgiveDeletions(): void {
-    if (this.#resources.held.length === 0) return;
+    if (this.#resources.loss.length === 0) return;
     this.#options.store.resources.deletedByApi().then(
       (uids) => {
         this.#resources.forgive(new Set(uids));

@@ -55,15 +55,15 @@ interface Gone {
  */
 export class DeletionGuard {
   readonly #options: DeletionGuardOptions;
-  #known: ReadonlyMap<string, Resource> = new Map();
-  readonly #gone = new Map<string, Gone>();
+  #present: ReadonlyMap<string, Resource> = new Map();
+  readonly #missing = new Map<string, Gone>();
   /**
    * Keys that somebody deleted through the gateway, and when: a source that was being read meanwhile may have one of them
    * for another moment, and lose it again.
    */
   readonly #deliberate = new Map<string, number>();
   /** Monotonic and wall-clock milliseconds at which the loss was noticed; null: nothing is held. */
-  #held: { readonly at: number; readonly since: number } | null = null;
+  #loss: { readonly at: number; readonly since: number } | null = null;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: DeletionGuardOptions) {
@@ -72,7 +72,7 @@ export class DeletionGuard {
 
   /** Takes what was served before the source was read: what it lacks of that is a loss as well. */
   restore(resources: readonly Resource[]): void {
-    this.#known = byKey(resources);
+    this.#present = byKey(resources);
   }
 
   /** Resources to be routed where the source has these. */
@@ -80,14 +80,16 @@ export class DeletionGuard {
     const present = this.#compare(listed.filter(({ metadata }) => metadata.deletionTimestamp === undefined));
     this.#decide(present.size);
     clearTimeout(this.#timer);
-    if (this.#gone.size === 0) return listed;
-    const kept = byKey(this.#kept(present.size));
-    return kept.size === 0 ? listed : [...listed.filter((each) => !kept.has(keyText(keyOf(each)))), ...kept.values()];
+    if (this.#missing.size === 0) return listed;
+    const retained = byKey(this.#retained(present.size));
+    return retained.size === 0
+      ? listed
+      : [...listed.filter((each) => !retained.has(keyText(keyOf(each)))), ...retained.values()];
   }
 
   /** Notes that a resource is deleted through the gateway: it is no loss. */
   expect(key: string): void {
-    this.#gone.delete(key);
+    this.#missing.delete(key);
     this.#deliberate.set(key, this.#options.clock.monotonic());
   }
 
@@ -98,28 +100,31 @@ export class DeletionGuard {
 
   /** Takes resources with these uids for deleted through the gateway, by another replica. */
   forgive(uids: ReadonlySet<string>): void {
-    for (const [key, { resource }] of this.#gone) if (uids.has(resource.metadata.uid)) this.#gone.delete(key);
+    for (const [key, { resource }] of this.#missing) if (uids.has(resource.metadata.uid)) this.#missing.delete(key);
     // What is left may be no more than anybody deletes.
-    if (this.#held !== null && !this.#isMass(this.#known.size)) this.#believe();
+    if (this.#loss !== null && !this.#isMass(this.#present.size)) this.#believe();
   }
 
   /** Believes what is held; without effect when nothing is. */
   confirm(): void {
-    if (this.#held === null) return;
+    if (this.#loss === null) return;
     const { kind, logger } = this.#options;
-    logger.warn({ kind, deletions: this.#gone.size }, 'the deletion of most resources was confirmed; they are removed');
+    logger.warn(
+      { kind, deletions: this.#missing.size },
+      'the deletion of most resources was confirmed; they are removed',
+    );
     this.#believe();
   }
 
   /** The loss that is not believed yet; null when there is none. */
   get held(): HeldDeletions | null {
-    if (this.#held === null) return null;
+    if (this.#loss === null) return null;
     const { confirmAfter } = this.#options.settings();
-    const { since } = this.#held;
+    const { since } = this.#loss;
     return {
       kind: this.#options.kind,
-      held: this.#gone.size,
-      left: this.#known.size,
+      held: this.#missing.size,
+      left: this.#present.size,
       since,
       until: confirmAfter === null ? null : since + confirmAfter,
       names: this.#names(),
@@ -128,7 +133,7 @@ export class DeletionGuard {
 
   /** Whether a resource is routed although the source has lost it. */
   holds(key: string): boolean {
-    return this.#held !== null && this.#gone.has(key);
+    return this.#loss !== null && this.#missing.has(key);
   }
 
   stop(): void {
@@ -139,59 +144,59 @@ export class DeletionGuard {
     const now = this.#options.clock.monotonic();
     const present = byKey(listed);
     for (const [key, at] of this.#deliberate) if (now - at > AT_ONCE_MS) this.#deliberate.delete(key);
-    for (const [key, resource] of this.#known) {
+    for (const [key, resource] of this.#present) {
       if (present.has(key) || this.#deliberate.has(key)) continue;
-      this.#gone.set(key, { resource, at: now });
+      this.#missing.set(key, { resource, at: now });
     }
-    for (const [key, { at }] of this.#gone) {
-      const isOver = this.#held === null && now - at > AT_ONCE_MS;
-      if (isOver || present.has(key)) this.#gone.delete(key);
+    for (const [key, { at }] of this.#missing) {
+      const isOver = this.#loss === null && now - at > AT_ONCE_MS;
+      if (isOver || present.has(key)) this.#missing.delete(key);
     }
-    this.#known = present;
+    this.#present = present;
     return present;
   }
 
   #decide(left: number): void {
     const { kind, settings, clock, logger } = this.#options;
     const { enabled, confirmAfter } = settings();
-    if (this.#held === null) {
+    if (this.#loss === null) {
       if (!enabled || !this.#isMass(left)) return;
-      this.#held = { at: clock.monotonic(), since: clock.now() };
+      this.#loss = { at: clock.monotonic(), since: clock.now() };
       logger.error(
-        { kind, deletions: this.#gone.size, left, names: this.#names(), confirmAfterMs: confirmAfter },
+        { kind, deletions: this.#missing.size, left, names: this.#names(), confirmAfterMs: confirmAfter },
         'the resource source lost more than half of its resources at once; they stay routed until POST /api/heldDeletions/confirm',
       );
-    } else if (!enabled || this.#gone.size === 0) this.#believe();
-    else if (confirmAfter !== null && clock.monotonic() - this.#held.at >= confirmAfter) {
-      logger.warn({ kind, deletions: this.#gone.size }, 'most resources stayed deleted; they are removed');
+    } else if (!enabled || this.#missing.size === 0) this.#believe();
+    else if (confirmAfter !== null && clock.monotonic() - this.#loss.at >= confirmAfter) {
+      logger.warn({ kind, deletions: this.#missing.size }, 'most resources stayed deleted; they are removed');
       this.#believe();
     }
   }
 
   #isMass(left: number): boolean {
-    return this.#gone.size >= this.#options.settings().minimum && this.#gone.size > left;
+    return this.#missing.size >= this.#options.settings().minimum && this.#missing.size > left;
   }
 
   #believe(): void {
-    this.#held = null;
-    this.#gone.clear();
+    this.#loss = null;
+    this.#missing.clear();
   }
 
   /** Resources that are served beside the listed ones; has them looked at again in time. */
-  #kept(left: number): readonly Resource[] {
+  #retained(left: number): readonly Resource[] {
     const { settings, clock } = this.#options;
     const { enabled, minimum, confirmAfter } = settings();
     const now = clock.monotonic();
-    if (this.#held !== null) {
-      if (confirmAfter !== null) this.#planned(this.#held.at + confirmAfter - now);
-      return this.#gone
+    if (this.#loss !== null) {
+      if (confirmAfter !== null) this.#planned(this.#loss.at + confirmAfter - now);
+      return this.#missing
         .values()
         .map(({ resource }) => resource)
         .toArray();
     }
     // Fewer than could be a loss are gone at once.
-    if (!enabled || left + this.#gone.size < minimum) return [];
-    const recent = [...this.#gone.values()].filter(({ at }) => now - at < SETTLE_MS);
+    if (!enabled || left + this.#missing.size < minimum) return [];
+    const recent = [...this.#missing.values()].filter(({ at }) => now - at < SETTLE_MS);
     if (recent.length > 0) this.#planned(Math.min(...recent.map(({ at }) => at)) + SETTLE_MS - now);
     return recent.map(({ resource }) => resource);
   }
@@ -202,7 +207,7 @@ export class DeletionGuard {
   }
 
   #names(): readonly string[] {
-    return this.#gone
+    return this.#missing
       .values()
       .map(({ resource }) => `${resource.metadata.namespace}/${resource.metadata.name}`)
       .take(LISTED_NAMES)

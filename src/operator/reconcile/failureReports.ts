@@ -22,16 +22,16 @@ export class FailureReports {
   report(key: string, error: unknown): void {
     const now = this.#clock.monotonic();
     const cause = causeOf(key, error);
-    const known = this.#causes.get(cause);
-    if (known !== undefined && now - known.at < QUIET_MS) {
-      known.since += 1;
+    const entry = this.#causes.get(cause);
+    if (entry !== undefined && now - entry.at < QUIET_MS) {
+      entry.since += 1;
       return;
     }
     this.#causes.delete(cause);
     const oldest = this.#causes.keys().next().value;
     if (this.#causes.size >= MAX_CAUSES && oldest !== undefined) this.#causes.delete(oldest);
     this.#causes.set(cause, { at: now, since: 0 });
-    const repeated = known?.since ?? 0;
+    const repeated = entry?.since ?? 0;
     this.#logger.warn({ key, err: error, repeated }, 'status could not be written; trying again');
   }
 }

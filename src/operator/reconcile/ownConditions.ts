@@ -10,9 +10,9 @@ export class OwnConditions {
 
   /** Notes the types of a draft. */
   note(kind: Kind, { conditions }: StatusDraft): void {
-    const known = this.#types.get(kind) ?? new Set(transient);
-    for (const { type } of conditions) known.add(type);
-    this.#types.set(kind, known);
+    const types = this.#types.get(kind) ?? new Set(transient);
+    for (const { type } of conditions) types.add(type);
+    this.#types.set(kind, types);
   }
 
   /** Whether a condition of this type is ours. */

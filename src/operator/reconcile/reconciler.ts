@@ -77,11 +77,11 @@ export class Reconciler {
     const { kinds, findings, table, resources } = this.#options;
     const stored = this.#stored(key, outcome, failure);
     const { kind } = outcome.key;
-    const held = resources.heldOf(kind);
+    const loss = resources.heldOf(kind);
     const draft = kinds.of(kind).status(outcome, { stored, table: table.current, findings });
-    if (held === null) return draft;
+    if (loss === null) return draft;
     const condition = conditionsAt(draft.observedGeneration);
-    const message = `${held.held} ${kind} resources are gone from the source at once and stay routed; confirm with POST /api/heldDeletions/confirm, or declare them again`;
+    const message = `${loss.held} ${kind} resources are gone from the source at once and stay routed; confirm with POST /api/heldDeletions/confirm, or declare them again`;
     return { ...draft, conditions: [...draft.conditions, condition('DeletionsHeld', 'True', 'MassDeletion', message)] };
   }
 

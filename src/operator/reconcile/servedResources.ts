@@ -47,11 +47,11 @@ export class ServedResources {
   }
 
   /** Losses of most resources of a kind that are not believed yet. */
-  get held(): readonly HeldDeletions[] {
+  get loss(): readonly HeldDeletions[] {
     return this.#guards
       .values()
       .map((guard) => guard.held)
-      .filter((held) => held !== null)
+      .filter((loss) => loss !== null)
       .toArray();
   }
 

@@ -103,7 +103,7 @@ export class StatusWriter {
   #schedule(key: string): void {
     const entry = this.#entries.get(key);
     if (entry === undefined || entry.writing || entry.timer !== null) return;
-    if (this.#wanted(key, entry) === null) {
+    if (this.#target(key, entry) === null) {
       entry.draft = null;
       return;
     }
@@ -119,7 +119,7 @@ export class StatusWriter {
   }
 
   #begin(key: string, entry: Entry): void {
-    const draft = this.#wanted(key, entry);
+    const draft = this.#target(key, entry);
     if (this.#stopped || draft === null) return;
     entry.writing = true;
     entry.lastWrite = this.#options.clock.monotonic();
@@ -160,18 +160,18 @@ export class StatusWriter {
   }
 
   /** The status to write; null when there is nothing to do. */
-  #wanted(key: string, entry: Entry): { readonly resource: Resource; readonly status: ResourceStatus } | null {
+  #target(key: string, entry: Entry): { readonly resource: Resource; readonly status: ResourceStatus } | null {
     const { draft, uid } = entry;
     if (draft === null || !this.#options.leadership.isLeader) return null;
     const resource = this.#options.source.get(keyOfText(key));
     if (resource === null || resource.metadata.uid !== uid) return null;
     const existing = resource.status?.conditions ?? [];
     const types = new Set(draft.conditions.map(({ type }) => type));
-    const kept = existing.filter((condition) => types.has(condition.type));
+    const sameTypes = existing.filter((condition) => types.has(condition.type));
     const status: ResourceStatus = {
       ...draft.fields,
       observedGeneration: draft.observedGeneration,
-      conditions: mergeConditions(kept, draft.conditions, isoSeconds(this.#options.clock.now())),
+      conditions: mergeConditions(sameTypes, draft.conditions, isoSeconds(this.#options.clock.now())),
     };
     // Conditions of others belong to them: no write of ours would take them away.
     const own = existing.filter(({ type }) => this.#types.has(resource.kind, type));

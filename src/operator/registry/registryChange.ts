@@ -27,24 +27,24 @@ export function newClusterSpec(cluster: RegistryCluster, resourceName: string): 
 export function clusterChange(
   resource: Resource,
   routed: RoutableCluster | null,
-  wanted: RegistryCluster,
+  target: RegistryCluster,
 ): ResourceChange {
   const { spec } = resource;
   const set: Record<string, unknown> = {};
   const remove: string[] = [];
   // A Service is listed with the URL it resolved to: sending that back changes nothing.
   const present = typeof spec.proxyTo === 'string' ? withoutSlash(spec.proxyTo) : (routed?.proxyTo ?? null);
-  if (wanted.proxyTo !== present) {
-    set.proxyTo = wanted.proxyTo;
+  if (target.proxyTo !== present) {
+    set.proxyTo = target.proxyTo;
     if (spec.serviceRef !== undefined) remove.push('serviceRef');
   }
-  const external = typeof spec.externalUrl === 'string' ? withoutSlash(spec.externalUrl) : wanted.proxyTo;
-  if (wanted.externalUrl !== external) set.externalUrl = wanted.externalUrl;
-  if (wanted.routingGroup !== spec.routingGroup) set.routingGroup = wanted.routingGroup;
+  const external = typeof spec.externalUrl === 'string' ? withoutSlash(spec.externalUrl) : target.proxyTo;
+  if (target.externalUrl !== external) set.externalUrl = target.externalUrl;
+  if (target.routingGroup !== spec.routingGroup) set.routingGroup = target.routingGroup;
   // An override that says what is wanted stays: the spec may be another's, and would not be what it is listed as.
   const { kind } = overrideOf(resource);
-  const asListed = wanted.active === effectiveActive(resource);
-  if (!asListed && wanted.active !== specActive(resource)) set.active = wanted.active;
+  const asListed = target.active === effectiveActive(resource);
+  if (!asListed && target.active !== specActive(resource)) set.active = target.active;
   const keepsAnnotation = kind === 'none' || (kind === 'inForce' && asListed);
   return { set, remove, annotations: keepsAnnotation ? {} : { [ACTIVE_ANNOTATION]: null } };
 }

@@ -49,12 +49,12 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   }
 
   all(): readonly RegistryCluster[] {
-    return [...this.#options.table.current.clusters.values()].map(shown);
+    return [...this.#options.table.current.clusters.values()].map(summary);
   }
 
   get(name: string): RegistryCluster | null {
     const entry = this.#options.table.current.clusters.get(name);
-    return entry === undefined ? null : shown(entry);
+    return entry === undefined ? null : summary(entry);
   }
 
   async add(cluster: RegistryCluster, _context: WriteContext): Promise<RegistryWrite> {
@@ -235,6 +235,6 @@ export class ResourceClusterRegistry implements ClusterRegistry {
   }
 }
 
-function shown({ name, proxyTo, active, routingGroup, externalUrl }: RoutableCluster): RegistryCluster {
+function summary({ name, proxyTo, active, routingGroup, externalUrl }: RoutableCluster): RegistryCluster {
   return { name, proxyTo, active, routingGroup, externalUrl };
 }

@@ -91,8 +91,8 @@ export async function ruleInventory(parts: RuleInventoryOptions): Promise<RuleIn
 
 /** The first rule of a name in firing order; null: there is none. */
 export function ruleNamed(parts: RuleInventoryOptions, name: string): InventoryRule | null {
-  const found = listedRules(parts).find(({ rule }) => rule.name === name);
-  return found === undefined ? null : withProblems(found, parts.context);
+  const rule = listedRules(parts).find(({ rule }) => rule.name === name);
+  return rule === undefined ? null : withProblems(rule, parts.context);
 }
 
 function withProblems({ rule, said }: PlacedRule, context: CompileContext): InventoryRule {
@@ -151,8 +151,8 @@ type Listed = Omit<InventoryRule, 'position' | 'problems'>;
 
 /** Documents of the file whose rules are left out, with why. */
 function leftOutDocuments(compiled: CompiledRules | null): ReadonlyMap<number | null, string> {
-  const found = (compiled?.fileProblems ?? []).filter(({ effect }) => effect === 'ruleLeftOut');
-  return new Map(found.map(({ document, message }) => [document, message]));
+  const problems = (compiled?.fileProblems ?? []).filter(({ effect }) => effect === 'ruleLeftOut');
+  return new Map(problems.map(({ document, message }) => [document, message]));
 }
 
 function fileRule(rule: RuleDefinition, place: string, leftOut: string | undefined): Listed {

@@ -21,6 +21,6 @@ export class DefaultGroupRouter implements Router {
 
   route(): GroupAnswer {
     const choice = { group: this.#group(), cluster: null, rule: null, onUnavailable: 'fallback' } as const;
-    return { says: 'group', choice, found: null };
+    return { says: 'group', choice, findings: null };
   }
 }

@@ -24,6 +24,6 @@ export class HeaderRouter implements Router {
   route({ headers }: RuleRequest): RouterAnswer {
     const group = firstHeader(headers, this.#key);
     if (group === undefined || group === '') return nothing;
-    return { says: 'group', choice: { group, cluster: null, rule: null, onUnavailable: 'fallback' }, found: null };
+    return { says: 'group', choice: { group, cluster: null, rule: null, onUnavailable: 'fallback' }, findings: null };
   }
 }

@@ -14,7 +14,7 @@ export type RouterFindings = Partial<Pick<GroupDecision, 'trace' | 'external'>>;
 export interface GroupAnswer {
   readonly says: 'group';
   readonly choice: RouterChoice;
-  readonly found: RouterFindings | null;
+  readonly findings: RouterFindings | null;
 }
 
 /** It does not decide about the request. */
@@ -22,7 +22,7 @@ export interface NothingAnswer {
   readonly says: 'nothing';
   /** Which router is asked in its place: the next one, or only the last. */
   readonly asks: 'next' | 'last';
-  readonly found: RouterFindings | null;
+  readonly findings: RouterFindings | null;
 }
 
 /** The request is refused. */
@@ -55,4 +55,4 @@ export interface Router {
 }
 
 /** The answer of a router that has nothing to say, and found nothing. */
-export const nothing: NothingAnswer = { says: 'nothing', asks: 'next', found: null };
+export const nothing: NothingAnswer = { says: 'nothing', asks: 'next', findings: null };

@@ -63,16 +63,16 @@ export class RouterChain {
     return this.#ask(0, { request, table, notes }, null);
   }
 
-  #ask(index: number, question: Question, found: RouterFindings | null): Routed | Promise<Routed> {
+  #ask(index: number, question: Question, findings: RouterFindings | null): Routed | Promise<Routed> {
     const router = this.#routers[index];
-    if (router === undefined) return this.#leaveToLast(question, found);
+    if (router === undefined) return this.#leaveToLast(question, findings);
     const { request, table, notes } = question;
-    if (!router.isAsked(table)) return this.#ask(index + 1, question, found);
+    if (!router.isAsked(table)) return this.#ask(index + 1, question, findings);
     if (router.step !== null) notes?.step(router.step);
     const answer = router.route(request, table);
     return answer instanceof Promise
-      ? answer.then((settled) => this.#take(index, router.name, settled, question, found))
-      : this.#take(index, router.name, answer, question, found);
+      ? answer.then((settled) => this.#take(index, router.name, settled, question, findings))
+      : this.#take(index, router.name, answer, question, findings);
   }
 
   #take(
@@ -86,13 +86,13 @@ export class RouterChain {
       const { refusal, rule, instead } = answer;
       return { refusal, rule, otherwise: () => this.#take(index, name, instead, question, before) };
     }
-    const found = join(before, answer.found);
-    if (answer.says === 'group') return decidedBy(name, answer, found);
-    return answer.asks === 'last' ? this.#leaveToLast(question, found) : this.#ask(index + 1, question, found);
+    const findings = join(before, answer.findings);
+    if (answer.says === 'group') return decidedBy(name, answer, findings);
+    return answer.asks === 'last' ? this.#leaveToLast(question, findings) : this.#ask(index + 1, question, findings);
   }
 
-  #leaveToLast({ request, table }: Question, found: RouterFindings | null): Routed {
-    return decidedBy(this.#last.name, this.#last.route(request, table), found);
+  #leaveToLast({ request, table }: Question, findings: RouterFindings | null): Routed {
+    return decidedBy(this.#last.name, this.#last.route(request, table), findings);
   }
 }
 
@@ -101,10 +101,10 @@ function join(before: RouterFindings | null, more: RouterFindings | null): Route
   return { ...before, ...more };
 }
 
-function decidedBy(name: RouterName, { choice }: GroupAnswer, found: RouterFindings | null): Routed {
+function decidedBy(name: RouterName, { choice }: GroupAnswer, findings: RouterFindings | null): Routed {
   const { group, cluster, rule, onUnavailable } = choice;
-  const trace = found?.trace ?? noTrace;
+  const trace = findings?.trace ?? noTrace;
   const decision = { group, cluster, rule, decidedBy: name, onUnavailable, trace };
-  const external = found?.external;
+  const external = findings?.external;
   return { refusal: null, decision: external === undefined ? decision : { ...decision, external } };
 }

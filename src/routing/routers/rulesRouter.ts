@@ -47,11 +47,11 @@ export class RulesRouter implements Router {
   }
 
   #answer({ routingGroup, cluster, rule, onUnavailable, useHeader, trace }: RuleDecision): GroupAnswer | NothingAnswer {
-    const found = { trace };
-    if (this.#options.refusesOnly) return { says: 'nothing', asks: 'next', found };
+    const findings = { trace };
+    if (this.#options.refusesOnly) return { says: 'nothing', asks: 'next', findings };
     const group = routingGroup === '' ? null : routingGroup;
-    if (group === null && cluster === null) return { says: 'nothing', asks: useHeader ? 'next' : 'last', found };
+    if (group === null && cluster === null) return { says: 'nothing', asks: useHeader ? 'next' : 'last', findings };
     const choice = { group: group ?? this.#options.defaultGroup(), cluster, rule, onUnavailable };
-    return { says: 'group', choice, found };
+    return { says: 'group', choice, findings };
   }
 }

@@ -61,14 +61,14 @@ function estimate(
   local: LocalLoad,
   otherwise: { readonly queued: number; readonly running: number },
 ): ClusterLoadEstimate {
-  const sent = local.since(name, health.countsAsOf, user);
+  const submissions = local.since(name, health.countsAsOf, user);
   const queued = health.queued ?? otherwise.queued;
   const running = health.running ?? otherwise.running;
   const own = user === null ? 0 : (health.queuedByUser?.get(user) ?? 0);
   return {
-    own: own > 0 ? own + sent.own : 0,
-    queued: queued > 0 ? queued + sent.all : 0,
-    running: queued > 0 ? running : running + sent.all,
+    own: own > 0 ? own + submissions.own : 0,
+    queued: queued > 0 ? queued + submissions.all : 0,
+    running: queued > 0 ? running : running + submissions.all,
   };
 }
 

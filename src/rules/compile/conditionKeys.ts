@@ -54,9 +54,9 @@ class KeyFinder {
   #any(operands: readonly Expression[]): readonly IndexKey[] | null {
     const keys: IndexKey[] = [];
     for (const operand of operands) {
-      const found = this.of(operand);
-      if (found === null) return null;
-      keys.push(...found);
+      const operandKeys = this.of(operand);
+      if (operandKeys === null) return null;
+      keys.push(...operandKeys);
     }
     return keys;
   }
@@ -68,9 +68,9 @@ class KeyFinder {
   #all(operands: readonly Expression[]): readonly IndexKey[] | null {
     let best: readonly IndexKey[] | null = null;
     for (const operand of operands) {
-      const found = this.of(operand);
-      if (found === null) break;
-      if (best === null || best.some(({ value }) => value === null)) best = found;
+      const keys = this.of(operand);
+      if (keys === null) break;
+      if (best === null || best.some(({ value }) => value === null)) best = keys;
     }
     return best;
   }

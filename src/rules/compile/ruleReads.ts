@@ -17,13 +17,13 @@ import { ANALYSED, headerSource, isFromBody } from './requestValues.ts';
 export function ruleReads(blocks: readonly Block[], isDeny: boolean, names: ProductNames): readonly string[] | null {
   const finder = new ReadFinder(names);
   if (!blocks.every((block) => finder.addBlock(block))) return null;
-  const sources = [...finder.found];
+  const sources = [...finder.sources];
   return isDeny && sources.some(isFromBody) ? [...sources, ANALYSED] : sources;
 }
 
 /** Each `add` returns whether what it adds depends on values of the request alone. */
 class ReadFinder {
-  readonly found = new Set<string>();
+  readonly sources = new Set<string>();
   readonly #objects: ReadonlyMap<string, MethodTable>;
 
   constructor(names: ProductNames) {
@@ -112,13 +112,13 @@ class ReadFinder {
   #addDependence(dependsOn: DependsOn, args: readonly Expression[]): boolean {
     if (dependsOn === 'operands') return true;
     if (typeof dependsOn === 'object') {
-      this.found.add(dependsOn.reads);
+      this.sources.add(dependsOn.reads);
       return true;
     }
     const [first] = args;
     const header = dependsOn === 'header' && first !== undefined ? literalText(first) : null;
     if (header === null) return false;
-    this.found.add(headerSource(header));
+    this.sources.add(headerSource(header));
     return true;
   }
 }

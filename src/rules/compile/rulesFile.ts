@@ -40,16 +40,16 @@ const FIELDS = ['name', 'description', 'priority', 'condition', 'actions'];
  * reads it: `010` is 8, `1_000` is 1000, `yes` is a word; the last of two equal keys wins.
  */
 export function parseRulesFile(file: RulesFile): ParsedRulesFile {
-  const known = parsedFiles.get(file);
-  if (known !== undefined) return known;
+  const parse = parsedFiles.get(file);
+  if (parse !== undefined) return parse;
   const steps = parsingOf(file);
   for (let step = steps.next(); ; step = steps.next()) if (step.done) return remembered(file, step.value);
 }
 
 /** As `parseRulesFile`, in turns of the event loop: a file may have thousands of rules. */
 export async function parseRulesFileInTurns(file: RulesFile): Promise<ParsedRulesFile> {
-  const known = parsedFiles.get(file);
-  if (known !== undefined) return known;
+  const parse = parsedFiles.get(file);
+  if (parse !== undefined) return parse;
   const turns = new Turns();
   const steps = parsingOf(file);
   for (let step = steps.next(); ; step = steps.next()) {

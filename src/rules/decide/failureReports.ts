@@ -29,12 +29,12 @@ export class FailureReports {
     this.count(rule);
     if (this.#report === undefined) return;
     const now = this.#monotonic();
-    const known = this.#byRule.get(rule);
-    if (known !== undefined && now - known.reportedAt < this.#interval) {
-      known.since += 1;
+    const entry = this.#byRule.get(rule);
+    if (entry !== undefined && now - entry.reportedAt < this.#interval) {
+      entry.since += 1;
       return;
     }
-    const count = (known?.since ?? 0) + 1;
+    const count = (entry?.since ?? 0) + 1;
     this.#byRule.set(rule, { reportedAt: now, since: 0 });
     const { name, origin } = rule.definition;
     this.#report({ rule: name, origin, message, count });

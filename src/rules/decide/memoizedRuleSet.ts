@@ -30,7 +30,7 @@ interface AskedRules {
 export class MemoizedRuleSet implements RuleSet {
   readonly #ruleSet: CompiledRuleSet;
   /** By a number made of the candidates' bits: of two sets with the same number the newer one is kept. */
-  readonly #asked = new LRUCache<number, AskedRules>({ max: MAX_SETS });
+  readonly #questions = new LRUCache<number, AskedRules>({ max: MAX_SETS });
   #lastId = 0;
   readonly #decisions = new LRUCache<string, RuleDecision>({
     maxSize: MAX_BYTES,
@@ -51,8 +51,8 @@ export class MemoizedRuleSet implements RuleSet {
     if (!request.isSubmission) return this.#ruleSet.decide(request);
     const candidates = this.#ruleSet.candidates(request);
     const key = keyOf(request, this.#askedRules(candidates));
-    const known = key === null ? undefined : this.#decisions.get(key);
-    if (known !== undefined) return known;
+    const remembered = key === null ? undefined : this.#decisions.get(key);
+    if (remembered !== undefined) return remembered;
     const { decision, hasFailed } = this.#ruleSet.ask(request, candidates);
     // Failures are reported each time.
     if (key !== null && !hasFailed) this.#decisions.set(key, decision);
@@ -61,13 +61,13 @@ export class MemoizedRuleSet implements RuleSet {
 
   #askedRules(candidates: Uint32Array): AskedRules {
     const number = numberOf(candidates);
-    const known = this.#asked.get(number);
-    if (known !== undefined && areEqual(known.candidates, candidates)) return known;
+    const before = this.#questions.get(number);
+    if (before !== undefined && areEqual(before.candidates, candidates)) return before;
     const sources = this.#ruleSet.readsOf(candidates);
     this.#lastId += 1;
-    const asked = { id: this.#lastId, candidates: candidates.slice(), reads: sources?.map(readerOf) ?? null };
-    this.#asked.set(number, asked);
-    return asked;
+    const question = { id: this.#lastId, candidates: candidates.slice(), reads: sources?.map(readerOf) ?? null };
+    this.#questions.set(number, question);
+    return question;
   }
 }
 

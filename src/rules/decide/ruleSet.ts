@@ -127,13 +127,13 @@ export class CompiledRuleSet implements RuleSet {
 
   /** Sources of all that the marked rules read of a request; null when that cannot be determined of one of them. */
   readsOf(marked: Uint32Array): readonly string[] | null {
-    const found = new Set<string>();
+    const names = new Set<string>();
     for (const number of numbersOf(marked)) {
       const reads = this.#rules[number]?.reads ?? null;
       if (reads === null) return null;
-      for (const source of reads) found.add(source);
+      for (const source of reads) names.add(source);
     }
-    return [...found];
+    return [...names];
   }
 
   /** Asks the marked rules. */

@@ -187,18 +187,18 @@ function mapCode({ entries, offset }: Node<'map'>, scope: Scope): Code {
     const map = new JavaMap();
     for (const { key, value } of codes) {
       const keyValue = key(e);
-      const made = value(e);
+      const result = value(e);
       e.at = offset;
-      map.fill(keyValue, made, e);
+      map.fill(keyValue, result, e);
     }
     return map;
   };
 }
 
 function newCode({ className, args, offset }: Node<'new'>, scope: Scope): Code {
-  const found = libraryClass(className);
-  const overloads = found?.constructors.get('new');
-  if (found === undefined)
+  const ofName = libraryClass(className);
+  const overloads = ofName?.constructors.get('new');
+  if (ofName === undefined)
     throw unknownName(/^[A-Z]/.test(className) ? className : `X${className}`.slice(1), offset, scope);
   if (overloads === undefined) throw new UnavailableError(`${className} cannot be made with new`, offset);
   const named = { name: `new ${className}`, methods: overloads.methods };
@@ -247,8 +247,8 @@ function folded(code: Code, offset: number): Code {
 
 type Calculation = Exclude<Node<'binary'>['operator'], 'is' | '==' | '!=' | '~=' | 'contains'>;
 
-function operatorCode({ operator: given, offset }: Node<'binary'>, a: Code, b: Code): Code {
-  const operator = given as Calculation;
+function operatorCode({ operator: sign, offset }: Node<'binary'>, a: Code, b: Code): Code {
+  const operator = sign as Calculation;
   switch (operator) {
     case '+':
       return (e) => {

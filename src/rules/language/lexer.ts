@@ -148,10 +148,10 @@ const LONGEST_SHOWN = 40;
 
 function numberValue(digits: string, suffix: string, offset: number): Value {
   const isWhole = !/[.eE]/.test(digits) || /^0[xX]/.test(digits);
-  const shown = digits.length > LONGEST_SHOWN ? `${digits.slice(0, LONGEST_SHOWN)}…` : digits;
+  const text = digits.length > LONGEST_SHOWN ? `${digits.slice(0, LONGEST_SHOWN)}…` : digits;
   if (digits.startsWith('0X') || (/^0[0-9]/.test(digits) && isWhole)) {
     throw new CompileError(
-      `${shown} is no number here; hexadecimal numbers start with 0x, octal ones do not exist`,
+      `${text} is no number here; hexadecimal numbers start with 0x, octal ones do not exist`,
       offset,
     );
   }
@@ -171,7 +171,7 @@ function numberValue(digits: string, suffix: string, offset: number): Value {
     default:
   }
   const Refusal = /^[bBiI]$/.test(suffix) ? UnavailableError : CompileError;
-  throw new Refusal(`${shown}${suffix.slice(0, LONGEST_SHOWN)} is no number; allowed suffixes are L, f and d`, offset);
+  throw new Refusal(`${text}${suffix.slice(0, LONGEST_SHOWN)} is no number; allowed suffixes are L, f and d`, offset);
 }
 
 /** The literal 2147483647 is a long already, as in MVEL. */

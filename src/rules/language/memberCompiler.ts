@@ -72,8 +72,8 @@ function classOf(expression: Expression, scope: Scope): ReturnType<typeof librar
   if (name === null) return undefined;
   const root = name.split('.')[0] ?? name;
   if (scope.isDefined(root)) return undefined;
-  const found = libraryClass(name);
-  if (found !== undefined) return found;
+  const ofName = libraryClass(name);
+  if (ofName !== undefined) return ofName;
   // A package name: the whole dotted text is the class that was meant.
   if (name.includes('.') && (root === 'java' || root === 'javax' || root === 'jakarta')) {
     const isComplete = /\.[A-Z]\w*$/.test(name);
@@ -88,13 +88,13 @@ function classOf(expression: Expression, scope: Scope): ReturnType<typeof librar
 
 function propertyCode(expression: Node<'property'>, scope: Scope): Code {
   const { target, name, safe, offset } = expression;
-  const known = classOf(target, scope);
-  if (known !== undefined) {
-    const field = known.fields.get(name);
+  const ofTarget = classOf(target, scope);
+  if (ofTarget !== undefined) {
+    const field = ofTarget.fields.get(name);
     if (field === undefined) {
-      const fields = [...known.fields.keys()];
+      const fields = [...ofTarget.fields.keys()];
       throw new UnavailableError(
-        `${known.name} has no constant ${name}${fields.length > 0 ? `; it has ${fields.join(', ')}` : ''}`,
+        `${ofTarget.name} has no constant ${name}${fields.length > 0 ? `; it has ${fields.join(', ')}` : ''}`,
         offset,
       );
     }
@@ -131,8 +131,8 @@ function memberReader(name: string, offset: number, safe: boolean): (value: Valu
     }
     if (lastGetter !== null) return invoke(lastGetter, e, value, []);
     if (!(value instanceof JavaMap)) throw noMember(table, value, name);
-    const found = value.get(name, e);
-    if (found !== undefined) return found;
+    const entry = value.get(name, e);
+    if (entry !== undefined) return entry;
     if (safe) return null;
     throw new EvaluationError(`the map has no key ${name}; .get("${name}") gives null instead`);
   };
@@ -157,17 +157,17 @@ function checkMember(kind: Kind, name: string, args: number | null, offset: numb
 
 function methodCode(expression: Node<'call'>, scope: Scope): Code {
   const { target, name, args, offset } = expression;
-  const known = classOf(target, scope);
-  if (known !== undefined) {
-    const overloads = known.statics.get(name);
+  const ofTarget = classOf(target, scope);
+  if (ofTarget !== undefined) {
+    const overloads = ofTarget.statics.get(name);
     if (overloads === undefined) {
-      const names = known.statics.names();
+      const names = ofTarget.statics.names();
       throw new UnavailableError(
-        `${known.name} has no static method ${name}${names.length > 0 ? `; it has ${names.join(', ')}` : ''}`,
+        `${ofTarget.name} has no static method ${name}${names.length > 0 ? `; it has ${names.join(', ')}` : ''}`,
         offset,
       );
     }
-    return constantWhereImmutable(known.name, overloads, args, callCode(overloads, args, offset, scope));
+    return constantWhereImmutable(ofTarget.name, overloads, args, callCode(overloads, args, offset, scope));
   }
   if (target.type === 'name' && primitiveTypes.has(target.name)) throw unknownName(target.name, target.offset, scope);
   const object = rootObject(target, scope);
@@ -260,10 +260,10 @@ function putCall({ name, args, offset }: Node<'call'>, object: GlobalObject | un
   const keyValue = key.value;
   const code = compileExpression(value, scope);
   return (e) => {
-    const given = code(e);
+    const operand = code(e);
     e.at = offset;
     e.step();
-    return e.objects[object].put(keyValue, given, e) ?? null;
+    return e.objects[object].put(keyValue, operand, e) ?? null;
   };
 }
 

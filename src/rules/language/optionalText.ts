@@ -32,13 +32,13 @@ export function optionalTextCall(name: string, text: Code, args: readonly Code[]
   const ofText = methodsOfKind('string')?.get(name);
   return (e) => {
     const value = text(e);
-    const given = args.map((code) => code(e));
+    const values = args.map((code) => code(e));
     e.at = offset;
     // isEmpty() and equals() both know: a text is empty where it is "", and equals the text or its Optional.
-    const isText = typeof value === 'string' && !(given[0] instanceof JavaOptional);
+    const isText = typeof value === 'string' && !(values[0] instanceof JavaOptional);
     return ofText !== undefined && isText
-      ? invoke(ofText, e, value, given)
-      : invoke(ofOptional, e, asOptional(value), given);
+      ? invoke(ofText, e, value, values)
+      : invoke(ofOptional, e, asOptional(value), values);
   };
 }
 

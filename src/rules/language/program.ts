@@ -141,9 +141,9 @@ function declareCode({ javaType, name, value, offset }: Node<'declare'>, scope: 
   const code: Code = value === null ? () => null : compileExpression(value, scope);
   const slot = scope.declare(name, offset);
   return (e) => {
-    const given = code(e);
+    const initial = code(e);
     e.at = offset;
-    const converted = convertTo(javaType, given, e);
+    const converted = convertTo(javaType, initial, e);
     e.locals[slot] = converted;
     return converted;
   };
@@ -201,10 +201,10 @@ function assignVariable(
   code: Code,
   scope: Scope,
 ): Code {
-  const known = scope.slot(name);
-  if (known === undefined && combine !== null)
+  const existing = scope.slot(name);
+  if (existing === undefined && combine !== null)
     throw new UnavailableError(`unknown variable ${name} before ${operator}`, offset);
-  const slot = known ?? scope.declare(name, offset);
+  const slot = existing ?? scope.declare(name, offset);
   return (e) => {
     const value = code(e);
     e.at = offset;

@@ -45,9 +45,9 @@ export class TokenReader {
   protected unexpected(expected: string): CompileError {
     const token = this.peek();
     const refused = token.type === 'literal' ? undefined : refusalOf(token.text);
-    const found =
+    const actual =
       token.type === 'end' ? 'the end' : token.type === 'literal' ? 'a literal' : JSON.stringify(token.text);
-    if (refused === undefined) return new CompileError(`${expected}; found ${found}`, token.offset);
+    if (refused === undefined) return new CompileError(`${expected}; found ${actual}`, token.offset);
     const Refusal = isWrongEverywhere(token.text) ? CompileError : UnavailableError;
     return new Refusal(`${token.text} cannot be used here: ${refused}`, token.offset);
   }

@@ -33,9 +33,9 @@ export class JavaBitSet extends Mutable {
   /** Indexes of the bits that are set, in order. */
   indexes(): number[] {
     const text = this.bits.toString(2);
-    const found: number[] = [];
-    for (let at = text.length - 1; at >= 0; at -= 1) if (text.charAt(at) === '1') found.push(text.length - 1 - at);
-    return found;
+    const indices: number[] = [];
+    for (let at = text.length - 1; at >= 0; at -= 1) if (text.charAt(at) === '1') indices.push(text.length - 1 - at);
+    return indices;
   }
 }
 

@@ -6,12 +6,12 @@ import { LibraryClass } from './javaClass.ts';
 import { notNull } from './objects.ts';
 
 function listClass(name: string): LibraryClass {
-  const made = new LibraryClass(name, ['list']);
-  made.constructors
+  const type = new LibraryClass(name, ['list']);
+  type.constructors
     .add('new', [], () => new JavaList([]))
     .add('new', ['int'], () => new JavaList([]))
     .add('new', ['elements'], (e, _self, elements) => copyOf(elements, e));
-  return made;
+  return type;
 }
 
 function copyOf(elements: Parameters<typeof itemsOf>[0], e: Evaluation): JavaList {
@@ -19,8 +19,8 @@ function copyOf(elements: Parameters<typeof itemsOf>[0], e: Evaluation): JavaLis
 }
 
 function setClass(name: string, ordering: Ordering): LibraryClass {
-  const made = new LibraryClass(name, ['set']);
-  made.constructors
+  const type = new LibraryClass(name, ['set']);
+  type.constructors
     .add('new', [], () => new JavaSet(ordering))
     .add('new', ['int'], () => new JavaSet(ordering))
     .add('new', ['elements'], (e, _self, elements) => {
@@ -29,16 +29,16 @@ function setClass(name: string, ordering: Ordering): LibraryClass {
       for (const item of items) set.fill(item, e);
       return set;
     });
-  return made;
+  return type;
 }
 
 function mapClass(name: string, ordering: Ordering): LibraryClass {
-  const made = new LibraryClass(name, ['map']);
-  made.constructors
+  const type = new LibraryClass(name, ['map']);
+  type.constructors
     .add('new', [], () => new JavaMap(ordering))
     .add('new', ['int'], () => new JavaMap(ordering))
     .add('new', ['map'], (e, _self, other) => copyMap(other, new JavaMap(ordering), e));
-  return made;
+  return type;
 }
 
 function copyMap(from: JavaMap, to: JavaMap, e: Evaluation): JavaMap {
@@ -60,16 +60,16 @@ list.statics
 const set = new LibraryClass('Set', ['set']);
 set.statics
   .addVariadic('of', [], (e, _self, items) => {
-    const made = new JavaSet('hash', true);
+    const result = new JavaSet('hash', true);
     for (const item of items) {
-      if (!made.fill(notNull(item, 'Set.of'), e)) throw new EvaluationError('Set.of: an element is there twice');
+      if (!result.fill(notNull(item, 'Set.of'), e)) throw new EvaluationError('Set.of: an element is there twice');
     }
-    return made;
+    return result;
   })
   .add('copyOf', ['elements'], (e, _self, elements) => {
-    const made = new JavaSet('hash', true);
-    for (const item of itemsOf(elements, e)) made.fill(item, e);
-    return made;
+    const result = new JavaSet('hash', true);
+    for (const item of itemsOf(elements, e)) result.fill(item, e);
+    return result;
   });
 
 const map = new LibraryClass('Map', ['map']);
@@ -77,14 +77,14 @@ map.statics
   .addVariadic('of', [], (e, _self, items) => {
     if (items.length % 2 !== 0 || items.length > 20)
       throw new EvaluationError('Map.of takes up to 10 pairs of key and value');
-    const made = new JavaMap('hash', true);
+    const result = new JavaMap('hash', true);
     for (let index = 0; index < items.length; index += 2) {
       const key = notNull(items[index] ?? null, 'Map.of');
-      if (made.fill(key, notNull(items[index + 1] ?? null, 'Map.of'), e) !== undefined) {
+      if (result.fill(key, notNull(items[index + 1] ?? null, 'Map.of'), e) !== undefined) {
         throw new EvaluationError('Map.of: a key is there twice');
       }
     }
-    return made;
+    return result;
   })
   .add('copyOf', ['map'], (e, _self, other) => copyMap(other, new JavaMap('hash', true), e))
   .add(

@@ -70,9 +70,9 @@ collectionsClass.statics
   .add('emptyMap', [], () => new JavaMap('hash', true))
   .add('singletonList', ['any'], (_e, _self, value) => new JavaList([value], 'immutable'))
   .add('singleton', ['any'], (e, _self, value) => {
-    const made = new JavaSet('hash', true);
-    made.fill(value, e);
-    return made;
+    const set = new JavaSet('hash', true);
+    set.fill(value, e);
+    return set;
   })
   .add(
     'unmodifiableList',

@@ -57,8 +57,8 @@ export const collectionMethods = new MethodTable('Collection', 'operands')
   .add('equals', ['any'], (e, self: AnyElements, other) => javaEquals(self, other, e));
 
 function textProperty(self: JavaMap, key: string, e: Evaluation): string | null {
-  const found = self.get(key, e);
-  return typeof found === 'string' ? found : null;
+  const value = self.get(key, e);
+  return typeof value === 'string' ? value : null;
 }
 
 /** Views such as `map.values()`. */
@@ -258,8 +258,8 @@ export const mapMethods = new MethodTable('Map', 'operands')
   .add('isEmpty', [], (_e, self: JavaMap) => self.size === 0)
   .add('get', ['any'], (e, self: JavaMap, key) => self.get(key, e) ?? null)
   .add('getOrDefault', ['any', 'any'], (e, self: JavaMap, key, otherwise) => {
-    const found = self.get(key, e);
-    return found === undefined ? otherwise : found;
+    const value = self.get(key, e);
+    return value === undefined ? otherwise : value;
   })
   .add('containsKey', ['any'], (e, self: JavaMap, key) => self.get(key, e) !== undefined)
   .add('containsValue', ['any'], (e, self: JavaMap, value) => {
@@ -283,18 +283,18 @@ export const mapMethods = new MethodTable('Map', 'operands')
     (e, self: JavaMap, key, otherwise) => textProperty(self, key, e) ?? otherwise,
   )
   .add('putIfAbsent', ['any', 'any'], (e, self: JavaMap, key, value) => {
-    const found = self.get(key, e) ?? null;
-    if (found === null) changingMap(self).put(key, value, e);
-    return found;
+    const previous = self.get(key, e) ?? null;
+    if (previous === null) changingMap(self).put(key, value, e);
+    return previous;
   })
   .add('putAll', ['map'], (e, self: JavaMap, others) => {
     for (const entry of others.ordered(e, compareNatural)) changingMap(self).put(entry.key, entry.value, e);
     return null;
   })
   .add('replace', ['any', 'any'], (e, self: JavaMap, key, value) => {
-    const found = self.get(key, e);
-    if (found !== undefined) changingMap(self).put(key, value, e);
-    return found ?? null;
+    const previous = self.get(key, e);
+    if (previous !== undefined) changingMap(self).put(key, value, e);
+    return previous ?? null;
   })
   .add('remove', ['any'], (e, self: JavaMap, key) => changingMap(self).delete(key, e) ?? null)
   .add('clear', [], (e, self: JavaMap) => {
@@ -374,8 +374,8 @@ export const streamMethods = new MethodTable('Stream', 'operands')
   );
 
 function part({ items }: JavaStream, from: number, to: number, e: Evaluation): JavaStream {
-  const kept = Math.max(0, Math.min(to, items.length) - from);
-  e.reserveElements(kept, kept);
+  const count = Math.max(0, Math.min(to, items.length) - from);
+  e.reserveElements(count, count);
   return new JavaStream(items.slice(from, to));
 }
 

@@ -21,13 +21,13 @@ const codes: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 const digits = new Map<string, number>();
 
 function fractionDigits(code: string): number {
-  let found = digits.get(code);
-  if (found === undefined) {
-    found =
+  let count = digits.get(code);
+  if (count === undefined) {
+    count =
       new Intl.NumberFormat('en', { style: 'currency', currency: code }).resolvedOptions().maximumFractionDigits ?? 2;
-    digits.set(code, found);
+    digits.set(code, count);
   }
-  return found;
+  return count;
 }
 
 /** The class Currency. */

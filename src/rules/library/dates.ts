@@ -62,8 +62,8 @@ calendarClass.statics.add('getInstance', [], (e) => new JavaCalendar(e.sources.n
 /** Methods of Calendar: the machine's time zone, as in Java. */
 export const calendarMethods = new MethodTable('Calendar', 'operands')
   .add('get', ['int'], (_e, self: JavaCalendar, field) => {
-    const found = calendarFields.find(([, number]) => number === field);
-    if (found === undefined) throw new EvaluationError(`Calendar has no field ${field} here`);
-    return found[2](new Date(self.time));
+    const calendarField = calendarFields.find(([, number]) => number === field);
+    if (calendarField === undefined) throw new EvaluationError(`Calendar has no field ${field} here`);
+    return calendarField[2](new Date(self.time));
   })
   .add('getTimeInMillis', [], (_e, self: JavaCalendar) => long(BigInt(self.time)));

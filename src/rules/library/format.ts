@@ -74,8 +74,8 @@ function convert(specifier: Specifier, value: Value, e: Evaluation): string {
         return value === null ? 'null' : numberText(specifier, lower, value);
     }
   };
-  const made = pad(text(), specifier);
-  return isUpper ? made.toUpperCase() : made;
+  const piece = pad(text(), specifier);
+  return isUpper ? piece.toUpperCase() : piece;
 }
 
 function cut(text: string, precision: number | null): string {

@@ -186,9 +186,9 @@ export class MethodTable {
   }
 
   #add(name: string, method: Method): this {
-    const known = this.#overloads.get(name);
-    if (known === undefined) this.#overloads.set(name, { name, methods: [method] });
-    else known.methods.push(method);
+    const overloads = this.#overloads.get(name);
+    if (overloads === undefined) this.#overloads.set(name, { name, methods: [method] });
+    else overloads.methods.push(method);
     return this;
   }
 
@@ -302,9 +302,9 @@ function pick(overloads: Overloads, args: readonly Value[]): Method | undefined 
 
 function noOverload(overloads: Overloads, args: readonly Value[]): EvaluationError {
   const allowed = overloads.methods.map((method) => `${overloads.name}(${signature(method)})`);
-  const given = args.map((value) => kindName(kindOf(value))).join(', ');
+  const kinds = args.map((value) => kindName(kindOf(value))).join(', ');
   return new EvaluationError(
-    `${overloads.name}(${given}) does not exist; there is ${[...new Set(allowed)].join(', ')}`,
+    `${overloads.name}(${kinds}) does not exist; there is ${[...new Set(allowed)].join(', ')}`,
   );
 }
 

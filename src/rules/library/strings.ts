@@ -48,7 +48,7 @@ export const stringMethods = new MethodTable('String', 'operands')
   .add('substring', ['int'], (e, self: string, from) => slice(e, self, from, self.length))
   .add('substring', ['int', 'int'], (e, self: string, from, to) => slice(e, self, from, to))
   .add('subSequence', ['int', 'int'], (e, self: string, from, to) => slice(e, self, from, to))
-  .add('concat', ['string'], (e, self: string, other) => made(e, self.length + other.length, () => self + other))
+  .add('concat', ['string'], (e, self: string, other) => newText(e, self.length + other.length, () => self + other))
   .add('toLowerCase', [], (e, self: string) => lowerCase(self, e))
   .add('toUpperCase', [], (e, self: string) => upperCase(self, e))
   .add('toLowerCase', ['any'], (e, self: string, locale) => lowerCaseOf(self, localeOf(locale), e))
@@ -62,7 +62,7 @@ export const stringMethods = new MethodTable('String', 'operands')
   .add('replace', ['string', 'string'], (e, self: string, from, to) => replaceAll(e, self, from, to))
   .add('repeat', ['int'], (e, self: string, count) => {
     if (count < 0) throw new EvaluationError('repeat needs a count of 0 or more');
-    return made(e, self.length * count, () => self.repeat(count));
+    return newText(e, self.length * count, () => self.repeat(count));
   })
   .add('matches', ['string'], (e, self: string, pattern) => javaPattern(pattern, e).matches(self, e))
   .add('replaceAll', ['string', 'string'], (e, self: string, pattern, by) =>
@@ -257,7 +257,7 @@ function ofBytesOrChars(items: readonly Value[], e: Evaluation): string {
 }
 
 /** Makes a string whose length is known beforehand. */
-function made(e: Evaluation, length: number, make: () => string): string {
+function newText(e: Evaluation, length: number, make: () => string): string {
   e.reserveText(length);
   return make();
 }

@@ -58,10 +58,10 @@ function checked(delimiters: string): string {
 }
 
 function nextToken(self: JavaTokenizer, e: Evaluation): string {
-  const found = self.next(self.at, e);
-  if (found === null) throw new EvaluationError('there is no next token');
+  const piece = self.next(self.at, e);
+  if (piece === null) throw new EvaluationError('there is no next token');
   e.willChange(self);
-  const [start, end] = found;
+  const [start, end] = piece;
   self.at = end;
   e.reserveText(end - start);
   return self.text.slice(start, end);
@@ -97,7 +97,7 @@ export const tokenizerMethods = new MethodTable('StringTokenizer', 'operands')
   .add('nextElement', [], (e, self: JavaTokenizer) => nextToken(self, e))
   .add('countTokens', [], (e, self: JavaTokenizer) => {
     let count = 0;
-    for (let found = self.next(self.at, e); found !== null; found = self.next(found[1], e)) {
+    for (let piece = self.next(self.at, e); piece !== null; piece = self.next(piece[1], e)) {
       e.text(UNITS_A_CHARACTER);
       count += 1;
     }

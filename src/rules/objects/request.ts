@@ -47,10 +47,10 @@ export class RequestObject extends JavaObject {
   /** First value of a header; null when it is absent. */
   header(lowerCaseName: string): string | null {
     if (lowerCaseName === this.#lastName) return this.#lastValue;
-    const found = firstHeader(this.request.headers, lowerCaseName) ?? null;
+    const value = firstHeader(this.request.headers, lowerCaseName) ?? null;
     this.#lastName = lowerCaseName;
-    this.#lastValue = found;
-    return found;
+    this.#lastValue = value;
+    return value;
   }
 
   /** Made at the first use: most rules ask for none. */
@@ -83,14 +83,14 @@ const COOKIE_WEIGHT = 8;
 
 function cookies(self: RequestObject, e: Evaluation): JavaArray | null {
   self.countHeaders(e);
-  const found: CookieObject[] = [];
+  const list: CookieObject[] = [];
   for (const line of self.headers.get('cookie') ?? []) {
     e.text(line.length);
     for (const part of line.split(';')) {
-      e.reserveElements(found.length + 1, 1, COOKIE_WEIGHT);
+      e.reserveElements(list.length + 1, 1, COOKIE_WEIGHT);
       const equals = part.indexOf('=');
       if (equals > 0)
-        found.push(
+        list.push(
           new CookieObject(
             part.slice(0, equals).trim(),
             part
@@ -101,7 +101,7 @@ function cookies(self: RequestObject, e: Evaluation): JavaArray | null {
         );
     }
   }
-  return found.length === 0 ? null : new JavaArray(found);
+  return list.length === 0 ? null : new JavaArray(list);
 }
 
 function bodyLength(self: RequestObject): number {

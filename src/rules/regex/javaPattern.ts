@@ -75,20 +75,20 @@ export class JavaPattern {
     const matcher = this.#re2.matcher(
       work <= SMALL_WORK ? text : (new MeteredText(text, this.size, e) as unknown as string),
     );
-    const found: Match[] = [];
-    while (found.length < most && matcher.find()) {
+    const matches: Match[] = [];
+    while (matches.length < most && matcher.find()) {
       const count = matcher.groupCount();
       e.step(1 + (count >> 3));
-      e.reserveElements(found.length + 1, 1 + count);
+      e.reserveElements(matches.length + 1, 1 + count);
       const groups: (string | null)[] = [];
       for (let group = 1; group <= count; group += 1) {
         const start = matcher.start(group) ?? -1;
         groups.push(start < 0 ? null : text.slice(start, matcher.end(group) ?? start));
       }
-      found.push({ start: matcher.start(), end: matcher.end(), groups });
+      matches.push({ start: matcher.start(), end: matcher.end(), groups });
     }
     if (work > QUICK_WORK) e.checkTime();
-    return found;
+    return matches;
   }
 
   /** `String.replaceAll` or `replaceFirst`; `$1` and `\` in the replacement as in Java. */
@@ -218,13 +218,13 @@ export function javaPattern(text: string, e: Evaluation): JavaPattern {
   const literal = literals.get(text);
   if (literal !== undefined) return literal;
   e.step(STEPS_A_PATTERN + text.length);
-  const known = patterns.get(text);
-  if (known !== undefined) return known;
+  const pattern = patterns.get(text);
+  if (pattern !== undefined) return pattern;
   try {
-    const made = new JavaPattern(text);
+    const pattern = new JavaPattern(text);
     e.checkTime();
-    patterns.set(text, made);
-    return made;
+    patterns.set(text, pattern);
+    return pattern;
   } catch (error) {
     // How long a wrong pattern took is known only now.
     e.checkTime();

@@ -6,12 +6,12 @@ const folded = new Uint16Array(0x10000);
 
 /** `Character.toLowerCase(Character.toUpperCase(unit))`; a character whose other case is longer stays as it is. */
 function foldedUnit(unit: number): number {
-  let found = folded[unit] as number;
-  if (found === 0) {
-    found = foldedCode(unit);
-    folded[unit] = found;
+  let result = folded[unit] as number;
+  if (result === 0) {
+    result = foldedCode(unit);
+    folded[unit] = result;
   }
-  return found;
+  return result;
 }
 
 function foldedCode(code: number): number {

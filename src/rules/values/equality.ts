@@ -71,13 +71,13 @@ function objectKey(value: JavaObject, e: Evaluation, depth: number): Key {
   if (value instanceof JavaSet) return joined('t', [...value.elements.values()], e, depth, true);
   if (value instanceof JavaMap) return joined('m', [...value.entries.values()], e, depth, true);
   const own = ownKey.get(value.kind);
-  return own === undefined ? value : `\0x${value.kind}:${textKey(made(own(value), e), e)}`;
+  return own === undefined ? value : `\0x${value.kind}:${textKey(reserve(own(value), e), e)}`;
 }
 
 /** Kinds outside this module that compare by content: how. */
 const ownKey = new Map<string, (value: JavaObject) => string>();
 
-function made(text: string, e: Evaluation): string {
+function reserve(text: string, e: Evaluation): string {
   if (text.length > SHORT_TEXT) e.reserveText(text.length);
   return text;
 }
@@ -239,7 +239,7 @@ export function hashOf(value: Value, e: Evaluation, depth = 0): number {
   if (value instanceof JavaSet) return sum(value.elements.values(), e, depth);
   if (value instanceof JavaMap) return sum(value.entries.values(), e, depth);
   const own = ownKey.get(value.kind);
-  return own === undefined ? stringHash(identity(value)) : textHash(made(own(value), e), e);
+  return own === undefined ? stringHash(identity(value)) : textHash(reserve(own(value), e), e);
 }
 
 function longHash(value: bigint): number {

@@ -27,15 +27,15 @@ export function indexOf(text: string, part: string, from: number, e: Evaluation)
     return text.indexOf(part, start);
   }
   if (part.length <= LINEAR_PART) return indexInPieces(text, part, start, e);
-  const found = twoWaySearch(start === 0 ? text : text.slice(start), part, 'first', e);
-  return found < 0 ? -1 : start + found;
+  const index = twoWaySearch(start === 0 ? text : text.slice(start), part, 'first', e);
+  return index < 0 ? -1 : start + index;
 }
 
 function indexInPieces(text: string, part: string, start: number, e: Evaluation): number {
   for (let at = start; ; at += PIECE) {
     e.text(PIECE);
-    const found = text.slice(at, at + PIECE + part.length - 1).indexOf(part);
-    if (found >= 0) return at + found;
+    const index = text.slice(at, at + PIECE + part.length - 1).indexOf(part);
+    if (index >= 0) return at + index;
     if (at + PIECE + part.length > text.length) return -1;
   }
 }

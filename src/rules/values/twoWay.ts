@@ -12,8 +12,8 @@ export function twoWaySearch(text: string, part: string, end: 'first' | 'last', 
   if (part.length > text.length) return -1;
   e.text(4 * (text.length + part.length));
   const isLast = end === 'last';
-  const found = search(unitsOf(text, isLast), unitsOf(part, isLast), e);
-  return found < 0 || !isLast ? found : text.length - part.length - found;
+  const index = search(unitsOf(text, isLast), unitsOf(part, isLast), e);
+  return index < 0 || !isLast ? index : text.length - part.length - index;
 }
 
 /** Units of a text: reading them one by one is several times as fast as from the string. */
@@ -29,23 +29,23 @@ function search(text: Uint16Array, part: Uint16Array, e: Evaluation): number {
   const shift = isPeriodic ? period : Math.max(end + 1, part.length - end - 1) + 1;
   let at = 0;
   /** Last index of the part that is known to match, in a periodic one. */
-  let known = -1;
+  let matchEnd = -1;
   let work = 0;
   while (at <= text.length - part.length) {
-    const start = Math.max(end, known) + 1;
+    const start = Math.max(end, matchEnd) + 1;
     let right = start;
     while (right < part.length && part[right] === text[at + right]) right += 1;
     work += right - start + 1;
     if (right < part.length) {
       at += right - end;
-      known = -1;
+      matchEnd = -1;
     } else {
       let left = end;
-      while (left > known && part[left] === text[at + left]) left -= 1;
+      while (left > matchEnd && part[left] === text[at + left]) left -= 1;
       work += end - left;
-      if (left <= known) return at;
+      if (left <= matchEnd) return at;
       at += shift;
-      known = isPeriodic ? part.length - period - 1 : -1;
+      matchEnd = isPeriodic ? part.length - period - 1 : -1;
     }
     if (work > COUNTED_AT_ONCE) {
       e.text(work);

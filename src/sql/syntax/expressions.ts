@@ -92,7 +92,7 @@ export function valueExpression(p: Parser): number {
 
 /** Operators between values; false when there is none. */
 function valueRest(p: Parser): boolean {
-  let found = false;
+  let isPresent = false;
   for (;;) {
     switch (p.kind) {
       case PLUS:
@@ -122,13 +122,13 @@ function valueRest(p: Parser): boolean {
           else string(p);
         } else {
           p.open(p.pos);
-          return found;
+          return isPresent;
         }
         break;
       default:
-        return found;
+        return isPresent;
     }
-    found = true;
+    isPresent = true;
   }
 }
 

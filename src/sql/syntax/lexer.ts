@@ -47,9 +47,9 @@ function quotedEnd(text: string, from: number, quote: string): number {
   let closed = -1;
   let at = from;
   for (;;) {
-    const found = text.indexOf(quote, at);
-    if (found < 0) return closed;
-    closed = found + 1;
+    const quoteAt = text.indexOf(quote, at);
+    if (quoteAt < 0) return closed;
+    closed = quoteAt + 1;
     if (text.charCodeAt(closed) !== code) return closed;
     at = closed + 1;
   }

@@ -64,18 +64,18 @@ function decodeUnicode(p: Parser, token: number, escapeToken: number): Decoded {
   let value = '';
   let at = 0;
   while (at < raw.length) {
-    const found = raw.indexOf(escapeSign, at);
-    if (found < 0) break;
-    value += raw.slice(at, found);
-    const first = raw[found + 1];
+    const signAt = raw.indexOf(escapeSign, at);
+    if (signAt < 0) break;
+    value += raw.slice(at, signAt);
+    const first = raw[signAt + 1];
     if (first === undefined) return wrong('Incomplete escape sequence: ');
     if (first === escapeSign) {
       value += escapeSign;
-      at = found + 2;
+      at = signAt + 2;
       continue;
     }
     if (first !== '+' && !isHexDigit(first)) return wrong(`Invalid hexadecimal digit: ${first}`);
-    const from = first === '+' ? found + 2 : found + 1;
+    const from = first === '+' ? signAt + 2 : signAt + 1;
     const needed = first === '+' ? 6 : 4;
     let code = '';
     while (code.length < needed) {

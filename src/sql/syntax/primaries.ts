@@ -122,7 +122,7 @@ function atOpening(p: Parser, fits: boolean): boolean {
 
 /** Subscripts, fields and methods after a primary; false when there is none. With `star`, `.*` is left to the caller. */
 export function postfix(p: Parser, star: boolean): boolean {
-  let found = false;
+  let isPresent = false;
   for (;;) {
     if (p.kind === LBRACKET) {
       p.next();
@@ -130,7 +130,7 @@ export function postfix(p: Parser, star: boolean): boolean {
       p.expect(RBRACKET);
     } else if (p.kind === DOT) {
       const next = p.peek(1);
-      if (next === ASTERISK && star) return found;
+      if (next === ASTERISK && star) return isPresent;
       if (!p.isBlamed() && (next === EOF || next === ASTERISK)) throw p.mismatch();
       p.next();
       if (atString(p)) string(p);
@@ -145,8 +145,8 @@ export function postfix(p: Parser, star: boolean): boolean {
         p.next();
         throw p.mismatch();
       } else throw p.mismatch();
-    } else return found;
-    found = true;
+    } else return isPresent;
+    isPresent = true;
   }
 }
 

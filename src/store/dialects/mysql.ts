@@ -91,10 +91,10 @@ export const mysqlDialect: SqlDialect = {
       'select column_name as name, column_type as type from information_schema.columns where table_schema = database() and table_name = ?',
       [table],
     );
-    const found = rows as { name: string; type: string }[];
-    return found.length === 0
+    const columns = rows as { name: string; type: string }[];
+    return columns.length === 0
       ? null
-      : new Map(found.map((row) => [row.name.toLowerCase(), String(row.type).toLowerCase()]));
+      : new Map(columns.map((row) => [row.name.toLowerCase(), String(row.type).toLowerCase()]));
   },
   async hasIndex(knex, table, index) {
     const [rows] = await knex.raw(

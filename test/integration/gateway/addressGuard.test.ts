@@ -97,7 +97,7 @@ describe('connections to clusters, by the address that they really go to', () =>
     allow('127.0.0.1');
     names.set('engine.example', ['169.254.169.254', 'fe80::1', '127.0.0.1']);
     const { status, checked } = await ask(`http://engine.example:${port}`);
-    expect([status, checked.found]).toEqual([200, 'HEALTHY']);
+    expect([status, checked.health]).toEqual([200, 'HEALTHY']);
     expect(requests()).toBe(2);
   });
 

@@ -118,7 +118,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     const checked = await check();
     if (failure === null) {
       expect(answer).toMatchObject({ starting: false });
-      expect(checked.found).toBe('HEALTHY');
+      expect(checked.health).toBe('HEALTHY');
     } else {
       expect(failures.join()).toContain(failure);
       expect(checked).toMatchObject({ found: 'UNHEALTHY', reason: expect.stringContaining(failure) });
@@ -153,7 +153,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     const store = form === 'PEM' ? file(own.file) : form === 'PKCS#12' ? file(own.pkcs12(), 'changeit') : secret();
     const shown = await setUp(url, { files: { ...trust(trusted), ...store } });
     expect(await shown.ask()).toMatchObject({ client: 'gateway-1' });
-    expect((await shown.check()).found).toBe('HEALTHY');
+    expect((await shown.check()).health).toBe('HEALTHY');
     const none = await setUp(url, { files: trust(trusted) });
     expect(await none.ask()).toMatch(/^502 /);
   });
@@ -182,9 +182,9 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
   test('a changed resource counts for the next connection, also after it was deleted', async () => {
     const url = await tlsCluster(internal);
     const { table, ask, check } = await setUp(url, { files: trust(trusted) });
-    expect((await check()).found).toBe('UNHEALTHY');
+    expect((await check()).health).toBe('UNHEALTHY');
     table.setInputs({ clusters: [clusterAt('a', url, { tls: { serverName: 'engine.internal' } })], rules: null });
-    expect((await check()).found).toBe('HEALTHY');
+    expect((await check()).health).toBe('HEALTHY');
     table.setInputs({ clusters: [], rules: null });
     expect(await ask()).toMatchObject({ starting: false });
   });

@@ -70,7 +70,7 @@ describe.each(userKinds)('%s', (type) => {
 
   test('one that cannot be reached, hangs, answers nonsense or fails is UNHEALTHY, with the reason', async () => {
     const reasons = async (url: string, timeout = 20_000) => {
-      const { found, reason } = await check(type, url, { signal: AbortSignal.timeout(timeout) });
+      const { health: found, reason } = await check(type, url, { signal: AbortSignal.timeout(timeout) });
       expect(found).toBe('UNHEALTHY');
       return reason;
     };
@@ -92,7 +92,7 @@ describe.each(userKinds)('%s', (type) => {
     const server = await startServer((request, response) => {
       response.writeHead(302, { Location: `${thief.url}${request.url}` }).end();
     });
-    const { found, reason } = await check(type, server.url, { credentials: withPassword });
+    const { health: found, reason } = await check(type, server.url, { credentials: withPassword });
     expect(found).toBe('UNHEALTHY');
     expect(reason).toMatch(
       type === 'UI_API' ? /login form refuses/ : /status 302, a redirect, which checks do not follow/,
@@ -102,7 +102,7 @@ describe.each(userKinds)('%s', (type) => {
 
   test('a refused user is UNHEALTHY; the reason names what to fix, and no password', async () => {
     const engine = await engineOf({ passwords: { monitor: 'another' } });
-    const { found, reason } = await check(type, engine.url, { credentials: withPassword });
+    const { health: found, reason } = await check(type, engine.url, { credentials: withPassword });
     expect(found).toBe('UNHEALTHY');
     expect(reason).toMatch(/; fix backendState/);
     expect(reason).not.toContain('s3cret');

@@ -52,14 +52,14 @@ test('queries count from the first answer to the last, or to their cancellation'
 
 test('replicas know of each other, also of a query that one begins and another ends', async () => {
   const [one, two] = [replica(), replica()];
-  one.seen('q_1', 'a');
-  one.seen('q_2', 'a');
+  one.noteActivity('q_1', 'a');
+  one.noteActivity('q_2', 'a');
   expect(await idsOf(two, 'a')).toEqual([]);
   await one.stop();
   expect(await idsOf(two, 'a')).toEqual(['q_1', 'q_2']);
-  two.seen('q_1', 'a');
+  two.noteActivity('q_1', 'a');
   now += 6_000;
-  two.ended('q_1', 'a');
+  two.noteEnd('q_1', 'a');
   expect(await idsOf(two, 'a')).toEqual(['q_2']);
   await two.stop();
   expect(await idsOf(replica(), 'a')).toEqual(['q_2']);
@@ -67,7 +67,7 @@ test('replicas know of each other, also of a query that one begins and another e
 
 test('a query that nobody asked for in five minutes is none any more', async () => {
   const one = replica();
-  one.seen('q_1', 'a');
+  one.noteActivity('q_1', 'a');
   await one.stop();
   now += 299_000;
   expect(await idsOf(one, 'a')).toEqual(['q_1']);
@@ -85,7 +85,7 @@ describe('the call', () => {
     const drain = async () => (await api.call('GET', '/api/clusters/a/drain')).json();
     expect((await api.call('GET', '/api/clusters/a/drain')).status).toBe(404);
     api.table.setInputs({ clusters: [clusterAt('a', 'http://a')] });
-    running.seen('20261121_015745_00007_kvhrm', 'a');
+    running.noteActivity('20261121_015745_00007_kvhrm', 'a');
     const listed = { queryId: '20261121_015745_00007_kvhrm', since: '2026-11-21T01:57:45.000Z' };
     const lastRequest = new Date(now).toISOString();
     expect(await drain()).toEqual({
@@ -112,13 +112,13 @@ describe('the call', () => {
       drained: false,
       reported: { running: 3, queued: 0, checkedAt: lastRequest },
     });
-    running.ended('20261121_015745_00007_kvhrm', 'a');
+    running.noteEnd('20261121_015745_00007_kvhrm', 'a');
     expect(await drain()).toMatchObject({ drained: true, complete: true, runningQueries: 0, oldestSince: null });
   });
 
   test('says when only this replica could be asked', async () => {
     const running = replica();
-    running.seen('q_1', 'a');
+    running.noteActivity('q_1', 'a');
     api = await startApi({ runningQueries: (cluster) => running.ofCluster(cluster) });
     api.table.setInputs({ clusters: [clusterAt('a', 'http://a', { active: false })] });
     await store.close();
@@ -127,7 +127,7 @@ describe('the call', () => {
       complete: false,
       runningQueries: 1,
     });
-    running.ended('q_1', 'a');
+    running.noteEnd('q_1', 'a');
     expect((await api.call('GET', '/api/clusters/a/drain')).json()).toMatchObject({
       drained: false,
       runningQueries: 0,

@@ -36,7 +36,7 @@ test.each<[string, { method?: string; status?: number; encoding?: string; chunks
     clock: { now: () => Date.UTC(2026, 10, 21, 1, 58, 0), monotonic: () => 0 },
     logger: pino({ level: 'silent' }),
   });
-  running.seen(id, 'a');
+  running.noteActivity(id, 'a');
   const watch = new AnswerWatch(running, id, 'a', method);
   watch.begin(status, encoding === undefined ? {} : { 'content-encoding': encoding });
   for (const chunk of chunks) watch.data(chunk);

@@ -15,7 +15,7 @@ function runningQueries(): RunningQueries {
 test('of more queries than are kept, the oldest are forgotten, however many come', async () => {
   const running = runningQueries();
   const count = 3 * MOST;
-  for (let each = 0; each < count; each++) running.seen(`query-${each}`, 'a', true);
+  for (let each = 0; each < count; each++) running.noteActivity(`query-${each}`, 'a', true);
   const { queries } = await running.ofCluster('a');
   expect(queries.length).toBeGreaterThan(0.98 * MOST);
   expect(queries.length).toBeLessThanOrEqual(MOST);
@@ -27,24 +27,24 @@ test('of more queries than are kept, the oldest are forgotten, however many come
 
 test('none is forgotten before there are too many', async () => {
   const running = runningQueries();
-  for (let each = 0; each < MOST; each++) running.seen(`query-${each}`, 'a', true);
+  for (let each = 0; each < MOST; each++) running.noteActivity(`query-${each}`, 'a', true);
   expect((await running.ofCluster('a')).queries).toHaveLength(MOST);
 });
 
 test('a cluster that answers with one new id after the other displaces its own only', async () => {
   const running = runningQueries();
-  for (let each = 0; each < 1_000; each++) running.seen(`a-${each}`, 'a', true);
-  for (let each = 0; each < 2 * MOST; each++) running.seen(`b-${each}`, 'b', true);
+  for (let each = 0; each < 1_000; each++) running.noteActivity(`a-${each}`, 'a', true);
+  for (let each = 0; each < 2 * MOST; each++) running.noteActivity(`b-${each}`, 'b', true);
   expect((await running.ofCluster('a')).queries).toHaveLength(1_000);
 });
 
 test('what a cluster answers about the query of another one changes nothing', async () => {
   const running = runningQueries();
-  running.seen('query', 'a', true);
-  running.seen('query', 'b', true);
-  running.ended('query', 'b');
+  running.noteActivity('query', 'a', true);
+  running.noteActivity('query', 'b', true);
+  running.noteEnd('query', 'b');
   const idsOf = async (cluster: string) => (await running.ofCluster(cluster)).queries.map(({ queryId }) => queryId);
   expect([await idsOf('a'), await idsOf('b')]).toEqual([['query'], []]);
-  running.ended('query', 'a');
+  running.noteEnd('query', 'a');
   expect(await idsOf('a')).toEqual([]);
 });

@@ -14,7 +14,7 @@ const refusal: Refusal = { reason: 'denied', message: 'no', queryId: null };
 const group = (name: string): RouterAnswer & { says: 'group' } => ({
   says: 'group',
   choice: { group: name, cluster: null, rule: null, onUnavailable: 'fallback' },
-  found: null,
+  findings: null,
 });
 const refused = (instead: (RouterAnswer & { says: 'group' | 'nothing' }) | null = null): RouterAnswer => ({
   says: 'refusal',
@@ -63,8 +63,8 @@ describe('the first router that says something decides', () => {
     ],
     [
       'what each found is kept, whichever decides',
-      { ...nothing, found: { trace } },
-      { ...nothing, found: { external } },
+      { ...nothing, findings: { trace } },
+      { ...nothing, findings: { external } },
       { decidedBy: 'default', trace, external },
       ['rule', 'external'],
     ],
@@ -81,7 +81,7 @@ describe('the first router that says something decides', () => {
 });
 
 test('a refusal ends the asking; what would be decided otherwise is found out when somebody wants to know', async () => {
-  const { chain, called } = chainOf(refused({ ...nothing, found: { trace } }), group('b'));
+  const { chain, called } = chainOf(refused({ ...nothing, findings: { trace } }), group('b'));
   const routed = await chain.decide(sampleRequest, table);
   expect(routed).toMatchObject({ refusal, rule: 'r' });
   expect(called).toEqual(['rule']);

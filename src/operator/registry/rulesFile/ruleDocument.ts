@@ -23,13 +23,13 @@ export interface RuleFields {
  */
 export async function replaceRule(path: string, text: string, rule: RuleFields): Promise<string | null> {
   const { documents } = await parseRulesFileInTurns({ path, text });
-  const found = documents.filter((document) => document.rule.name === rule.name);
-  const [target] = found;
+  const matches = documents.filter((document) => document.rule.name === rule.name);
+  const [target] = matches;
   if (target === undefined) return null;
-  if (found.length > 1) {
+  if (matches.length > 1) {
     throw new GatewayError(
       'EG_CONFLICT',
-      `${path} has ${found.length} rules named ${rule.name}; give them different names`,
+      `${path} has ${matches.length} rules named ${rule.name}; give them different names`,
       {
         field: 'name',
       },

@@ -129,13 +129,13 @@ export class RulesFileWatch {
   async #load(): Promise<{ readonly file: RulesFile; readonly changedAt: number | null }> {
     const { path } = this.#options;
     try {
-      const found = await stat(path);
-      if (found.size > MAX_BYTES) {
+      const stats = await stat(path);
+      if (stats.size > MAX_BYTES) {
         const error = `it is longer than ${MAX_BYTES} bytes`;
-        return { file: { path, text: null, error }, changedAt: found.mtimeMs };
+        return { file: { path, text: null, error }, changedAt: stats.mtimeMs };
       }
       const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
-      return { file: { path, text }, changedAt: found.mtimeMs };
+      return { file: { path, text }, changedAt: stats.mtimeMs };
     } catch (error) {
       return { file: { path, text: null, error: reasonOf(error) }, changedAt: null };
     }
@@ -144,7 +144,7 @@ export class RulesFileWatch {
   #log(file: RulesFile, problems: readonly RulesFileProblem[]): void {
     const { logger } = this.#options;
     if (problems.every(({ effect }) => effect !== 'fileNotLoaded')) logger.info({ file: file.path }, 'rules file read');
-    const worstFirst = EFFECTS.flatMap((wanted) => problems.filter(({ effect }) => effect === wanted));
+    const worstFirst = EFFECTS.flatMap((each) => problems.filter(({ effect }) => effect === each));
     for (const { effect, path, document, line, column, rule, message } of worstFirst.slice(0, MAX_LOGGED)) {
       const place = { file: path, document, line, column, rule };
       if (effect === 'warning') logger.warn(place, `rules file: ${message}`);

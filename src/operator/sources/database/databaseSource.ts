@@ -128,10 +128,10 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
   }
 
   async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
-    const held = this.get(key);
-    if (held === null) throw noSuchResource(key);
-    if (held.metadata.resourceVersion !== options.expectedVersion) throw new VersionConflict(key);
-    const written = await this.#write(changedResource(held, change), options.expectedVersion);
+    const current = this.get(key);
+    if (current === null) throw noSuchResource(key);
+    if (current.metadata.resourceVersion !== options.expectedVersion) throw new VersionConflict(key);
+    const written = await this.#write(changedResource(current, change), options.expectedVersion);
     if (written !== null) return written;
     await this.#read();
     throw new VersionConflict(key);
@@ -153,9 +153,9 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
   }
 
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus, fence: Fence | null): Promise<void> {
-    const held = this.get(key);
-    if (held === null || held.metadata.uid !== uid) return;
-    const resource = { ...held, status };
+    const current = this.get(key);
+    if (current === null || current.metadata.uid !== uid) return;
+    const resource = { ...current, status };
     const stored = storedOfResource(resource, 'database');
     const result = await this.#options.store.resources.project(stored, this.#kinds.rowOf(resource), fence);
     if (result === 'applied') this.#take(keyText(key), resource);
@@ -229,8 +229,8 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
       const next = new Map<string, Resource>();
       for (const row of stored) {
         const fresh = resourceOfStored(row);
-        const held = this.#resources.get(keyText(row));
-        next.set(keyText(row), held !== undefined && isDeepStrictEqual(held, fresh) ? held : fresh);
+        const current = this.#resources.get(keyText(row));
+        next.set(keyText(row), current !== undefined && isDeepStrictEqual(current, fresh) ? current : fresh);
       }
       this.#replace(next);
     });

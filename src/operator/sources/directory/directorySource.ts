@@ -134,9 +134,9 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   async apply(key: ResourceKey, change: ResourceChange, options: ApplyOptions): Promise<Resource> {
     return await this.#inTurn(async () => {
       this.#mustBeAvailable();
-      const held = this.#mustHave(key, options.expectedVersion);
+      const current = this.#mustHave(key, options.expectedVersion);
       const path = this.#pathOf(key);
-      await this.#changeDocument(path, held, (text) => editDocument(text, change, manifestFormat(path)));
+      await this.#changeDocument(path, current, (text) => editDocument(text, change, manifestFormat(path)));
       return await this.#readBack(path, key);
     });
   }
@@ -144,11 +144,11 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
     return await this.#inTurn(async () => {
       this.#mustBeAvailable();
-      const held = this.#index.get(key);
-      if (held === null) return false;
+      const current = this.#index.get(key);
+      if (current === null) return false;
       if (expectedVersion !== null) this.#mustHave(key, expectedVersion);
       const path = this.#pathOf(key);
-      await this.#changeDocument(path, held, () => '');
+      await this.#changeDocument(path, current, () => '');
       await this.#accept(path, new Set([keyText(key)]));
       return true;
     });
@@ -166,12 +166,12 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   }
 
   /** Changes the document of a resource, provided that it still says what we hold. */
-  async #changeDocument(path: string, held: Resource, edit: (text: string) => string): Promise<void> {
+  async #changeDocument(path: string, current: Resource, edit: (text: string) => string): Promise<void> {
     const { directory, namespace, kinds } = this.#options;
     try {
       await changeManifestFile(directory, path, (present) => {
         const before = this.#index.files.get(path) ?? null;
-        return changeDocument(path, present, held, namespace, before, edit, kinds);
+        return changeDocument(path, present, current, namespace, before, edit, kinds);
       });
     } catch (error) {
       if (error instanceof VersionConflict) this.#lookIn(0);
@@ -180,10 +180,10 @@ export class DirectorySource extends PolledSource implements ResourceSource {
   }
 
   #mustHave(key: ResourceKey, expectedVersion: string): Resource {
-    const held = this.#index.get(key);
-    if (held === null) throw noSuchResource(key);
-    if (held.metadata.resourceVersion !== expectedVersion) throw new VersionConflict(key);
-    return held;
+    const current = this.#index.get(key);
+    if (current === null) throw noSuchResource(key);
+    if (current.metadata.resourceVersion !== expectedVersion) throw new VersionConflict(key);
+    return current;
   }
 
   #mustBeAvailable(): void {

@@ -9,7 +9,7 @@ import { sameContent } from './manifestIndex.ts';
 /**
  * The text of a manifest file after a change of one resource's document; null when no document is left in it.
  * @param text the file's text; null: there is no file
- * @param held the resource as the change was decided on
+ * @param current the resource as the change was decided on
  * @param namespace namespace of manifests that name none
  * @param before the file as it was read before
  * @param edit makes the document's new text from its present one; an empty one takes it out
@@ -19,13 +19,13 @@ import { sameContent } from './manifestIndex.ts';
 export function changeDocument(
   path: string,
   text: string | null,
-  held: Resource,
+  current: Resource,
   namespace: string,
   before: ReadFile | null,
   edit: (document: string) => string,
   kinds = resourceKinds,
 ): string | null {
-  const key = keyOf(held);
+  const key = keyOf(current);
   const documents = readManifests(text ?? '', namespace, before, kinds);
   const document = documents.find(
     (candidate) => candidate.kind === 'resource' && keyText(candidate.manifest.key) === keyText(key),
@@ -37,7 +37,7 @@ export function changeDocument(
       `the document of ${key.name} in ${path} (document ${broken.number}, line ${broken.problemLine}) cannot be read; fix the file first`,
     );
   }
-  if (text === null || document?.kind !== 'resource' || !sameContent(held, document.manifest)) {
+  if (text === null || document?.kind !== 'resource' || !sameContent(current, document.manifest)) {
     throw new VersionConflict(key);
   }
   return exchangeDocument(text, documents, document, edit(text.slice(document.start, document.end)));

@@ -55,6 +55,6 @@ async function take(path: string, token: string): Promise<boolean> {
 }
 
 async function removeStale(path: string): Promise<void> {
-  const found = await stat(path).catch(() => null);
-  if (found !== null && Date.now() - found.mtimeMs > STALE_MS) await unlink(path).catch(() => undefined);
+  const stats = await stat(path).catch(() => null);
+  if (stats !== null && Date.now() - stats.mtimeMs > STALE_MS) await unlink(path).catch(() => undefined);
 }

@@ -120,10 +120,10 @@ function documentReader(
   before: ReadFile | null,
   kinds: KindRegistry,
 ): (place: DocumentText) => ManifestDocument {
-  const known = new Map(before?.documents.map((each) => [before.text.slice(each.start, each.end), each]));
+  const byText = new Map(before?.documents.map((each) => [before.text.slice(each.start, each.end), each]));
   return (place) => {
     const own = text.slice(place.start, place.end);
-    const same = known.get(own);
+    const same = byText.get(own);
     // A broken one names a line of its file, which may be another one now.
     if (same === undefined || same.kind === 'broken') return readDocument(own, place, defaultNamespace, kinds);
     return { ...same, ...place };

@@ -50,15 +50,15 @@ export async function listManifestFiles(root: string): Promise<DirectoryListing>
     for (const name of names.sort()) {
       if (name.startsWith('.')) continue;
       const path = join(directory, name);
-      const found = await stat(path, { bigint: true }).catch((error: unknown) => {
+      const stats = await stat(path, { bigint: true }).catch((error: unknown) => {
         // A file that goes between listing and looking; a link to nowhere.
         if (isGone(error)) return null;
         throw error;
       });
-      if (found === null) continue;
-      if (found.isDirectory()) {
+      if (stats === null) continue;
+      if (stats.isDirectory()) {
         if (directories.length + pending.length < 1_000) pending.push(path);
-      } else if (found.isFile() && extensions.has(extname(name))) files.set(path, stampOf(found));
+      } else if (stats.isFile() && extensions.has(extname(name))) files.set(path, stampOf(stats));
     }
   }
   return { files, directories };

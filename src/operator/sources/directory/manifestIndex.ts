@@ -59,7 +59,7 @@ export interface ManifestIndexOptions {
 export class ManifestIndex {
   readonly #options: ManifestIndexOptions;
   readonly #files = new Map<string, AcceptedFile>();
-  readonly #held = new Map<string, IndexedResource>();
+  readonly #resources = new Map<string, IndexedResource>();
   readonly #restored = new Map<string, StoredResource>();
   /** Last version of what is gone, so that a return is newer. */
   readonly #lastVersions = new Map<string, bigint>();
@@ -79,7 +79,7 @@ export class ManifestIndex {
 
   /** Whether a deletion waits to be confirmed. */
   get unconfirmed(): boolean {
-    return this.#held.values().some((held) => held.missingSince !== null);
+    return this.#resources.values().some((entry) => entry.missingSince !== null);
   }
 
   restore(stored: readonly StoredResource[]): void {
@@ -89,43 +89,43 @@ export class ManifestIndex {
   }
 
   list(): readonly Resource[] {
-    return this.#held
+    return this.#resources
       .values()
-      .map((held) => held.resource)
+      .map((entry) => entry.resource)
       .toArray();
   }
 
   get(key: ResourceKey): Resource | null {
-    return this.#held.get(keyText(key))?.resource ?? null;
+    return this.#resources.get(keyText(key))?.resource ?? null;
   }
 
   /** The file that holds a resource, and the number of its document there; null while it is in none. */
   locate(key: ResourceKey): { readonly path: string; readonly number: number } | null {
-    const held = this.#held.get(keyText(key));
-    return held === undefined || held.document === null ? null : { path: held.path, number: held.document.number };
+    const entry = this.#resources.get(keyText(key));
+    return entry === undefined || entry.document === null ? null : { path: entry.path, number: entry.document.number };
   }
 
   /** The file in which a resource was last seen. */
   pathOf(key: ResourceKey): string | null {
-    return this.#held.get(keyText(key))?.path ?? null;
+    return this.#resources.get(keyText(key))?.path ?? null;
   }
 
   setStatus(key: ResourceKey, uid: string, status: ResourceStatus): boolean {
-    const held = this.#held.get(keyText(key));
-    if (held === undefined || held.resource.metadata.uid !== uid) return false;
-    this.#held.set(keyText(key), { ...held, resource: { ...held.resource, status } });
+    const entry = this.#resources.get(keyText(key));
+    if (entry === undefined || entry.resource.metadata.uid !== uid) return false;
+    this.#resources.set(keyText(key), { ...entry, resource: { ...entry.resource, status } });
     return true;
   }
 
   /** Raises a resource's version to the time at which its file was changed last; false when it is that already. */
   renewVersion(key: ResourceKey): boolean {
-    const held = this.#held.get(keyText(key));
-    const file = held === undefined ? undefined : this.#files.get(held.path);
-    if (held === undefined || file === undefined) return false;
-    const { metadata } = held.resource;
+    const entry = this.#resources.get(keyText(key));
+    const file = entry === undefined ? undefined : this.#files.get(entry.path);
+    if (entry === undefined || file === undefined) return false;
+    const { metadata } = entry.resource;
     if (file.stamp.changedAtMicros <= BigInt(metadata.resourceVersion)) return false;
     const renewed = { ...metadata, resourceVersion: String(file.stamp.changedAtMicros) };
-    this.#held.set(keyText(key), { ...held, resource: { ...held.resource, metadata: renewed } });
+    this.#resources.set(keyText(key), { ...entry, resource: { ...entry.resource, metadata: renewed } });
     return true;
   }
 
@@ -146,24 +146,24 @@ export class ManifestIndex {
       if (file === null) this.#files.delete(path);
       else this.#files.set(path, file);
     }
-    const { found, problems } = this.#collect();
+    const { places, problems } = this.#collect();
     this.#problems = problems;
     const changed: ResourceKey[] = [];
-    for (const [text, place] of found) {
-      const before = this.#held.get(text);
+    for (const [text, place] of places) {
+      const before = this.#resources.get(text);
       const { path, document } = place;
       const isSame = before !== undefined && before.document?.manifest === document.manifest;
       const resource = isSame ? before.resource : this.#resourceOf(text, place, before?.resource);
-      this.#held.set(text, { resource, path, document, missingSince: null });
+      this.#resources.set(text, { resource, path, document, missingSince: null });
       if (resource !== before?.resource) changed.push(document.manifest.key);
     }
-    changed.push(...this.#settleMissing(found, now, deleted));
+    changed.push(...this.#settleMissing(places, now, deleted));
     return changed;
   }
 
   /** Documents by key, each identity once: where it was before, otherwise in the first file by name. */
-  #collect(): { readonly found: ReadonlyMap<string, Found>; readonly problems: readonly SourceProblem[] } {
-    const found = new Map<string, Found>();
+  #collect(): { readonly places: ReadonlyMap<string, Found>; readonly problems: readonly SourceProblem[] } {
+    const places = new Map<string, Found>();
     const problems: SourceProblem[] = [];
     for (const path of [...this.#files.keys()].sort()) {
       const file = this.#files.get(path) as AcceptedFile;
@@ -180,12 +180,12 @@ export class ManifestIndex {
         if (document.kind !== 'resource') continue;
         const text = keyText(document.manifest.key);
         const here: Found = { path, document, stamp: file.stamp };
-        const there = found.get(text);
-        if (there === undefined) found.set(text, here);
+        const there = places.get(text);
+        if (there === undefined) places.set(text, here);
         else {
-          const stays = this.#held.get(text)?.path === path && there.path !== path ? here : there;
+          const stays = this.#resources.get(text)?.path === path && there.path !== path ? here : there;
           const other = stays === here ? there : here;
-          found.set(text, stays);
+          places.set(text, stays);
           problems.push({
             place: other.path,
             document: other.document.number,
@@ -195,29 +195,33 @@ export class ManifestIndex {
         }
       }
     }
-    return { found, problems };
+    return { places, problems };
   }
 
-  #settleMissing(found: ReadonlyMap<string, Found>, now: number, deleted: ReadonlySet<string>): readonly ResourceKey[] {
+  #settleMissing(
+    places: ReadonlyMap<string, Found>,
+    now: number,
+    deleted: ReadonlySet<string>,
+  ): readonly ResourceKey[] {
     const deletions: ResourceKey[] = [];
     const protectedKeys = this.#keptByBrokenDocuments();
     const limit =
-      found.size === 0 && this.#held.size > 1 ? this.#options.confirmEmptyMs : this.#options.confirmDeletionMs;
-    for (const [text, held] of this.#held) {
-      if (found.has(text)) continue;
-      const { resource } = held;
+      places.size === 0 && this.#resources.size > 1 ? this.#options.confirmEmptyMs : this.#options.confirmDeletionMs;
+    for (const [text, entry] of this.#resources) {
+      if (places.has(text)) continue;
+      const { resource } = entry;
       if (!deleted.has(text)) {
-        if (protectedKeys(text, held.path)) {
-          this.#held.set(text, { ...held, document: null, missingSince: null });
+        if (protectedKeys(text, entry.path)) {
+          this.#resources.set(text, { ...entry, document: null, missingSince: null });
           continue;
         }
-        const missingSince = held.missingSince ?? now;
+        const missingSince = entry.missingSince ?? now;
         if (now - missingSince < limit) {
-          this.#held.set(text, { ...held, document: null, missingSince });
+          this.#resources.set(text, { ...entry, document: null, missingSince });
           continue;
         }
       }
-      this.#held.delete(text);
+      this.#resources.delete(text);
       this.#restored.delete(text);
       this.#lastVersions.set(text, BigInt(resource.metadata.resourceVersion));
       deletions.push({ kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name });

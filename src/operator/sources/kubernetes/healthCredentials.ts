@@ -76,8 +76,8 @@ export class SecretCredentials {
   async #secret(namespace: string, name: string): Promise<ReadSecret> {
     const key = `${namespace}/${name}`;
     const now = this.#clock.monotonic();
-    const known = this.#read.get(key);
-    if (known !== undefined && now - known.at < MAX_AGE_MS) return await known.result;
+    const entry = this.#read.get(key);
+    if (entry !== undefined && now - entry.at < MAX_AGE_MS) return await entry.result;
     const result = this.#readSecret(namespace, name);
     this.#read.delete(key);
     this.#read.set(key, { at: now, result });
@@ -86,10 +86,10 @@ export class SecretCredentials {
     const read = await result;
     if (read.ok) return read;
     this.#read.delete(key);
-    const before = read.away ? await known?.result : undefined;
-    if (known === undefined || before?.ok !== true) return read;
+    const before = read.away ? await entry?.result : undefined;
+    if (entry === undefined || before?.ok !== true) return read;
     // The API server is unavailable: health checks go on with what it said last, and it is asked again at each of them.
-    this.#read.set(key, known);
+    this.#read.set(key, entry);
     return before;
   }
 

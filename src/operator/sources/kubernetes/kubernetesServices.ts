@@ -37,10 +37,10 @@ export class KubernetesServices implements ServiceLookup {
     }
     const ports = (service.spec?.ports ?? []) as readonly { readonly port?: number }[];
     if (service.spec?.type !== 'ExternalName' && !ports.some((each) => each.port === port)) {
-      const known = ports.map((each) => each.port).join(', ');
+      const numbers = ports.map((each) => each.port).join(', ');
       return unknown(
         'ServicePortNotFound',
-        `Service ${namespace}/${name} has no port ${port} (it has ${known || 'none'})`,
+        `Service ${namespace}/${name} has no port ${port} (it has ${numbers || 'none'})`,
       );
     }
     const externalName: unknown = service.spec?.type === 'ExternalName' ? service.spec.externalName : undefined;
@@ -62,8 +62,8 @@ export class KubernetesServices implements ServiceLookup {
   }
 
   #follow(namespace: string): Informer {
-    const known = this.#informers.get(namespace);
-    if (known !== undefined) return known;
+    const existing = this.#informers.get(namespace);
+    if (existing !== undefined) return existing;
     const { api, clock, random, logger } = this.#options;
     const notify = (): void => {
       for (const listener of this.#listeners) listener();

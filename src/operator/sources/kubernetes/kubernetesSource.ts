@@ -192,17 +192,17 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
-    const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
-    if (held === null) return false;
-    const { uid } = held.metadata;
+    const current = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    if (current === null) return false;
+    const { uid } = current.metadata;
     try {
       await this.#api.delete(key, { uid, ...(expectedVersion === null ? {} : { resourceVersion: expectedVersion }) });
     } catch (error) {
       if (kubeCode(error) !== 404) throw writeError(error, key);
-      this.#informer(key.kind).forget(held);
+      this.#informer(key.kind).forget(current);
       return false;
     }
-    this.#informer(key.kind).forget(held);
+    this.#informer(key.kind).forget(current);
     return true;
   }
 
@@ -225,11 +225,11 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
 
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
     await this.#statusSlots.run(async () => {
-      const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
-      if (held === null || held.metadata.uid !== uid) return;
+      const current = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+      if (current === null || current.metadata.uid !== uid) return;
       this.#refuseInPause();
       // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
-      const { name, namespace, resourceVersion } = held.metadata;
+      const { name, namespace, resourceVersion } = current.metadata;
       const metadata = { name, namespace, uid, resourceVersion };
       const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
       try {
@@ -251,9 +251,9 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
 
   /** The object as it is on the API server now, provided that it says what the caller decided on. */
   async #live(key: ResourceKey, expectedVersion: string): Promise<KubeObject> {
-    const held = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    const cacheEntry = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
     const live = await this.#api.get(key);
-    const decidedOn = held === null ? null : this.#resource(key.kind, held);
+    const decidedOn = cacheEntry === null ? null : this.#resource(key.kind, cacheEntry);
     const current = this.#resource(key.kind, live);
     const same =
       decidedOn !== null &&
@@ -314,8 +314,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   #resource(kind: Kind, object: KubeObject): Resource {
-    const known = this.#resources.get(object);
-    if (known !== undefined) return known;
+    const existing = this.#resources.get(object);
+    if (existing !== undefined) return existing;
     const resource = resourceOfObject(kind, object);
     this.#resources.set(object, resource);
     return resource;

@@ -3,7 +3,7 @@ import type { CheckResult } from '../../../../src/gateway/health/healthCheck.ts'
 import { nextVerdict, noStreak } from '../../../../src/gateway/health/verdict.ts';
 import { neverChecked } from '../../../../src/routing/routingTable.ts';
 
-const letters: Readonly<Record<string, CheckResult['found']>> = {
+const letters: Readonly<Record<string, CheckResult['health']>> = {
   g: 'HEALTHY',
   b: 'UNHEALTHY',
   p: 'PENDING',
@@ -29,7 +29,7 @@ test.each([
   let streak = noStreak;
   let seen = '';
   for (const letter of checks) {
-    const result = { found: letters[letter]!, reason: 'why' };
+    const result = { health: letters[letter]!, reason: 'why' };
     ({ verdict, streak } = nextVerdict(
       verdict,
       streak,
@@ -48,7 +48,7 @@ test('the reason says what is waited for', () => {
   const { verdict } = nextVerdict(
     before,
     noStreak,
-    { found: 'UNHEALTHY', reason: 'status 500' },
+    { health: 'UNHEALTHY', reason: 'status 500' },
     { failureThreshold: 3, successThreshold: 1 },
     { checkedAt: 1, askedAt: 1 },
   );
@@ -57,8 +57,8 @@ test('the reason says what is waited for', () => {
 
 test('counts are those of the last check that counted, as of its question; a bad check keeps them until its threshold', () => {
   const thresholds = { failureThreshold: 2, successThreshold: 1 };
-  const good: CheckResult = { found: 'HEALTHY', reason: 'ok', queued: 2, running: 3, workers: 4 };
-  const bad: CheckResult = { found: 'UNHEALTHY', reason: 'status 500' };
+  const good: CheckResult = { health: 'HEALTHY', reason: 'ok', queued: 2, running: 3, workers: 4 };
+  const bad: CheckResult = { health: 'UNHEALTHY', reason: 'status 500' };
   const first = nextVerdict(neverChecked, noStreak, good, thresholds, { checkedAt: 7, askedAt: 3 });
   const counted = { queued: 2, running: 3, workers: 4, countsAsOf: 3 };
   expect(first.verdict).toMatchObject(counted);
