@@ -83,12 +83,12 @@ export interface ApiDependencies {
 
 /** What the calls about rules and routing speak for. */
 export interface RuleDependencies {
-  readonly routingRules: Pick<RoutingRules, 'inventory' | 'list' | 'named' | 'update'>;
+  readonly routingRules: Pick<RoutingRules, 'inventory' | 'list' | 'byName' | 'update'>;
   readonly explain: ExplainRequest;
   readonly history: QueryHistoryRepository;
   readonly transactions: Pick<TransactionRepository, 'get'>;
   /** Records that are not in the database yet. */
-  readonly buffered: HistoryWriter['buffered'];
+  readonly buffered: HistoryWriter['findBuffered'];
 }
 
 /** What the calls of the web application and the JSON views speak for. */

@@ -22,7 +22,7 @@ export interface ExplainRoutes {
   readonly history: QueryHistoryRepository;
   readonly transactions: Pick<TransactionRepository, 'get'>;
   /** Records that are not in the database yet. */
-  readonly buffered: HistoryWriter['buffered'];
+  readonly buffered: HistoryWriter['findBuffered'];
 }
 
 const tags = ['routing'];

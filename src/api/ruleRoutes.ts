@@ -17,7 +17,7 @@ import { apiFamily } from './writes/writeFamily.ts';
 
 /** Dependencies of the routes of routing rules. */
 export interface RuleRoutes {
-  readonly rules: Pick<RoutingRules, 'inventory' | 'named' | 'update'>;
+  readonly rules: Pick<RoutingRules, 'inventory' | 'byName' | 'update'>;
   readonly names: ProductNames;
 }
 
@@ -73,7 +73,7 @@ const RuleInPath = Type.Object({
  * (docs/rest-api.md#routing-rules).
  */
 export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRoutes): Promise<void> {
-  const audited = new AuditedRules(rules, (name) => rules.named(name), names, apiFamily);
+  const audited = new AuditedRules(rules, (name) => rules.byName(name), names, apiFamily);
   revalidate(app);
 
   app.get(

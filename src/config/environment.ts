@@ -57,15 +57,15 @@ export function expand(text: string, environment: Environment): Expanded {
   return { text: expanded, wholly, problems };
 }
 
-type Found = { readonly value: string } | { readonly problem: string };
+type Resolution = { readonly value: string } | { readonly problem: string };
 
-function variable(name: string, environment: Environment): Found {
+function variable(name: string, environment: Environment): Resolution {
   const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
   return value === undefined ? { problem: `Configuration references unset environment variable '${name}'` } : { value };
 }
 
 /** Text of a file, such as a mounted Secret's, without the line end that editors put at its end. */
-function textOfFile(path: string): Found {
+function textOfFile(path: string): Resolution {
   try {
     return { value: readFileSync(path, 'utf8').replace(/\r?\n$/, '') };
   } catch (error) {

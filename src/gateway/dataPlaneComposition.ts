@@ -48,7 +48,7 @@ export interface DataPlaneDependencies {
   readonly names: ProductNames;
   readonly table: { readonly current: RoutingTable };
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'transactions' | 'history'>;
-  readonly history: Pick<HistoryWriter, 'add' | 'buffered' | 'written'>;
+  readonly history: Pick<HistoryWriter, 'add' | 'findBuffered' | 'whenWritten'>;
   /** Null: requests are not traced. */
   readonly tracing: Tracing | null;
   /** Notes which queries clients follow. */

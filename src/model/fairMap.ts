@@ -4,7 +4,7 @@ export interface FairMapOptions<Key, Value> {
   /** Bound of one group; `max` where it is left out. */
   readonly maxPerGroup?: number;
   /** Called for each entry that is dropped to make room. */
-  readonly dropped?: (key: Key, value: Value) => void;
+  readonly onDrop?: (key: Key, value: Value) => void;
 }
 
 /**
@@ -14,14 +14,14 @@ export interface FairMapOptions<Key, Value> {
 export class FairMap<Key, Value> {
   readonly #max: number;
   readonly #maxPerGroup: number;
-  readonly #dropped: (key: Key, value: Value) => void;
+  readonly #onDrop: (key: Key, value: Value) => void;
   readonly #entries = new Map<Key, { readonly group: string; readonly value: Value }>();
   readonly #groups = new Map<string, Set<Key>>();
 
-  constructor({ max, maxPerGroup = max, dropped = () => undefined }: FairMapOptions<Key, Value>) {
+  constructor({ max, maxPerGroup = max, onDrop: dropped = () => undefined }: FairMapOptions<Key, Value>) {
     this.#max = max;
     this.#maxPerGroup = maxPerGroup;
-    this.#dropped = dropped;
+    this.#onDrop = dropped;
   }
 
   get size(): number {
@@ -88,7 +88,7 @@ export class FairMap<Key, Value> {
       const value = this.get(key) as Value;
       members.delete(key);
       this.#entries.delete(key);
-      this.#dropped(key, value);
+      this.#onDrop(key, value);
       if (--left === 0) break;
     }
     if (members.size === 0) this.#groups.delete(group);

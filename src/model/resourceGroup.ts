@@ -107,10 +107,10 @@ export function parseResourceGroupUpdate(value: unknown): Checked<ResourceGroupR
   return { ok: true, value: { resourceGroupId: checked.value.resourceGroupId, ...columns.value } };
 }
 
-type Sent = Omit<Static<typeof ResourceGroupUpdate>, 'resourceGroupId'>;
+type ResourceGroupBody = Omit<Static<typeof ResourceGroupUpdate>, 'resourceGroupId'>;
 
 /** Rules of single fields beyond their types, as the engine's ResourceGroupSpec and its name template have them. */
-function withRules(body: Sent): Checked<ResourceGroupColumns> {
+function withRules(body: ResourceGroupBody): Checked<ResourceGroupColumns> {
   const columns: ResourceGroupColumns = {
     name: body.name,
     softMemoryLimit: body.softMemoryLimit ?? null,

@@ -143,9 +143,9 @@ function rowOf(body: Static<typeof SelectorMatch>): SelectorRow {
   return { ...columnsOf(body), resourceGroupId: body.resourceGroupId, id: body.id ?? null };
 }
 
-type Sent = Partial<Record<SelectorText, string | null>> & { readonly priority?: number | null };
+type SelectorBody = Partial<Record<SelectorText, string | null>> & { readonly priority?: number | null };
 
-function columnsOf(body: Sent): Omit<SelectorColumns, 'resourceGroupId'> {
+function columnsOf(body: SelectorBody): Omit<SelectorColumns, 'resourceGroupId'> {
   const texts = Object.keys(selectorTextColumns).map((field) => [field, body[field as SelectorText] ?? null]);
   return { priority: body.priority ?? 0, ...(Object.fromEntries(texts) as Record<SelectorText, string | null>) };
 }
@@ -179,13 +179,13 @@ const textRules: Readonly<Record<SelectorText, (text: string) => string | null>>
 };
 
 /** A character that PostgreSQL has no place for, so that no row can hold it. */
-function nulProblems(body: Sent, prefix: string): Problem[] {
+function nulProblems(body: SelectorBody, prefix: string): Problem[] {
   const fields = (Object.keys(selectorTextColumns) as SelectorText[]).filter((field) => body[field]?.includes('\0'));
   return fields.map((field) => ({ field: prefix + field, message: 'must not hold the character NUL' }));
 }
 
 /** What the engine could not load: one such row keeps it from loading any change. */
-function textProblems(body: Sent, prefix: string): Problem[] {
+function textProblems(body: SelectorBody, prefix: string): Problem[] {
   const problems = nulProblems(body, prefix);
   for (const [field, rule] of Object.entries(textRules)) {
     const value = body[field as SelectorText] ?? null;

@@ -46,8 +46,8 @@ export class ClusterChooser {
   }
 
   /** Counts a query that is sent to a cluster; null where its group's strategy does not look at load. */
-  submitted(cluster: ClusterEntry, user: string | null): CountedSubmission | null {
-    return this.#strategyOf(cluster.routingGroup).submitted?.(cluster, { user }) ?? null;
+  countSubmission(cluster: ClusterEntry, user: string | null): CountedSubmission | null {
+    return this.#strategyOf(cluster.routingGroup).countSubmission?.(cluster, { user }) ?? null;
   }
 
   /** Forgets clusters that are not registered any more. */

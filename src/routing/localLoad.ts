@@ -8,7 +8,7 @@ const MAX_USERS = 10_000;
 /** A submission that was sent to a cluster and counts as its load until statistics show it. */
 export interface CountedSubmission {
   /** The cluster has the query now: the next statistics that are requested show it. */
-  accepted(): void;
+  confirm(): void;
   /** The cluster did not take it. Without effect once it was accepted. */
   withdraw(): void;
 }
@@ -44,14 +44,14 @@ export class LocalLoad {
   }
 
   /** Counts a submission from now on. */
-  submitted(cluster: string, user: string | null): CountedSubmission {
+  countSubmission(cluster: string, user: string | null): CountedSubmission {
     const load = this.#loadOf(cluster);
     const countedUser =
       user !== null && (load.total.byUser.has(user) || load.total.byUser.size < MAX_USERS) ? user : null;
     add(load.total, countedUser, 1);
     let open = true;
     return {
-      accepted: () => {
+      confirm: () => {
         if (!open) return;
         open = false;
         add(this.#slice(load), countedUser, 1);

@@ -96,11 +96,11 @@ class BatchingHistoryWriter implements HistoryWriter {
     this.schedule(settings.flushIntervalMs);
   }
 
-  buffered(queryId: string): QueryRecord | null {
+  findBuffered(queryId: string): QueryRecord | null {
     return this.byId.get(queryId) ?? null;
   }
 
-  async written(queryId: string, timeoutMs: number): Promise<void> {
+  async whenWritten(queryId: string, timeoutMs: number): Promise<void> {
     if (!this.byId.has(queryId)) return;
     // A turn that runs may have taken its last batch already. All who wait then share the next one.
     const turn = (this.running ?? Promise.resolve()).then(() => (this.byId.has(queryId) ? this.turn() : undefined));

@@ -292,12 +292,12 @@ export interface HistoryWriter {
   /** Never throws, never waits. */
   add(record: QueryRecord): void;
   /** A record that may not be in the database yet; null when not buffered. */
-  buffered(queryId: string): QueryRecord | null;
+  findBuffered(queryId: string): QueryRecord | null;
   /**
    * Resolves once a record that was added is in the database, or on disk as the database is unavailable; at the latest after
    * the time. Never rejects.
    */
-  written(queryId: string, timeoutMs: number): Promise<void>;
+  whenWritten(queryId: string, timeoutMs: number): Promise<void>;
   /** Records in memory and spilled to disk, not yet in the database. */
   depth(): { readonly memory: number; readonly spilled: number };
   /** Writes what is there; resolves when all is written, rejects after the time (what is left is spilled). */

@@ -149,8 +149,8 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       store,
       history: {
         add: (record) => void records.push(record),
-        written: () => Promise.resolve(),
-        buffered: (id) => records.find((record) => record.queryId === id) ?? null,
+        whenWritten: () => Promise.resolve(),
+        findBuffered: (id) => records.find((record) => record.queryId === id) ?? null,
       },
       analyzer: options.analyzer ?? headerUserAnalyzer(names),
       runningQueries: options.runningQueries ?? unwatchedQueries,

@@ -16,13 +16,13 @@ import { checkedBody, type RestCalls } from './restCalls.ts';
 import type { TableChange } from './tableChange.ts';
 import { useSchema, type WebappCalls } from './webappCalls.ts';
 
-type Sent<Parse extends (value: unknown) => Checked<unknown>> =
+type BodyOf<Parse extends (value: unknown) => Checked<unknown>> =
   ReturnType<Parse> extends Checked<infer Value> ? Value : never;
 
 const row = reference(Selector);
 
 /** Creates a selector. */
-const selectorCreation: TableChange<Sent<typeof parseSelectorCreate>> = {
+const selectorCreation: TableChange<BodyOf<typeof parseSelectorCreate>> = {
   body: reference(SelectorCreate),
   row,
   parse: parseSelectorCreate,
@@ -30,7 +30,7 @@ const selectorCreation: TableChange<Sent<typeof parseSelectorCreate>> = {
 };
 
 /** Changes every selector that equals `current` to `update`. */
-const selectorUpdate: TableChange<Sent<typeof parseSelectorUpdate>> = {
+const selectorUpdate: TableChange<BodyOf<typeof parseSelectorUpdate>> = {
   body: reference(SelectorUpdate),
   row,
   parse: parseSelectorUpdate,

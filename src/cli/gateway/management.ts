@@ -118,6 +118,6 @@ function ruleDependencies(
     ),
     history: store.history,
     transactions: store.transactions,
-    buffered: (queryId: string) => history.buffered(queryId),
+    buffered: (queryId: string) => history.findBuffered(queryId),
   };
 }

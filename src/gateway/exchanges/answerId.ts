@@ -4,14 +4,14 @@ import { brotliDecompressSync, gunzipSync, inflateSync, constants as zlib, zstdD
 export const MAX_HELD_BYTES = 65_536;
 
 /** What the first bytes of an answer say about the query's id. */
-export type FoundId = { readonly id: string } | 'absent' | 'incomplete';
+export type IdSearch = { readonly id: string } | 'absent' | 'incomplete';
 
 /**
  * Finds the string `id` of a JSON object from its first bytes (docs/protocol.md#learning). Looks at the object's own
  * members only, and stops at the id: engines write it first.
  * @param text bytes of the answer as latin1; ids are ASCII
  */
-export function findId(text: string): FoundId {
+export function findId(text: string): IdSearch {
   if (text.startsWith('{"id":"')) {
     const end = text.indexOf('"', 7);
     if (end < 0) return 'incomplete';
@@ -58,7 +58,7 @@ const string = /"(?:[^"\\]|\\.)*"/y;
 const space = /[\s]*/y;
 const scalar = /[^\s,{}[\]"]+/y;
 
-function scan(text: string): FoundId {
+function scan(text: string): IdSearch {
   let position = skip(space, text, 0);
   if (position >= text.length) return 'incomplete';
   if (text[position] !== '{') return 'absent';

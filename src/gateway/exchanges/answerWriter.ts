@@ -89,12 +89,12 @@ export class AnswerWriter {
   }
 
   /** The cluster's answer broke off: nothing more is read. */
-  broken(): void {
+  onBreak(): void {
     this.#loan?.over();
   }
 
   /** The client's connection took all of the answer, or is gone. */
-  closed(): void {
+  onClose(): void {
     this.#endStall();
     if (this.#response.writableFinished) this.#loan?.free();
   }
@@ -144,7 +144,7 @@ export class AnswerWriter {
     const bytes = this.#loan?.take() ?? null;
     if (bytes === null) return;
     const response = this.#response;
-    this.#onFlushed ??= (error) => this.#flushed(error);
+    this.#onFlushed ??= (error) => this.#onFlush(error);
     if (response.socket === null && this.#request.httpVersionMajor === 1) {
       // Behind another answer on the client's connection (RFC 9112 §9.3.2).
       if (!this.write(Buffer.from(bytes))) this.#pauseUntilDrained();
@@ -158,7 +158,7 @@ export class AnswerWriter {
     this.#watchStall();
   }
 
-  #flushed(error: Error | null | undefined): void {
+  #onFlush(error: Error | null | undefined): void {
     if (this.#state !== 'flushing' || (error !== null && error !== undefined)) return;
     if (this.#response.writableLength > 0) return;
     this.#state = 'open';

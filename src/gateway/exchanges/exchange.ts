@@ -34,7 +34,7 @@ export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
 
 /** What one exchange differs in. */
 export interface ExchangeOptions extends AnswerWriterOptions {
-  /** Whether failures say something of the cluster's health (`serverFailed`): those of statement paths do. */
+  /** Whether failures say something of the cluster's health (`onServerError`): those of statement paths do. */
   readonly judgesCluster: boolean;
 }
 
@@ -64,7 +64,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.request = request;
     this.response = response;
     this.#options = options;
-    response.on('close', () => this.#closed());
+    response.on('close', () => this.#onClose());
   }
 
   /** Whether the client still waits for an answer, the cluster's or the gateway's. */
@@ -96,16 +96,16 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
    * The cluster failed before anything of an answer went to the client: repeat, or answer the client.
    * @param stage how far the attempt got
    */
-  protected abstract failed(error: Error, stage: AttemptStage): void;
+  protected abstract onFailure(error: Error, stage: AttemptStage): void;
 
   /** The cluster that is asked, or answers; null before one is chosen. */
   protected abstract clusterIdentity(): ClusterIdentity | null;
 
   /** The exchange is over, whatever way. Called once. */
-  protected abstract finished(end: ExchangeEnd): void;
+  protected abstract onEnd(end: ExchangeEnd): void;
 
   /** A request on a statement path was answered 5xx, or its connection broke before an answer. */
-  protected serverFailed(_reason: string, _inARow: number): void {}
+  protected onServerError(_reason: string, _inARow: number): void {}
 
   /** Whether the answer is held until `release` or `discard`; asked once its head is there. */
   protected holds(_status: number, _headers: IncomingHttpHeaders): boolean {
@@ -202,7 +202,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     // No controller: the request never got as far as a connection.
     if (controller != null && controller !== this.#controller) return;
     this.#unload();
-    this.#writer?.broken();
+    this.#writer?.onBreak();
     if (isFinal(this.#state)) return;
     const stage = stageOf(this.#state);
     if (!isOwnFault(error)) {
@@ -212,7 +212,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (this.response.headersSent) this.#cut();
     else {
       this.#state = states.failed;
-      this.failed(error, stage);
+      this.onFailure(error, stage);
     }
   }
 
@@ -221,7 +221,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const { upstream } = this;
     if (upstream === null) return;
     if (failure === null) upstream.failuresInARow = 0;
-    else this.serverFailed(failure, ++upstream.failuresInARow);
+    else this.onServerError(failure, ++upstream.failuresInARow);
   }
 
   /** Writes the head of the answer; null where it cannot be written: the client is answered as after a failure. */
@@ -237,7 +237,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
       this.#state = states.failed;
       this.#drop();
       if (response.headersSent) response.destroy();
-      else this.failed(error as Error, 'answering');
+      else this.onFailure(error as Error, 'answering');
       return null;
     }
     this.#state = states.passing;
@@ -269,16 +269,16 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     upstream?.requestEnded();
   }
 
-  #closed(): void {
-    this.#writer?.closed();
+  #onClose(): void {
+    this.#writer?.onClose();
     if (this.response.writableFinished) {
-      this.finished(this.status === 0 ? 'failed' : 'answered');
+      this.onEnd(this.status === 0 ? 'failed' : 'answered');
       return;
     }
     const end = this.#state.at === 'cut' ? 'cut' : 'client_gone';
     if (end === 'client_gone') this.#state = states.gone;
     this.#controller?.abort(clientWentAway);
-    this.finished(this.response.headersSent && this.status === 0 ? 'failed' : end);
+    this.onEnd(this.response.headersSent && this.status === 0 ? 'failed' : end);
   }
 }
 

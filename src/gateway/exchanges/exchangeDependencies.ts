@@ -51,7 +51,7 @@ export interface ForwardDependencies extends ExchangeDependencies {
 /** What follow-ups work with. */
 export interface FollowUpDependencies extends ForwardDependencies {
   readonly stickiness: Pick<Stickiness, 'findStored' | 'isSuperseded' | 'learn'>;
-  readonly transactions: Pick<Transactions, 'answered'>;
+  readonly transactions: Pick<Transactions, 'noteAnswer'>;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
 }
 
@@ -62,9 +62,9 @@ export interface OtherDependencies extends ForwardDependencies {
 
 /** What submissions work with. */
 export interface SubmissionDependencies extends ExchangeDependencies {
-  readonly chooser: Pick<ClusterChooser, 'choose' | 'submitted'>;
+  readonly chooser: Pick<ClusterChooser, 'choose' | 'countSubmission'>;
   readonly stickiness: Pick<Stickiness, 'learn'>;
-  readonly transactions: Pick<Transactions, 'answered' | 'noteStatement'>;
+  readonly transactions: Pick<Transactions, 'noteAnswer' | 'noteStatement'>;
   /** Reports clusters that answer with query ids of others. */
   readonly ownership: OwnershipReport;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
@@ -76,7 +76,7 @@ export interface SubmissionDependencies extends ExchangeDependencies {
 /** What history and log lines of queries are written with. */
 export interface QueryRecorderDependencies {
   readonly names: ProductNames;
-  readonly history: Pick<HistoryWriter, 'add' | 'written'>;
+  readonly history: Pick<HistoryWriter, 'add' | 'whenWritten'>;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly settings: () => DataPlaneSettings;

@@ -90,7 +90,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
     const { statementPath, pathKind } = this.proxied;
     if (status === 200 && statementPath) {
-      this.#beginning = this.dependencies.transactions.answered(this.#queryId, headers, this.#owner);
+      this.#beginning = this.dependencies.transactions.noteAnswer(this.#queryId, headers, this.#owner);
       return this.#beginning !== null;
     }
     // A coordinator that does not know the query: perhaps another one does, and if not, the client learns why.
@@ -176,9 +176,9 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     return lines;
   }
 
-  protected override finished(end: ExchangeEnd): void {
+  protected override onEnd(end: ExchangeEnd): void {
     this.proxied.trace?.note({ 'engine_gateway.query_id': this.#queryId });
-    super.finished(end);
+    super.onEnd(end);
     if (end === 'client_gone') this.#cancelAbandoned();
   }
 

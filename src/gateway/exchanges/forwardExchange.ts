@@ -96,7 +96,7 @@ export abstract class ForwardExchange<Dependencies extends ForwardDependencies> 
     this.dependencies.answers.failure(this.proxied, error, stage === 'answering');
   }
 
-  protected override failed(error: Error, stage: AttemptStage): void {
+  protected override onFailure(error: Error, stage: AttemptStage): void {
     const { upstream } = this;
     if (upstream === null) return;
     if (this.#bodyFault !== null) {
@@ -106,7 +106,7 @@ export abstract class ForwardExchange<Dependencies extends ForwardDependencies> 
     const { type, reason } = classify(error, stage !== 'connecting');
     const cluster = this.clusterName();
     this.dependencies.metrics.clusterError(cluster, type);
-    this.proxied.trace?.failed(reason);
+    this.proxied.trace?.noteFailure(reason);
     this.dependencies.logger.debug({ cluster, proxyTo: upstream.proxyTo, err: error }, 'cluster did not answer');
     if (isHeadTooLarge(error)) {
       this.refuse(answerHeadTooLarge(cluster, this.queryId()));
@@ -136,11 +136,11 @@ export abstract class ForwardExchange<Dependencies extends ForwardDependencies> 
     this.refuse(bodyRefusal(fault, bodies, settings().maxBodySize));
   }
 
-  protected override serverFailed(reason: string, inARow: number): void {
+  protected override onServerError(reason: string, inARow: number): void {
     this.dependencies.reports.serverFailed(this.clusterName(), this.upstream?.proxyTo ?? '', reason, inARow);
   }
 
-  protected override finished(end: ExchangeEnd): void {
+  protected override onEnd(end: ExchangeEnd): void {
     const isCut = end === 'client_gone' || end === 'cut';
     this.dependencies.answers.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, this.status);
   }

@@ -66,8 +66,8 @@ export class QueryRecorder {
   }
 
   /** Resolves once a recorded query is in the history, or waits on disk for its database; after 2 s in any case. Never rejects. */
-  written(queryId: string): Promise<void> {
-    return this.#dependencies.history.written(queryId, HISTORY_WAIT_MS);
+  whenWritten(queryId: string): Promise<void> {
+    return this.#dependencies.history.whenWritten(queryId, HISTORY_WAIT_MS);
   }
 
   /** Logs the end of a submission. */

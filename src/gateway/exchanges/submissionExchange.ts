@@ -95,10 +95,10 @@ export class SubmissionExchange extends Exchange {
 
   #go(cluster: ClusterEntry, upstream: Upstream | null, fallback: boolean): void {
     this.#target = { cluster, fallback };
-    if (upstream === null) this.failed(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
+    if (upstream === null) this.onFailure(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
     else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
     else {
-      this.#counted = this.#dependencies.chooser.submitted(cluster, this.#submission.user.user);
+      this.#counted = this.#dependencies.chooser.countSubmission(cluster, this.#submission.user.user);
       this.send(upstream, this.#outgoingTo(cluster));
     }
   }
@@ -131,7 +131,7 @@ export class SubmissionExchange extends Exchange {
     });
   }
 
-  protected override failed(error: Error, stage: AttemptStage): void {
+  protected override onFailure(error: Error, stage: AttemptStage): void {
     this.#counted?.withdraw();
     const cluster = this.#target?.cluster ?? null;
     if (cluster === null) return;
@@ -142,7 +142,7 @@ export class SubmissionExchange extends Exchange {
     }
     const { type, reason } = classify(error, stage !== 'connecting');
     metrics.clusterError(cluster.name, type);
-    this.#proxied.trace?.failed(reason);
+    this.#proxied.trace?.noteFailure(reason);
     if (isHeadTooLarge(error)) {
       this.refuse(answerHeadTooLarge(cluster.name, null));
       return;
@@ -174,7 +174,7 @@ export class SubmissionExchange extends Exchange {
     else this.#next(step.excluded);
   }
 
-  protected override serverFailed(reason: string, inARow: number): void {
+  protected override onServerError(reason: string, inARow: number): void {
     const cluster = this.#target?.cluster;
     if (cluster !== undefined) this.#dependencies.reports.serverFailed(cluster.name, cluster.proxyTo, reason, inARow);
   }
@@ -183,7 +183,7 @@ export class SubmissionExchange extends Exchange {
     this.#headers = headers;
     if (status === 406 && this.#target !== null) {
       const { name, proxyTo } = this.#target.cluster;
-      this.#dependencies.forwardedCheck.refused(name, proxyTo);
+      this.#dependencies.forwardedCheck.noteRefusal(name, proxyTo);
     }
     if (status !== 200) return false;
     const encoding = headers['content-encoding'];
@@ -208,7 +208,7 @@ export class SubmissionExchange extends Exchange {
    */
   #learn(queryId: string, cluster: ClusterEntry, text: string, goesOn: boolean): void {
     this.#queryId = queryId;
-    this.#counted?.accepted();
+    this.#counted?.confirm();
     const { name, proxyTo, uid } = cluster;
     const claimed = this.#dependencies.stickiness.learn(queryId, { cluster: name, proxyTo, uid });
     if (claimed === null) this.#accept(queryId, cluster, text, goesOn);
@@ -226,7 +226,7 @@ export class SubmissionExchange extends Exchange {
     const { settings, forwardedCheck, runningQueries, clients } = this.#dependencies;
     const { name, proxyTo } = cluster;
     if (settings().forwardedHeadersEnabled && forwardedCheck.due(proxyTo)) {
-      forwardedCheck.answered(name, proxyTo, text, clients.clientOf(this.request));
+      forwardedCheck.noteAnswer(name, proxyTo, text, clients.clientOf(this.request));
     }
     if (goesOn) runningQueries.noteActivity(queryId, name, true);
     const stored = this.#noteTransaction(queryId, cluster);
@@ -244,7 +244,7 @@ export class SubmissionExchange extends Exchange {
     recorder.record(queryId, cluster, this.#proxied, this.#submission, this.#route());
     if (!historyBeforeAnswer) return;
     this.pauseAnswer();
-    void recorder.written(queryId).then(() => this.release());
+    void recorder.whenWritten(queryId).then(() => this.release());
   }
 
   /** Notes the transaction that the query belongs to or begins; null when nothing has to be stored first. */
@@ -252,7 +252,7 @@ export class SubmissionExchange extends Exchange {
     const { transactions } = this.#dependencies;
     const { transaction } = this.#submission;
     if (transaction !== null) transactions.noteStatement(queryId, transaction.id);
-    return this.#headers === null ? null : transactions.answered(queryId, this.#headers, { cluster: name, proxyTo });
+    return this.#headers === null ? null : transactions.noteAnswer(queryId, this.#headers, { cluster: name, proxyTo });
   }
 
   /** Another cluster owns the query id: nothing of the answer reaches the client, who would ask that cluster next. */
@@ -282,7 +282,7 @@ export class SubmissionExchange extends Exchange {
     return lines;
   }
 
-  protected override finished(how: ExchangeEnd): void {
+  protected override onEnd(how: ExchangeEnd): void {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
     const status = how === 'client_gone' || how === 'cut' ? 0 : this.response.statusCode;

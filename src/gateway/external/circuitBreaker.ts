@@ -30,7 +30,7 @@ export class CircuitBreaker {
     return this.#retryAt !== null;
   }
 
-  /** Asks for the way through; who gets it must report `succeeded` or `failed`. */
+  /** Asks for the way through; who gets it must report `noteSuccess` or `noteFailure`. */
   enter(): boolean {
     if (this.#retryAt === null) return true;
     if (this.#trying || this.#clock.monotonic() < this.#retryAt) return false;
@@ -38,13 +38,13 @@ export class CircuitBreaker {
     return true;
   }
 
-  succeeded(): void {
+  noteSuccess(): void {
     this.#failures = 0;
     this.#retryAt = null;
     this.#trying = false;
   }
 
-  failed(): void {
+  noteFailure(): void {
     const { failureThreshold, retryAfter } = this.#settings();
     this.#failures += 1;
     // Those who were on their way when it opened do not keep it open any longer.

@@ -135,14 +135,14 @@ export class ExternalRulesClient implements ExternalRules {
     try {
       const answer = await this.#call(request);
       const wasOpen = this.#breaker.isOpen;
-      this.#breaker.succeeded();
+      this.#breaker.noteSuccess();
       if (wasOpen) this.#logger.info('the external rules service answers again');
       return this.#answer(answer);
     } catch (error) {
       const reason = this.#failure(error);
       const wasOpen = this.#breaker.isOpen;
       this.#lastFailure = reason;
-      this.#breaker.failed();
+      this.#breaker.noteFailure();
       const { isOpen } = this.#breaker;
       const next = isOpen && !wasOpen ? '; it is left alone for a while' : '';
       this.#logger.warn({ reason }, `the external rules service failed${next}`);

@@ -35,7 +35,7 @@ export class ForwardedCheck {
   }
 
   /** A cluster answered a submission 406. */
-  refused(cluster: string, proxyTo: string): void {
+  noteRefusal(cluster: string, proxyTo: string): void {
     this.#note(cluster, proxyTo, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
   }
 
@@ -44,7 +44,7 @@ export class ForwardedCheck {
    * @param text start of the answer
    * @param view how the client called the gateway
    */
-  answered(cluster: string, proxyTo: string, text: string, view: ClientView): void {
+  noteAnswer(cluster: string, proxyTo: string, text: string, view: ClientView): void {
     const uri = nextUri.exec(text)?.[1];
     if (uri === undefined || !URL.canParse(uri)) return;
     const url = new URL(uri);

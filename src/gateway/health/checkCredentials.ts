@@ -52,7 +52,7 @@ export interface CredentialsTarget extends Pick<ClusterEntry, 'name' | 'origin' 
 }
 
 /** Credentials for a check, or the reason why there are none. */
-export type FoundCredentials =
+export type CredentialsLookup =
   | { readonly ok: true; readonly credentials: CheckCredentials }
   | {
       readonly ok: false;
@@ -73,7 +73,7 @@ export async function findCredentials(
   sources: CredentialSources,
   target: CredentialsTarget,
   signal: AbortSignal,
-): Promise<FoundCredentials> {
+): Promise<CredentialsLookup> {
   const secret = target.healthCheck?.credentialsSecretRef?.name;
   if (secret !== undefined) {
     const from = `Secret ${secret} (spec.healthCheck.credentialsSecretRef)`;
@@ -130,11 +130,11 @@ function configuredRefusal(
   return { reason: 'CertificateNotVerified', message };
 }
 
-function refused({ reason, message }: CredentialsRefusal, lasting = true): FoundCredentials {
+function refused({ reason, message }: CredentialsRefusal, lasting = true): CredentialsLookup {
   return { ok: false, lasting, reason: message, refusal: { reason, message } };
 }
 
-function unknown(reason: string): FoundCredentials {
+function unknown(reason: string): CredentialsLookup {
   return { ok: false, lasting: false, reason, refusal: null };
 }
 

@@ -33,8 +33,8 @@ export interface ClusterMonitorDependencies {
 
 /** Receives what a monitor measured, for metrics. */
 export interface MonitorListener {
-  checked(health: CheckResult['health'], seconds: number): void;
-  takenOut(cause: 'connection' | 'server_errors'): void;
+  onCheck(health: CheckResult['health'], seconds: number): void;
+  onRemoval(cause: 'connection' | 'server_errors'): void;
 }
 
 /** A cluster that real requests found failing, or that is starting, is looked at again after this. */
@@ -127,13 +127,13 @@ export class ClusterMonitor {
   }
 
   /** Whether the cluster was taken out now. */
-  #takeOut(reason: string, cause: Parameters<MonitorListener['takenOut']>[0], wait: number): boolean {
+  #takeOut(reason: string, cause: Parameters<MonitorListener['onRemoval']>[0], wait: number): boolean {
     const health = this.#health();
     if (health === undefined || health.status !== 'HEALTHY' || this.#settings.type === 'NOOP') return false;
     this.#streak = noStreak;
     this.#era++;
     this.#soon = wait;
-    this.#listener.takenOut(cause);
+    this.#listener.onRemoval(cause);
     this.#publish({ ...health, status: 'UNHEALTHY', reason });
     this.#schedule(wait);
     return true;
@@ -145,7 +145,7 @@ export class ClusterMonitor {
     const askedAt = clock.monotonic();
     const result = await this.#ask();
     if (this.#stopped.signal.aborted) return;
-    this.#listener.checked(result.health, (clock.monotonic() - askedAt) / 1_000);
+    this.#listener.onCheck(result.health, (clock.monotonic() - askedAt) / 1_000);
     if (era !== this.#era) {
       this.#schedule(this.#soon ?? SOON_MS);
       return;

@@ -110,11 +110,11 @@ export class HealthMonitors {
     for (const cluster of fresh) {
       const { name } = cluster;
       const monitor = new ClusterMonitor(this.#dependencies, this.#settings, cluster, {
-        checked: (health, seconds) => {
+        onCheck: (health, seconds) => {
           this.#checks.inc({ cluster: name, found: health.toLowerCase() });
           this.#duration.observe(seconds);
         },
-        takenOut: (cause) => this.#takenOut.inc({ cluster: name, cause }),
+        onRemoval: (cause) => this.#takenOut.inc({ cluster: name, cause }),
       });
       this.#monitors.set(name, monitor);
       monitor.start(this.#dependencies.random() * spread);

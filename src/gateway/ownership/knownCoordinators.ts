@@ -23,7 +23,7 @@ export class KnownCoordinators {
   readonly #bySuffix = new FairMap<string, Coordinator>({
     max: MAX_COORDINATORS,
     maxPerGroup: MAX_COORDINATORS_PER_CLUSTER,
-    dropped: (_suffix, coordinator) => this.#forgetNewest(coordinator),
+    onDrop: (_suffix, coordinator) => this.#forgetNewest(coordinator),
   });
   /** By base URL: the one that was learned last. */
   readonly #newestAt = new Map<string, Coordinator>();

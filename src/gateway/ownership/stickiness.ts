@@ -67,7 +67,7 @@ const MAX_CONTESTED = 10_000;
 /** What stickiness works with. */
 export interface StickinessDependencies extends Pick<PresenceSources, 'upstream'> {
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
-  readonly history: Pick<HistoryWriter, 'buffered'>;
+  readonly history: Pick<HistoryWriter, 'findBuffered'>;
   readonly table: { readonly current: RoutingTable };
   /** `routing.ownerTakeover`, milliseconds. */
   readonly takeover: () => number;
@@ -366,7 +366,7 @@ export class Stickiness {
       this.#rememberId(id, owner, true);
       return { owner, source: 'query' };
     }
-    const record = history.buffered(id) ?? (await store.history.get(id));
+    const record = history.findBuffered(id) ?? (await store.history.get(id));
     if (record !== null && record.backendUrl !== '') {
       const proxyTo = record.backendUrl.replace(/\/+$/, '');
       const cluster = record.cluster === '' ? clusterAt(table.current, proxyTo) : record.cluster;

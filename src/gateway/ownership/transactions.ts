@@ -102,8 +102,8 @@ export class Transactions {
    * @returns null where the answer can go to the client at once; else a promise that resolves once the transaction is
    *   stored, or after the learn timeout (it is then stored later). Never rejects.
    */
-  answered(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
-    if (headers[this.#clearKey] === 'true') this.#ended(queryId, owner);
+  noteAnswer(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
+    if (headers[this.#clearKey] === 'true') this.#noteEnd(queryId, owner);
     const started = headers[this.#startedKey];
     if (started === undefined) return null;
     const id = transactionIdOf(started);
@@ -135,7 +135,7 @@ export class Transactions {
     });
   }
 
-  #ended(queryId: string, owner: QueryOwner): void {
+  #noteEnd(queryId: string, owner: QueryOwner): void {
     const id = this.#ofStatements.get(queryId);
     if (id === undefined) return;
     this.#ofStatements.delete(queryId);

@@ -34,7 +34,7 @@ export class OwnAnswers implements GatewayAnswers {
   refuse(proxied: ProxiedRequest, refusal: Refusal): void {
     const { metrics, headers, settings, logger } = this.#dependencies;
     metrics.refusal(refusal.reason);
-    proxied.trace?.failed(refusal.reason);
+    proxied.trace?.noteFailure(refusal.reason);
     const client = headers.clientOf(proxied.request);
     const rendered = renderRefusal(refusal, {
       statementPath: proxied.statementPath,

@@ -146,7 +146,7 @@ class SpanTrace implements RequestTrace {
     return lines;
   }
 
-  failed(reason: string): void {
+  noteFailure(reason: string): void {
     (this.#step ?? this.#span).setStatus({ code: SpanStatusCode.ERROR, message: reason });
   }
 

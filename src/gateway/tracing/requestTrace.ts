@@ -19,7 +19,7 @@ export interface RequestTrace {
   /** Header lines that carry the current step's trace on, names and values in turn. */
   headers(): readonly string[];
   /** Notes that the current step failed. */
-  failed(reason: string): void;
+  noteFailure(reason: string): void;
   /** Adds facts to the request's own span. */
   note(attributes: TraceAttributes): void;
   /**

@@ -10,7 +10,7 @@ export interface Leadership {
   /** Registers a listener for becoming or ceasing to be leader, and for a new fence; the answer removes it. */
   onChange(listener: () => void): () => void;
   /** A transaction found that another is the leader. */
-  fenced(fence: Fence): void;
+  noteFenced(fence: Fence): void;
   start(): Promise<void>;
   /** Releases leadership, so that another replica takes over at once. */
   stop(): Promise<void>;
@@ -62,7 +62,7 @@ export class DatabaseLeadership implements Leadership {
     return () => this.#listeners.delete(listener);
   }
 
-  fenced(fence: Fence): void {
+  noteFenced(fence: Fence): void {
     if (this.#fence?.epoch === fence.epoch) this.#set(null, 0);
   }
 

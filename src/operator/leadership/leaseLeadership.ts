@@ -61,8 +61,8 @@ export class LeaseLeadership implements Leadership {
     return () => this.#listeners.delete(listener);
   }
 
-  fenced(fence: Fence): void {
-    this.#options.row.fenced(fence);
+  noteFenced(fence: Fence): void {
+    this.#options.row.noteFenced(fence);
   }
 
   async start(): Promise<void> {

@@ -43,7 +43,7 @@ export interface DeletionGuardOptions {
   readonly onDue: () => void;
 }
 
-interface Gone {
+interface MissingResource {
   readonly resource: Resource;
   /** Monotonic milliseconds. */
   readonly at: number;
@@ -56,7 +56,7 @@ interface Gone {
 export class DeletionGuard {
   readonly #options: DeletionGuardOptions;
   #present: ReadonlyMap<string, Resource> = new Map();
-  readonly #missing = new Map<string, Gone>();
+  readonly #missing = new Map<string, MissingResource>();
   /**
    * Keys that somebody deleted through the gateway, and when: a source that was being read meanwhile may have one of them
    * for another moment, and lose it again.
@@ -188,7 +188,7 @@ export class DeletionGuard {
     const { enabled, minimum, confirmAfter } = settings();
     const now = clock.monotonic();
     if (this.#loss !== null) {
-      if (confirmAfter !== null) this.#planned(this.#loss.at + confirmAfter - now);
+      if (confirmAfter !== null) this.#plan(this.#loss.at + confirmAfter - now);
       return this.#missing
         .values()
         .map(({ resource }) => resource)
@@ -197,11 +197,11 @@ export class DeletionGuard {
     // Fewer than could be a loss are gone at once.
     if (!enabled || left + this.#missing.size < minimum) return [];
     const recent = [...this.#missing.values()].filter(({ at }) => now - at < SETTLE_MS);
-    if (recent.length > 0) this.#planned(Math.min(...recent.map(({ at }) => at)) + SETTLE_MS - now);
+    if (recent.length > 0) this.#plan(Math.min(...recent.map(({ at }) => at)) + SETTLE_MS - now);
     return recent.map(({ resource }) => resource);
   }
 
-  #planned(waitMs: number): void {
+  #plan(waitMs: number): void {
     // Timers of more than 24 days begin at once.
     this.#timer = setTimeout(this.#options.onDue, Math.min(Math.max(waitMs, 1), 86_400_000));
   }

@@ -15,7 +15,7 @@ export interface ProjectorOptions {
   readonly kinds: KindRegistry;
   readonly store: Pick<Store, 'resources'>;
   readonly source: Pick<ResourceSource, 'name' | 'renewVersion' | 'readCurrent'>;
-  readonly leadership: Pick<Leadership, 'fence' | 'fenced'>;
+  readonly leadership: Pick<Leadership, 'fence' | 'noteFenced'>;
   /** Whether a resource is routed although the source has lost it. */
   readonly holds: (key: ResourceKey) => boolean;
   readonly logger: Logger;
@@ -79,7 +79,7 @@ export class Projector {
         ? await unproject(store, resourceKey, source.name, fence)
         : await project(store, kinds, outcome, source.name, fence);
     if (result === 'fenced') {
-      leadership.fenced(fence);
+      leadership.noteFenced(fence);
       return;
     }
     if (outcome === null) return;

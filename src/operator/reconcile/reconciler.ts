@@ -75,7 +75,7 @@ export class Reconciler {
 
   #status(key: string, outcome: ResourceOutcome, failure: unknown): StatusDraft {
     const { kinds, findings, table, resources } = this.#options;
-    const stored = this.#stored(key, outcome, failure);
+    const stored = this.#storedState(key, outcome, failure);
     const { kind } = outcome.key;
     const loss = resources.heldOf(kind);
     const draft = kinds.of(kind).status(outcome, { stored, table: table.current, findings });
@@ -85,7 +85,7 @@ export class Reconciler {
     return { ...draft, conditions: [...draft.conditions, condition('DeletionsHeld', 'True', 'MassDeletion', message)] };
   }
 
-  #stored(key: string, outcome: ResourceOutcome, failure: unknown): Stored {
+  #storedState(key: string, outcome: ResourceOutcome, failure: unknown): Stored {
     if (this.#options.projector.hasVersion(key, outcome)) return { stored: true, reason: '' };
     const reason =
       failure === null

@@ -20,7 +20,7 @@ export interface Transition {
 /** Options of a status writer. */
 export interface StatusWriterOptions {
   readonly source: Pick<ResourceSource, 'get' | 'patchStatus'>;
-  readonly leadership: Pick<Leadership, 'isLeader' | 'fence' | 'fenced'>;
+  readonly leadership: Pick<Leadership, 'isLeader' | 'fence' | 'noteFenced'>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Least time between two writes to one object, in milliseconds: 5,000. */
@@ -138,7 +138,7 @@ export class StatusWriter {
     try {
       await this.#options.source.patchStatus(key, entry.uid, status, fence);
     } catch (error) {
-      if (error instanceof FencedWrite && fence !== null) leadership.fenced(fence);
+      if (error instanceof FencedWrite && fence !== null) leadership.noteFenced(fence);
       if (error instanceof VersionConflict || error instanceof FencedWrite) return;
       this.#delay(entry, error);
       this.#failures.report(keyText(key), error);

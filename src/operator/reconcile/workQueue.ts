@@ -91,7 +91,7 @@ export class WorkQueue {
       await this.#options.work(key);
       this.#failures.delete(key);
     } catch (error) {
-      this.#failed(key, error);
+      this.#onFailure(key, error);
     }
     this.#running.delete(key);
     if (this.#again.delete(key) && !this.#stopped) {
@@ -102,7 +102,7 @@ export class WorkQueue {
     if (this.#waiting.size + this.#running.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  #failed(key: string, error: unknown): void {
+  #onFailure(key: string, error: unknown): void {
     const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
     const full = Math.min(this.#maxBackOffMs, this.#backOffMs * 2 ** (failures - 1));

@@ -87,11 +87,11 @@ export class RoutingRules {
     const ofResources = [...source.list(ROUTING_RULE)].sort((a, b) => (registryNameOf(a) < registryNameOf(b) ? -1 : 1));
     return [
       ...ofFile.map((rule): ListedRule => ({ ...fieldsOf(rule), priority: rule.priority, origin: 'file' })),
-      ...ofResources.map((resource) => this.#listed(resource)),
+      ...ofResources.map((resource) => this.#listedRule(resource)),
     ];
   }
 
-  #listed(resource: Resource): ListedRule {
+  #listedRule(resource: Resource): ListedRule {
     const {
       actions,
       description,
@@ -120,7 +120,7 @@ export class RoutingRules {
   }
 
   /** The rule of a name as `inventory` lists it; null: there is none. */
-  named(name: string): InventoryRule | null {
+  byName(name: string): InventoryRule | null {
     return ruleNamed(this.#inventoryParts(), name);
   }
 
@@ -180,7 +180,7 @@ export class RoutingRules {
   /** Refuses to overwrite what the caller has not seen. */
   #mustBeUnchanged({ name, version }: RuleChange): void {
     if (version === undefined) return;
-    const present = this.named(name);
+    const present = this.byName(name);
     if (present === null || present.version === version) return;
     throw new GatewayError('EG_CONFLICT', `the rule ${name} was changed meanwhile; look at it again`, {
       field: 'version',

@@ -33,8 +33,8 @@ export class LeastLoaded implements Strategy {
     return pickByWeight(best, this.#random);
   }
 
-  submitted({ name }: ClusterEntry, { user }: PickRequest): CountedSubmission {
-    return this.#local.submitted(name, user);
+  countSubmission({ name }: ClusterEntry, { user }: PickRequest): CountedSubmission {
+    return this.#local.countSubmission(name, user);
   }
 
   retain(registered: { has(cluster: string): boolean }): void {

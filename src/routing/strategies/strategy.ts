@@ -16,7 +16,7 @@ export interface Strategy {
    */
   pick(candidates: readonly ClusterEntry[], request: PickRequest): ClusterEntry;
   /** Counts a query that is sent to a cluster; left out by strategies that do not look at load. */
-  submitted?(cluster: ClusterEntry, request: PickRequest): CountedSubmission;
+  countSubmission?(cluster: ClusterEntry, request: PickRequest): CountedSubmission;
   /** Forgets clusters that are not registered any more; left out by strategies that remember none. */
   retain?(registered: { has(cluster: string): boolean }): void;
 }

@@ -16,7 +16,7 @@ const MAX_SETS = 1_000;
 type Read = (request: RuleRequest) => string | null | undefined;
 
 /** Rules that are asked together. */
-interface AskedRules {
+interface Question {
   readonly id: number;
   readonly candidates: Uint32Array;
   /** What these rules read; null where that cannot be determined. */
@@ -30,7 +30,7 @@ interface AskedRules {
 export class MemoizedRuleSet implements RuleSet {
   readonly #ruleSet: CompiledRuleSet;
   /** By a number made of the candidates' bits: of two sets with the same number the newer one is kept. */
-  readonly #questions = new LRUCache<number, AskedRules>({ max: MAX_SETS });
+  readonly #questions = new LRUCache<number, Question>({ max: MAX_SETS });
   #lastId = 0;
   readonly #decisions = new LRUCache<string, RuleDecision>({
     maxSize: MAX_BYTES,
@@ -50,7 +50,7 @@ export class MemoizedRuleSet implements RuleSet {
     // Others than submissions are few, and deny rules are skipped for them.
     if (!request.isSubmission) return this.#ruleSet.decide(request);
     const candidates = this.#ruleSet.candidates(request);
-    const key = keyOf(request, this.#askedRules(candidates));
+    const key = keyOf(request, this.#questionOf(candidates));
     const remembered = key === null ? undefined : this.#decisions.get(key);
     if (remembered !== undefined) return remembered;
     const { decision, hasFailed } = this.#ruleSet.ask(request, candidates);
@@ -59,7 +59,7 @@ export class MemoizedRuleSet implements RuleSet {
     return decision;
   }
 
-  #askedRules(candidates: Uint32Array): AskedRules {
+  #questionOf(candidates: Uint32Array): Question {
     const number = numberOf(candidates);
     const before = this.#questions.get(number);
     if (before !== undefined && areEqual(before.candidates, candidates)) return before;
@@ -72,7 +72,7 @@ export class MemoizedRuleSet implements RuleSet {
 }
 
 /** A text that differs where rules or values differ; null where the decision cannot be remembered. */
-function keyOf(request: RuleRequest, { id, reads }: AskedRules): string | null {
+function keyOf(request: RuleRequest, { id, reads }: Question): string | null {
   if (reads === null) return null;
   let key = `${id}`;
   for (const read of reads) {

@@ -191,14 +191,14 @@ export class CompiledRuleSet implements RuleSet {
       this.#checkRights(rule, result);
       if (result.puts !== null) checkGroupLength(rule, result);
       e.commit();
-      if (isMatch) this.#fired(number, result, e, draft);
+      if (isMatch) this.#noteMatch(number, result, e, draft);
       else if (result.puts !== null) this.#noteGroup(rule, result, draft);
     } catch (error) {
       if (!(error instanceof RuleFailed)) throw error;
       e.undo();
       if (e.isOutOfTime) draft.outOfTime = definition.name;
       this.#options.onFailure(rule, error.message);
-      this.#failed(rule, number, error.message, draft);
+      this.#noteFailure(rule, number, error.message, draft);
     }
   }
 
@@ -206,7 +206,7 @@ export class CompiledRuleSet implements RuleSet {
   #notAsked(rule: CompiledRule, number: number, cause: string, draft: DecisionDraft): void {
     this.#options.onNotAsked(rule);
     const { time } = this.#options.limits;
-    this.#failed(rule, number, `not asked: rule ${cause} used up the decision's time of ${time} ms`, draft);
+    this.#noteFailure(rule, number, `not asked: rule ${cause} used up the decision's time of ${time} ms`, draft);
   }
 
   #fire(rule: CompiledRule, result: ResultMap, e: Evaluation): void {
@@ -240,7 +240,7 @@ export class CompiledRuleSet implements RuleSet {
     throw new RuleFailed(action?.field ?? 'condition', action?.program ?? rule.condition, { message, offset: 0 }, 0);
   }
 
-  #fired(number: number, result: ResultMap, e: Evaluation, draft: DecisionDraft): void {
+  #noteMatch(number: number, result: ResultMap, e: Evaluation, draft: DecisionDraft): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
     const { definition } = rule;
@@ -268,7 +268,7 @@ export class CompiledRuleSet implements RuleSet {
     draft.onUnavailable = isGroup ? definition.onUnavailable : 'fallback';
   }
 
-  #failed({ definition }: CompiledRule, number: number, message: string, draft: DecisionDraft): void {
+  #noteFailure({ definition }: CompiledRule, number: number, message: string, draft: DecisionDraft): void {
     draft.hasFailed = true;
     const { deny } = definition;
     if (deny !== null && deny.onError === 'deny') {

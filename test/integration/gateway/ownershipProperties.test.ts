@@ -80,7 +80,7 @@ class Replica {
     // Nothing depends on real time: no timer runs, and the database answers or rejects.
     const times = { learnTimeout: 60_000, lookupTimeout: 60_000, catchUpTime: 0, tick: 1_000 };
     const options = { ...defaultStickinessOptions, ...times };
-    return new Stickiness({ store, history: { buffered: () => null }, table, ...more }, options);
+    return new Stickiness({ store, history: { findBuffered: () => null }, table, ...more }, options);
   }
 
   /** Ends the process and starts another one: what was not stored is forgotten. */

@@ -56,10 +56,10 @@ describe('the history writer', () => {
       { redact: ["password '[^']*'"], maxTextSize: 40 },
     );
     writer.add(record('q1', { queryText: "create user x password 'hunter2' and then some more text" }));
-    expect(writer.buffered('q1')?.queryId).toBe('q1');
+    expect(writer.findBuffered('q1')?.queryId).toBe('q1');
     await writer.flush(1000);
     expect(written[0]?.queryText).toBe('create user x *** and then some more tex');
-    expect(writer.buffered('q1')).toBeNull();
+    expect(writer.findBuffered('q1')).toBeNull();
     await writer.close(1000);
   });
 

@@ -10,7 +10,7 @@ describe('a map of groups', () => {
     const map = new FairMap<string, number>({
       max: 100,
       maxPerGroup: 2,
-      dropped: (key, value) => dropped.push([key, value]),
+      onDrop: (key, value) => dropped.push([key, value]),
     });
     map.set('a1', 'a', 1);
     for (let each = 1; each <= 4; each++) map.set(`b${each}`, 'b', each);

@@ -69,7 +69,7 @@ beforeEach(() => {
         return leading;
       },
       fence,
-      fenced: () => {
+      noteFenced: () => {
         fenced += 1;
       },
     },

@@ -64,12 +64,12 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
     choose: (user: string | null = null) => choose(user).name,
     submit: (user: string | null = null) => {
       const cluster = choose(user);
-      return { name: cluster.name, counted: chooser.submitted(cluster, user) };
+      return { name: cluster.name, counted: chooser.countSubmission(cluster, user) };
     },
     /** Submits and has the cluster take it. */
     run: (user: string | null = null) => {
       const cluster = choose(user);
-      chooser.submitted(cluster, user)?.accepted();
+      chooser.countSubmission(cluster, user)?.confirm();
       return cluster.name;
     },
   };
@@ -135,7 +135,7 @@ describe('least loaded', () => {
     expect(choose()).toBe('b');
     pending[0]?.counted?.withdraw();
     pending[1]?.counted?.withdraw();
-    pending[1]?.counted?.accepted();
+    pending[1]?.counted?.confirm();
     expect(choose()).toBe('a');
   });
 
@@ -153,8 +153,8 @@ describe('least loaded', () => {
       () => ({ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom', groupStrategies: new Map() }),
       { random: () => 0, monotonic: () => 0 },
     );
-    const entry = { routingGroup: 'adhoc', name: 'a' } as Parameters<typeof chooser.submitted>[0];
-    expect(chooser.submitted(entry, null)).toBeNull();
+    const entry = { routingGroup: 'adhoc', name: 'a' } as Parameters<typeof chooser.countSubmission>[0];
+    expect(chooser.countSubmission(entry, null)).toBeNull();
   });
 });
 

@@ -27,7 +27,7 @@ test.each(strategyNames)('%s picks one of the candidates, whatever their weights
         const strategy = makeStrategies({ random: () => random, monotonic: () => 2 })[name];
         const picked = strategy.pick(clusters, { user });
         expect(clusters).toContain(picked);
-        strategy.submitted?.(picked, { user }).accepted();
+        strategy.countSubmission?.(picked, { user }).confirm();
         strategy.retain?.(new Set());
         expect(clusters).toContain(strategy.pick(clusters, { user }));
       },

@@ -33,7 +33,7 @@ interface IndexedResource {
   readonly missingSince: number | null;
 }
 
-interface Found {
+interface DocumentPlace {
   readonly path: string;
   readonly document: ManifestDocument & { readonly kind: 'resource' };
   readonly stamp: FileStamp;
@@ -162,8 +162,8 @@ export class ManifestIndex {
   }
 
   /** Documents by key, each identity once: where it was before, otherwise in the first file by name. */
-  #collect(): { readonly places: ReadonlyMap<string, Found>; readonly problems: readonly SourceProblem[] } {
-    const places = new Map<string, Found>();
+  #collect(): { readonly places: ReadonlyMap<string, DocumentPlace>; readonly problems: readonly SourceProblem[] } {
+    const places = new Map<string, DocumentPlace>();
     const problems: SourceProblem[] = [];
     for (const path of [...this.#files.keys()].sort()) {
       const file = this.#files.get(path) as AcceptedFile;
@@ -179,7 +179,7 @@ export class ManifestIndex {
         }
         if (document.kind !== 'resource') continue;
         const text = keyText(document.manifest.key);
-        const here: Found = { path, document, stamp: file.stamp };
+        const here: DocumentPlace = { path, document, stamp: file.stamp };
         const there = places.get(text);
         if (there === undefined) places.set(text, here);
         else {
@@ -199,7 +199,7 @@ export class ManifestIndex {
   }
 
   #settleMissing(
-    places: ReadonlyMap<string, Found>,
+    places: ReadonlyMap<string, DocumentPlace>,
     now: number,
     deleted: ReadonlySet<string>,
   ): readonly ResourceKey[] {
@@ -244,7 +244,7 @@ export class ManifestIndex {
     return (text, path) => keys.has(text) || paths.has(path);
   }
 
-  #resourceOf(text: string, { document, stamp }: Found, before: Resource | undefined): Resource {
+  #resourceOf(text: string, { document, stamp }: DocumentPlace, before: Resource | undefined): Resource {
     const { manifest } = document;
     if (before !== undefined && sameContent(before, manifest)) return before;
     const restored = before === undefined ? this.#restored.get(text) : undefined;

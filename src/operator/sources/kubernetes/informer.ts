@@ -157,7 +157,7 @@ export class Informer {
         await this.#follow(signal, relistAt);
       } catch (error) {
         if (signal.aborted) return;
-        this.#failed(error);
+        this.#onFailure(error);
         await this.#pause(signal);
       }
     }
@@ -342,7 +342,7 @@ export class Informer {
     this.#state = { ...this.#state, lastEventAt: this.#options.clock.monotonic() };
   }
 
-  #failed(error: unknown): void {
+  #onFailure(error: unknown): void {
     this.#failures += 1;
     const reason = kubeReason(error);
     const code = kubeCode(error);

@@ -91,7 +91,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
           clock,
           random,
           logger,
-          onChange: (name) => this.#changed(kind, name),
+          onChange: (name) => this.#onChange(kind, name),
           onState: () => this.tellState(),
           ...informer,
         }),
@@ -295,7 +295,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     }
   }
 
-  #changed(kind: Kind, name: string): void {
+  #onChange(kind: Kind, name: string): void {
     const object = this.#informer(kind).get(name);
     const text = significantKey(kind, name);
     const before = this.#significant.get(text);

@@ -27,14 +27,14 @@ export function groupTree(groups: readonly ResourceGroup[]): readonly GroupNode[
 
 /** Ids of all groups below one. */
 export function descendants(groups: readonly ResourceGroup[], id: number): ReadonlySet<number> {
-  const found = new Set<number>();
+  const ids = new Set<number>();
   const look = (parent: number): void => {
     for (const group of groups) {
-      if (group.parent !== parent || found.has(group.resourceGroupId)) continue;
-      found.add(group.resourceGroupId);
+      if (group.parent !== parent || ids.has(group.resourceGroupId)) continue;
+      ids.add(group.resourceGroupId);
       look(group.resourceGroupId);
     }
   };
   look(id);
-  return found;
+  return ids;
 }

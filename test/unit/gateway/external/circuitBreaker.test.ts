@@ -16,7 +16,7 @@ function breakerAt(start: number) {
 function fail(breaker: CircuitBreaker, times: number): void {
   for (let time = 0; time < times; time++) {
     expect(breaker.enter()).toBe(true);
-    breaker.failed();
+    breaker.noteFailure();
   }
 }
 
@@ -24,7 +24,7 @@ test('lets everybody through until failures in a row reach the threshold', () =>
   const { breaker } = breakerAt(0);
   fail(breaker, 2);
   breaker.enter();
-  breaker.succeeded();
+  breaker.noteSuccess();
   fail(breaker, 2);
   expect(breaker.isOpen).toBe(false);
   fail(breaker, 1);
@@ -40,11 +40,11 @@ test('after the time one may try; its failure keeps the others waiting, its succ
   pass(1);
   expect(breaker.enter()).toBe(true);
   expect(breaker.enter()).toBe(false);
-  breaker.failed();
+  breaker.noteFailure();
   expect(breaker.enter()).toBe(false);
   pass(1_000);
   expect(breaker.enter()).toBe(true);
-  breaker.succeeded();
+  breaker.noteSuccess();
   expect(breaker.isOpen).toBe(false);
   expect([breaker.enter(), breaker.enter()]).toEqual([true, true]);
 });
@@ -52,9 +52,9 @@ test('after the time one may try; its failure keeps the others waiting, its succ
 test('failures of those who were on their way do not keep it open longer', () => {
   const { breaker, pass } = breakerAt(0);
   for (let caller = 0; caller < 10; caller++) expect(breaker.enter()).toBe(true);
-  for (let caller = 0; caller < 3; caller++) breaker.failed();
+  for (let caller = 0; caller < 3; caller++) breaker.noteFailure();
   pass(900);
-  for (let caller = 3; caller < 10; caller++) breaker.failed();
+  for (let caller = 3; caller < 10; caller++) breaker.noteFailure();
   pass(100);
   expect(breaker.enter()).toBe(true);
 });
