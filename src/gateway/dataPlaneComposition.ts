@@ -11,11 +11,18 @@ import type { Admission } from './admission/admission.ts';
 import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
 import type { RequestBodies } from './bodies/requestBodies.ts';
 import type { DataPlaneSettings } from './dataPlaneSettings.ts';
+import { AddedLines } from './exchanges/addedLines.ts';
+import { AttemptFailures } from './exchanges/attemptFailures.ts';
 import { ClusterHeaders } from './exchanges/clusterHeaders.ts';
 import type { ClusterReports } from './exchanges/clusterReports.ts';
-import type { ExchangeDependencies } from './exchanges/exchangeDependencies.ts';
+import { ClusterTargets } from './exchanges/clusterTargets.ts';
+import type { ExchangeDependencies } from './exchanges/exchange.ts';
+import { OutgoingRequests } from './exchanges/outgoingRequests.ts';
+import { OwnedQueries } from './exchanges/ownedQueries.ts';
 import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { ResponseHeaders } from './exchanges/responseHeaders.ts';
+import type { SubmissionDependencies } from './exchanges/submissionExchange.ts';
+import { SubmittedQueries } from './exchanges/submittedQueries.ts';
 import { ExternalRouter } from './external/externalRouter.ts';
 import type { ExternalRules } from './external/externalRules.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './headers/forwardedCheck.ts';
@@ -24,6 +31,7 @@ import { RequestHeaders } from './headers/requestHeaders.ts';
 import type { TrustPeer } from './headers/trustedProxies.ts';
 import { DataPlaneMetrics } from './metrics/dataPlaneMetrics.ts';
 import { ClusterKeys } from './ownership/clusterKeys.ts';
+import { CoordinatorSearch } from './ownership/coordinatorSearch.ts';
 import { OwnershipReport } from './ownership/ownershipReport.ts';
 import type { RunningQueries } from './ownership/runningQueries.ts';
 import { Stickiness, type StickinessOptions } from './ownership/stickiness.ts';
@@ -38,7 +46,10 @@ import { FollowUps } from './requests/followUps.ts';
 import { OtherRequests } from './requests/otherRequests.ts';
 import { OwnAnswers } from './requests/ownAnswers.ts';
 import { PrefixedRequests } from './requests/prefixedRequests.ts';
+import { RequestRouting } from './requests/requestRouting.ts';
 import { RequestSteps } from './requests/requestSteps.ts';
+import { SubmissionBinding } from './requests/submissionBinding.ts';
+import { SubmissionBodies } from './requests/submissionBodies.ts';
 import { Submissions } from './requests/submissions.ts';
 import type { Tracing } from './tracing/requestTrace.ts';
 import { type UpstreamOptions, Upstreams } from './upstreams/upstreams.ts';
@@ -118,10 +129,10 @@ export function composeDataPlane(
   options: DataPlaneOptions,
   settings: () => DataPlaneSettings,
 ): DataPlaneSteps {
-  const { names, table, clock, logger, store, history, runningQueries, registry, analyzer, bodies } = dependencies;
+  const { names, table, clock, logger, registry, bodies } = dependencies;
   const upstreams = new Upstreams(options.upstream, clock);
+  const chooser = new ClusterChooser(settings, { random: dependencies.random, monotonic: () => clock.monotonic() });
   const metrics = new DataPlaneMetrics(registry, table, upstreams);
-  const steps = new RequestSteps(logger);
   const clients = new RequestHeaders({
     names,
     forwardedHeadersEnabled: () => settings().forwardedHeadersEnabled,
@@ -130,28 +141,14 @@ export function composeDataPlane(
     tracing: dependencies.tracing !== null,
   });
   const answers = new OwnAnswers({ names, headers: clients, metrics, logger, clock, settings });
+  const steps = new RequestSteps(logger);
+  const shared: SharedSteps = { settings, upstreams, metrics, clients, answers };
 
-  const keys = new ClusterKeys(table);
-  const prefixes = options.prefixSticky ? keys : null;
-  const handshakes =
-    options.handshakeCookies === null ? null : new HandshakeCookies(options.handshakeCookies, keys, clock);
-  const { places, engineCookies } = pagesOf(dependencies, options, clients);
-  const enginePages = new EnginePages({ mode: options.enginePages, answers, headers: clients, table, places });
-
-  const stickiness = new Stickiness(
-    {
-      store,
-      history,
-      table,
-      upstream: (proxyTo) => upstreams.peek(proxyTo),
-      takeover: () => settings().ownerTakeover,
-      logger,
-      clock,
-    },
-    options.stickiness,
-  );
-  const transactions = new Transactions({ names, store: store.transactions, logger, clock }, options.stickiness);
-  const ownership = new OwnershipReport(registry, logger, clock);
+  const owners = ownersOf(dependencies, options, shared);
+  const pages = pagesOf(dependencies, options, clients);
+  const enginePages = new EnginePages({ mode: options.enginePages, answers, headers: clients, table, ...pages });
+  const exchange = exchangesOf(dependencies, options, shared, pages);
+  const targets = new ClusterTargets({ table, chooser, upstreams, settings });
 
   const service = dependencies.externalRules;
   const chain = routers({
@@ -159,87 +156,51 @@ export function composeDataPlane(
     defaultGroup: () => settings().defaultRoutingGroup,
     external: service === null ? null : new ExternalRouter(service, () => settings().propagateErrors),
   });
-  const chooser = new ClusterChooser(settings, { random: dependencies.random, monotonic: () => clock.monotonic() });
-
-  const recorder = new QueryRecorder({ names, history, logger, clock, settings });
-  const exchange: ExchangeDependencies = {
-    names,
-    table,
-    settings,
-    upstreams,
-    bodies,
-    clusterHeaders: new ClusterHeaders({ headers: clients, prefixes, engineCookies, settings }),
-    answerHeaders: new ResponseHeaders({
-      ownCookies: ownCookieNames([...options.ownCookies, names.clusterHostCookie], [names.stickyCookiePrefix]),
-      engineCookies,
-      sandboxed: options.enginePages !== 'proxy',
-    }),
-    handshakes,
-    answers,
-    reports: dependencies.reports,
-    metrics,
-  };
+  const { analyzer, admission } = dependencies;
+  const routing = new RequestRouting({ names, steps, table, analyzer, clients, routers: chain });
+  const recorder = new QueryRecorder({ names, history: dependencies.history, logger, clock, settings });
   const submissions = new Submissions({
+    bodies: new SubmissionBodies({ bodies, settings, sendsText: service?.needsAnalysis === true }),
+    routing,
+    binding: new SubmissionBinding({ names, table, ...owners }),
+    admission,
+    exchange: { ...exchange, targets, ...submittedOf(dependencies, shared, owners, recorder), recorder },
     steps,
-    names,
-    table,
-    settings,
-    bodies,
-    analyzer,
-    clients,
-    routers: chain,
-    sendsText: service?.needsAnalysis === true,
-    transactions,
-    stickiness,
-    admission: dependencies.admission,
     answers,
     metrics,
     recorder,
-    exchange: {
-      ...exchange,
-      chooser,
-      stickiness,
-      transactions,
-      ownership,
-      runningQueries,
-      forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation),
-      clients,
-      recorder,
-    },
   });
+
+  const { stickiness, transactions, ownership } = owners;
+  const { runningQueries } = dependencies;
+  const queries = new OwnedQueries({ table, upstreams, stickiness, transactions, runningQueries, settings, logger });
+  const search = new CoordinatorSearch(table, upstreams, clock);
   const followUps = new FollowUps({
-    steps,
-    table,
-    settings,
     stickiness,
+    search,
     ownership,
     upstreams,
     enginePages,
+    exchange: { ...exchange, queries },
+    steps,
     answers,
     metrics,
-    clock,
-    exchange: { ...exchange, places, logger, stickiness, transactions, runningQueries },
-  });
-  const others = new OtherRequests({
-    steps,
-    table,
     settings,
+  });
+  const { places, handshakes } = pages;
+  const others = new OtherRequests({
     handshakes,
     places,
-    analyzer,
-    clients,
-    routers: chain,
-    chooser,
-    upstreams,
+    routing,
     enginePages,
     answers,
-    exchange: { ...exchange, places, logger, chooser },
+    exchange: { ...exchange, targets },
   });
   const paths = new ProxiedPaths(options);
-  const prefixed =
-    prefixes === null
-      ? null
-      : new PrefixedRequests({ keys, paths, stickiness, table, places, steps, answers, metrics, followUps, others });
+  const { keys } = pages;
+  const prefixed = options.prefixSticky
+    ? new PrefixedRequests({ keys, paths, stickiness, table, places, steps, answers, metrics, followUps, others })
+    : null;
   return {
     paths,
     steps,
@@ -256,16 +217,101 @@ export function composeDataPlane(
   };
 }
 
-/** What keeps browsers on one cluster's pages, and cookies of clusters apart. */
+/** What the groups of steps below have in common. */
+interface SharedSteps {
+  readonly settings: () => DataPlaneSettings;
+  readonly upstreams: Upstreams;
+  readonly metrics: DataPlaneMetrics;
+  readonly clients: RequestHeaders;
+  readonly answers: OwnAnswers;
+}
+
+/** What knows the clusters of queries and transactions. */
+interface Owners {
+  readonly stickiness: Stickiness;
+  readonly transactions: Transactions;
+  /** Reports clusters that answer with query ids of others. */
+  readonly ownership: OwnershipReport;
+}
+
+function ownersOf(
+  { names, table, clock, logger, store, history, registry }: DataPlaneDependencies,
+  options: DataPlaneOptions,
+  { settings, upstreams }: SharedSteps,
+): Owners {
+  const sources = {
+    store,
+    history,
+    table,
+    upstream: (proxyTo: string) => upstreams.peek(proxyTo),
+    takeover: () => settings().ownerTakeover,
+    logger,
+    clock,
+  };
+  return {
+    stickiness: new Stickiness(sources, options.stickiness),
+    transactions: new Transactions({ names, store: store.transactions, logger, clock }, options.stickiness),
+    ownership: new OwnershipReport(registry, logger, clock),
+  };
+}
+
+/** What keeps browsers and logins on one cluster, and cookies of clusters apart. */
+interface Pages {
+  /** Keys of clusters in paths and cookies. */
+  readonly keys: ClusterKeys;
+  readonly handshakes: HandshakeCookies | null;
+  readonly places: BrowserPlaces | null;
+  readonly engineCookies: EngineCookies | null;
+}
+
 function pagesOf(
-  { names, table, clock }: Pick<DataPlaneDependencies, 'names' | 'table' | 'clock'>,
-  { pageCookies }: Pick<DataPlaneOptions, 'pageCookies'>,
+  { names, table, clock }: DataPlaneDependencies,
+  { handshakeCookies, pageCookies }: DataPlaneOptions,
   headers: RequestHeaders,
-): { readonly places: BrowserPlaces | null; readonly engineCookies: EngineCookies | null } {
-  if (pageCookies === null) return { places: null, engineCookies: null };
+): Pages {
+  const keys = new ClusterKeys(table);
+  const handshakes = handshakeCookies === null ? null : new HandshakeCookies(handshakeCookies, keys, clock);
+  if (pageCookies === null) return { keys, handshakes, places: null, engineCookies: null };
   const identities = new ClusterIdentities(pageCookies.secret, table);
   return {
+    keys,
+    handshakes,
     places: new BrowserPlaces(pageCookies, { name: names.pageCookie, identities, headers, clock }),
     engineCookies: new EngineCookies(new EngineCookieNames(names.engineCookiePrefix), identities, names.product),
   };
+}
+
+/** What exchanges of all kinds work with. */
+function exchangesOf(
+  { names, bodies, reports, logger }: DataPlaneDependencies,
+  options: DataPlaneOptions,
+  { settings, metrics, clients, answers }: SharedSteps,
+  { keys, handshakes, places, engineCookies }: Pages,
+): ExchangeDependencies {
+  const prefixes = options.prefixSticky ? keys : null;
+  const clusterHeaders = new ClusterHeaders({ headers: clients, prefixes, engineCookies, settings });
+  return {
+    settings,
+    requests: new OutgoingRequests({ clusterHeaders, bodies, settings }),
+    answerHeaders: new ResponseHeaders({
+      ownCookies: ownCookieNames([...options.ownCookies, names.clusterHostCookie], [names.stickyCookiePrefix]),
+      engineCookies,
+      sandboxed: options.enginePages !== 'proxy',
+    }),
+    addedLines: new AddedLines({ names, handshakes, places, settings }),
+    failures: new AttemptFailures({ reports, metrics, bodies, settings, logger }),
+    answers,
+  };
+}
+
+/** What looks at the answers of clusters to submissions. */
+function submittedOf(
+  { clock, onObservation, runningQueries }: DataPlaneDependencies,
+  { settings, clients }: SharedSteps,
+  owners: Owners,
+  recorder: QueryRecorder,
+): Pick<SubmissionDependencies, 'submitted' | 'forwardedCheck'> {
+  const forwardedCheck = new ForwardedCheck(clock, onObservation);
+  const submitted = new SubmittedQueries({ ...owners, runningQueries, forwardedCheck, clients, recorder, settings });
+  return { submitted, forwardedCheck };
 }

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Upstream } from '../upstreams/upstreams.ts';
-import type { OutgoingRequest } from './exchange.ts';
+import type { OutgoingRequest } from './outgoingRequests.ts';
 
 /**
  * Ends a query whose client went away while it waited for an answer (`routing.cancelQueryOnDisconnect`): a DELETE of the

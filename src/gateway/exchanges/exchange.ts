@@ -1,12 +1,15 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Readable } from 'node:stream';
+import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import { writeClusterHead } from '../headers/clusterHead.ts';
-import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { classify, isOwnFault } from '../upstreams/clusterError.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
+import type { AddedLines, AnsweringCluster } from './addedLines.ts';
 import { AnswerWriter, type AnswerWriterOptions } from './answerWriter.ts';
+import type { AttemptFailures } from './attemptFailures.ts';
 import {
   type AttemptStage,
   type ExchangeState,
@@ -16,26 +19,24 @@ import {
   stageOf,
   states,
 } from './exchangeState.ts';
-
-/** What is sent to a cluster. */
-export interface OutgoingRequest {
-  readonly method: string;
-  /** Path and query string as the client sent them. */
-  readonly target: string;
-  /** Names and values in turn. */
-  readonly headers: readonly string[];
-  readonly body: Buffer | Readable | null;
-  /** Milliseconds until the head of the answer must be there (`routing.asyncTimeout`). */
-  readonly headersTimeout: number;
-}
+import type { GatewayAnswers } from './gatewayAnswers.ts';
+import type { OutgoingRequest, OutgoingRequests } from './outgoingRequests.ts';
+import type { ResponseHeaders } from './responseHeaders.ts';
 
 /** How an exchange ended, for metrics and log; `cut`: the cluster's answer broke off, and with it the client's. */
 export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
 
-/** What one exchange differs in. */
-export interface ExchangeOptions extends AnswerWriterOptions {
-  /** Whether failures say something of the cluster's health (`onServerError`): those of statement paths do. */
-  readonly judgesCluster: boolean;
+/** What every exchange works with. */
+export interface ExchangeDependencies {
+  readonly settings: () => DataPlaneSettings;
+  readonly requests: OutgoingRequests;
+  /** Which lines of the cluster's answer the client gets. */
+  readonly answerHeaders: ResponseHeaders;
+  /** Lines that the gateway adds to these. */
+  readonly addedLines: AddedLines;
+  readonly failures: AttemptFailures;
+  /** Answers in place of the cluster. */
+  readonly answers: GatewayAnswers;
 }
 
 /**
@@ -44,14 +45,15 @@ export interface ExchangeOptions extends AnswerWriterOptions {
  * back-pressure by pausing. Subclasses say what a failure means and which answers are held until something about them is
  * known.
  */
-export abstract class Exchange implements Dispatcher.DispatchHandler {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+export abstract class Exchange<Dependencies extends ExchangeDependencies> implements Dispatcher.DispatchHandler {
+  protected readonly dependencies: Dependencies;
+  protected readonly proxied: ProxiedRequest;
+  protected readonly response: ServerResponse;
   /** Where the request goes; set by `send`. */
   upstream: Upstream | null = null;
   /** Status of the cluster's answer; 0 before. */
   status = 0;
-  readonly #options: ExchangeOptions;
+  readonly #writing: AnswerWriterOptions;
   #state: ExchangeState = states.idle;
   /** Of the attempt whose events count; null between attempts. */
   #controller: Dispatcher.DispatchController | null = null;
@@ -60,10 +62,13 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** Null until the head of an answer is written. */
   #writer: AnswerWriter | null = null;
 
-  constructor(request: IncomingMessage, response: ServerResponse, options: ExchangeOptions) {
-    this.request = request;
+  constructor(dependencies: Dependencies, proxied: ProxiedRequest) {
+    const { settings, answerHeaders } = dependencies;
+    const { response } = proxied;
+    this.dependencies = dependencies;
+    this.proxied = proxied;
     this.response = response;
-    this.#options = options;
+    this.#writing = { stallTimeout: settings().clientStallTimeout, answerHeaders };
     response.on('close', () => this.#onClose());
   }
 
@@ -98,8 +103,8 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
    */
   protected abstract onFailure(error: Error, stage: AttemptStage): void;
 
-  /** The cluster that is asked, or answers; null before one is chosen. */
-  protected abstract clusterIdentity(): ClusterIdentity | null;
+  /** The cluster that answers. */
+  protected abstract answering(): AnsweringCluster;
 
   /** The exchange is over, whatever way. Called once. */
   protected abstract onEnd(end: ExchangeEnd): void;
@@ -115,9 +120,9 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** A part of a held answer came, or its end. Called until `decide`, `release` or `discard`. */
   protected inspect(_answer: Readonly<HeldAnswer>): void {}
 
-  /** Lines added to the answer's head, whose headers those of the cluster are; names and values in turn. */
-  protected extraLines(_headers: IncomingHttpHeaders): readonly string[] | null {
-    return null;
+  /** Refuses the request. */
+  refuse(refusal: Refusal): void {
+    this.dependencies.answers.refuse(this.proxied, refusal);
   }
 
   /** A decision about the held answer begins: what still comes of it is only kept. */
@@ -127,12 +132,12 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** Lets the cluster wait while a held answer is decided about. */
-  protected pauseAnswer(): void {
+  pauseAnswer(): void {
     this.#controller?.pause();
   }
 
   /** Gives a held answer to the client and lets the rest follow. */
-  protected release(): void {
+  release(): void {
     const answer = heldAnswerOf(this.#state);
     if (answer === null) return;
     const writer = this.#writeHead(answer.status, answer.headers, answer.statusText);
@@ -168,7 +173,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200 || controller !== this.#controller || isFinal(this.#state)) return;
     this.status = status;
     this.upstream?.noteReachable(true);
-    if (this.#options.judgesCluster) this.#judge(status >= 500 ? `status ${status}` : null);
+    if (this.proxied.statementPath) this.#judge(status >= 500 ? `status ${status}` : null);
     if (this.holds(status, headers)) {
       this.#state = { at: 'gathering', status, headers, statusText, chunks: [], size: 0, isWhole: false };
     } else this.#writeHead(status, headers, statusText);
@@ -207,7 +212,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const stage = stageOf(this.#state);
     if (!isOwnFault(error)) {
       if (stage === 'connecting') this.upstream?.noteReachable(false);
-      else if (stage === 'sent' && this.#options.judgesCluster) this.#judge(classify(error, true).reason);
+      else if (stage === 'sent' && this.proxied.statementPath) this.#judge(classify(error, true).reason);
     }
     if (this.response.headersSent) this.#cut();
     else {
@@ -226,12 +231,15 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   /** Writes the head of the answer; null where it cannot be written: the client is answered as after a failure. */
   #writeHead(status: number, headers: IncomingHttpHeaders, statusText: string | undefined): AnswerWriter | null {
-    const { request, response } = this;
+    const { proxied, response } = this;
+    const { addedLines } = this.dependencies;
     try {
-      const cluster = headers['set-cookie'] === undefined ? null : this.clusterIdentity();
-      const lines = this.#options.answerHeaders.forClient(headers, cluster);
-      const extra = this.extraLines(headers);
-      if (extra !== null) lines.push(...extra);
+      const cluster = headers['set-cookie'] === undefined ? null : this.answering().cluster;
+      const lines = this.#writing.answerHeaders.forClient(headers, cluster);
+      if (addedLines.areWanted(proxied)) {
+        const answer = { status, headers, host: this.upstream?.hostname ?? '' };
+        lines.push(...addedLines.of(proxied, answer, this.answering()));
+      }
       writeClusterHead(response, status, statusText, lines);
     } catch (error) {
       this.#state = states.failed;
@@ -241,7 +249,13 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
       return null;
     }
     this.#state = states.passing;
-    this.#writer = new AnswerWriter(request, response, this.#controller, headers['content-length'], this.#options);
+    this.#writer = new AnswerWriter(
+      proxied.request,
+      response,
+      this.#controller,
+      headers['content-length'],
+      this.#writing,
+    );
     return this.#writer;
   }
 

@@ -1,17 +1,18 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import { ownerCluster } from '../ownership/ownerCluster.ts';
 import type { QueryOwner } from '../ownership/queryOwner.ts';
-import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { AnswerWatch } from './answerWatch.ts';
-import { cancelQuery } from './cancelQuery.ts';
-import type { ExchangeEnd } from './exchange.ts';
-import type { FollowUpDependencies } from './exchangeDependencies.ts';
+import type { AnsweringCluster } from './addedLines.ts';
+import type { AnswerWatch } from './answerWatch.ts';
+import type { ExchangeDependencies, ExchangeEnd } from './exchange.ts';
 import { ownerGone } from './exchangeRefusals.ts';
-import { explainLine } from './explain.ts';
 import { type FailedForward, ForwardExchange } from './forwardExchange.ts';
-import { OwnerReroute } from './ownerReroute.ts';
+import type { OwnedQueries } from './ownedQueries.ts';
+
+/** What follow-ups work with. */
+export interface FollowUpDependencies extends ExchangeDependencies {
+  readonly queries: OwnedQueries;
+}
 
 /** The query of a follow-up, and the cluster that runs it. */
 export interface OwnedQuery {
@@ -23,10 +24,10 @@ export interface OwnedQuery {
 export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   readonly #queryId: string;
   #owner: QueryOwner;
-  /** How the owner was found: by the step that sent the request here, or by `#reroute`. */
+  /** How the owner was found: by the step that sent the request here, or by `#rerouted`. */
   #source: 'request' | 'database' | 'moved' = 'request';
-  /** Null until another owner is looked for, which happens once. */
-  #reroute: OwnerReroute | null = null;
+  /** Another owner is looked for once. */
+  #hasSearched = false;
   #watch: AnswerWatch | null = null;
   /** The transaction that the answer begins is being stored. */
   #beginning: Promise<void> | null = null;
@@ -41,8 +42,9 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     return this.#owner.cluster;
   }
 
-  protected override clusterIdentity(): ClusterIdentity {
-    return ownerCluster(this.dependencies.table.current, this.#owner);
+  protected override answering(): AnsweringCluster {
+    const cluster = this.dependencies.queries.clusterOf(this.#owner);
+    return { cluster, decision: null, fallback: false, handshake: null };
   }
 
   protected override queryId(): string {
@@ -56,9 +58,10 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     statusText?: string,
   ): void {
     if (status >= 200) {
-      this.#watch = this.#newWatch();
+      this.#watch = this.dependencies.queries.watch(this.proxied, this.#queryId, this.#owner);
       this.#watch?.begin(status, headers);
-      if (this.#source === 'moved') this.#learnMoved(status);
+      const isMoved = this.#source === 'moved' && status === 200 && this.proxied.statementPath;
+      if (isMoved) this.dependencies.queries.noteMoved(this.#queryId, this.#owner);
     }
     super.onResponseStart(controller, status, headers, statusText);
   }
@@ -73,24 +76,10 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     super.onResponseEnd(controller, trailers);
   }
 
-  /** Only answers of the statement protocol say whether the query goes on. */
-  #newWatch(): AnswerWatch | null {
-    const { runningQueries } = this.dependencies;
-    const { statementPath, method } = this.proxied;
-    if (!statementPath) return null;
-    return new AnswerWatch(runningQueries, this.#queryId, this.#owner.cluster, method);
-  }
-
-  /** The next request need not ask at the old address first, which may take as long as a connection may. */
-  #learnMoved(status: number): void {
-    if (status !== 200 || !this.proxied.statementPath) return;
-    void this.dependencies.stickiness.learn(this.#queryId, this.#owner);
-  }
-
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
     const { statementPath, pathKind } = this.proxied;
     if (status === 200 && statementPath) {
-      this.#beginning = this.dependencies.transactions.noteAnswer(this.#queryId, headers, this.#owner);
+      this.#beginning = this.dependencies.queries.noteAnswer(this.#queryId, headers, this.#owner);
       return this.#beginning !== null;
     }
     // A coordinator that does not know the query: perhaps another one does, and if not, the client learns why.
@@ -107,7 +96,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
   /** The owner does not know the query, and nobody else has it. */
   #answerUnknown(): void {
     if (!this.isAwaited) return;
-    const why = this.#lostBecause();
+    const why = this.dependencies.queries.lossReason(this.proxied, this.#queryId, this.status);
     if (why === null) this.release();
     else {
       this.discard();
@@ -115,18 +104,9 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     }
   }
 
-  /** Why a query is lost whose cluster does not know it; null where the cluster's own answer says enough. */
-  #lostBecause(): string | null {
-    const { stickiness, settings } = this.dependencies;
-    if (!this.proxied.statementPath || settings().statementErrors === 'http') return null;
-    if (stickiness.isSuperseded(this.#queryId)) return 'it was restarted since';
-    // A GET that is answered 404 ends the query for its client, who learns more from the reason than from the bare status.
-    return this.status === 404 && this.proxied.method === 'GET' ? 'it does not know the query any more' : null;
-  }
-
-  protected override clusterFailed(failure: FailedForward): void {
+  protected override onClusterFailure(failure: FailedForward): void {
     const { upstream, stage } = failure;
-    const isGone = stage === 'connecting' && upstream.unreachableFor() >= this.dependencies.settings().ownerGoneAfter;
+    const isGone = stage === 'connecting' && this.dependencies.queries.isGone(upstream);
     if (stage !== 'connecting' || this.outgoing.body !== null) this.#answerFailed(failure, isGone);
     else {
       // A cluster that has just begun to refuse is given time to come back before it is looked for elsewhere.
@@ -145,49 +125,28 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
 
   /**
    * Sends the request to another owner.
-   * @param mayHaveMoved see `OwnerReroute.find`
+   * @param mayHaveMoved see `OwnedQueries.findOther`
    * @returns false where it was not sent: the caller answers
    */
   async #rerouted(mayHaveMoved: boolean): Promise<boolean> {
-    if (this.#reroute !== null) return false;
-    this.#reroute = new OwnerReroute(this.dependencies, this.#queryId, this.#owner);
-    const other = await this.#reroute.find(mayHaveMoved);
-    const upstream = other === null ? null : this.dependencies.upstreams.get(other.owner.proxyTo);
-    if (other === null || upstream === null || !this.isAwaited) return false;
+    if (this.#hasSearched) return false;
+    this.#hasSearched = true;
+    const other = await this.dependencies.queries.findOther(this.#queryId, this.#owner, mayHaveMoved);
+    if (other === null || !this.isAwaited) return false;
     this.discard();
     this.#source = other.source;
     this.#owner = other.owner;
-    this.sendTo(upstream);
+    this.sendTo(other.upstream);
     return true;
-  }
-
-  protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
-    const { names, handshakes, places, settings } = this.dependencies;
-    const { explainHeader } = settings();
-    const isPage = places !== null && this.proxied.pathKind === 'ui';
-    if (handshakes === null && !explainHeader && !isPage) return null;
-    const { cluster } = this.#owner;
-    const lines = handshakes === null ? [] : [...handshakes.linesOfLogin(headers, cluster)];
-    if (isPage) {
-      const { status } = this;
-      lines.push(...places.linesFor(this.proxied, { cluster: this.clusterIdentity(), status, ofQuery: true }));
-    }
-    if (explainHeader) lines.push(...explainLine(names, null, cluster, false));
-    return lines;
   }
 
   protected override onEnd(end: ExchangeEnd): void {
     this.proxied.trace?.note({ 'engine_gateway.query_id': this.#queryId });
     super.onEnd(end);
-    if (end === 'client_gone') this.#cancelAbandoned();
-  }
-
-  /** The client that polled a query is gone: with it the query, where that is wanted. */
-  #cancelAbandoned(): void {
     const { upstream } = this;
-    const { method, statementPath } = this.proxied;
-    if (upstream === null || !statementPath || method !== 'GET') return;
-    if (!this.dependencies.settings().cancelQueryOnDisconnect) return;
-    cancelQuery(this.dependencies, this.#queryId, upstream, this.outgoingTo(upstream));
+    const isPoll = this.proxied.statementPath && this.proxied.method === 'GET';
+    if (end === 'client_gone' && isPoll && upstream !== null) {
+      this.dependencies.queries.abandon(this.#queryId, upstream, () => this.outgoingTo(upstream));
+    }
   }
 }

@@ -1,13 +1,17 @@
-import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { Handshake } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isOwnFault } from '../upstreams/clusterError.ts';
-import type { OtherDependencies } from './exchangeDependencies.ts';
-import { explainLine } from './explain.ts';
+import type { AnsweringCluster } from './addedLines.ts';
+import type { ClusterTargets } from './clusterTargets.ts';
+import type { ExchangeDependencies } from './exchange.ts';
 import { type FailedForward, ForwardExchange } from './forwardExchange.ts';
+
+/** What requests that are neither submissions nor follow-ups work with. */
+export interface OtherDependencies extends ExchangeDependencies {
+  readonly targets: ClusterTargets;
+}
 
 /** Where a request goes that is about no query, by a decision like that of a submission. */
 export interface OtherRoute {
@@ -33,15 +37,15 @@ export class OtherExchange extends ForwardExchange<OtherDependencies> {
     return this.#route.cluster.name;
   }
 
-  protected override clusterIdentity(): ClusterEntry {
-    return this.#route.cluster;
+  protected override answering(): AnsweringCluster {
+    return this.#route;
   }
 
   protected override queryId(): null {
     return null;
   }
 
-  protected override clusterFailed(failure: FailedForward): void {
+  protected override onClusterFailure(failure: FailedForward): void {
     const mayGoElsewhere = failure.stage === 'connecting' && !isOwnFault(failure.error) && this.outgoing.body === null;
     if (mayGoElsewhere) this.#elsewhere(failure.reason);
     else this.giveUp(failure);
@@ -49,36 +53,17 @@ export class OtherExchange extends ForwardExchange<OtherDependencies> {
 
   /** The next cluster of the group takes over, as nothing was sent yet. */
   #elsewhere(reason: string): void {
-    const { table, settings, chooser, upstreams } = this.dependencies;
+    const { targets } = this.dependencies;
     const { decision, cluster: failed, handshake } = this.#route;
     this.#excluded ??= new Map();
     this.#excluded.set(failed.name, reason);
-    const { defaultRoutingGroup } = settings();
-    const choice = chooser.choose(table.current, decision, null, this.#excluded, handshake?.login ?? null);
-    const upstream = choice.cluster === null ? null : upstreams.get(choice.cluster.proxyTo);
-    if (choice.cluster === null || upstream === null) {
-      const notTaken = choice.cluster === null ? choice.notTaken : [];
-      const message = explainNoCluster(decision, notTaken, defaultRoutingGroup);
-      this.refuse({ reason: 'no_cluster', message, queryId: null });
-      return;
+    const target = targets.choose(decision, null, this.#excluded, handshake?.login ?? null);
+    if (target.cluster === null) this.refuse({ ...target.refusal, reason: 'no_cluster' });
+    else if (target.upstream === null) {
+      this.refuse({ reason: 'no_cluster', message: targets.noClusterMessage(decision, []), queryId: null });
+    } else {
+      this.#route = { decision, cluster: target.cluster, fallback: target.fallback, handshake };
+      this.sendTo(target.upstream);
     }
-    this.#route = { decision, cluster: choice.cluster, fallback: choice.fallback, handshake };
-    this.sendTo(upstream);
-  }
-
-  protected override extraLines(headers: IncomingHttpHeaders): readonly string[] | null {
-    const { names, handshakes, places, settings } = this.dependencies;
-    const { explainHeader } = settings();
-    const isPage = places !== null && this.proxied.pathKind === 'ui';
-    if (handshakes === null && !explainHeader && !isPage) return null;
-    const { decision, cluster, fallback, handshake } = this.#route;
-    const lines: string[] = [];
-    if (handshakes !== null) {
-      const ofLogin = handshakes.linesOfLogin(headers, cluster.name);
-      lines.push(...(ofLogin.length > 0 ? ofLogin : (handshake?.linesFor(cluster.name) ?? [])));
-    }
-    if (isPage) lines.push(...places.linesFor(this.proxied, { cluster, status: this.status, ofQuery: false }));
-    if (explainHeader) lines.push(...explainLine(names, decision, cluster.name, fallback));
-    return lines;
   }
 }

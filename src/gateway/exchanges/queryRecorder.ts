@@ -1,12 +1,16 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { FailedAttempt } from '../../routing/storedDecision.ts';
+import type { HistoryWriter } from '../../store/store.ts';
+import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { decisionText } from './decisionText.ts';
-import type { QueryRecorderDependencies } from './exchangeDependencies.ts';
 import type { Submission } from './submission.ts';
 
 /** How a submission was routed. */
@@ -28,6 +32,15 @@ export interface SubmissionEnd {
   readonly refused: Refusal['reason'] | null;
   /** Of the client's answer; 0 when the client went away. */
   readonly status: number;
+}
+
+/** What history and log lines of queries are written with. */
+export interface QueryRecorderDependencies {
+  readonly names: ProductNames;
+  readonly history: Pick<HistoryWriter, 'add' | 'whenWritten'>;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly settings: () => DataPlaneSettings;
 }
 
 /** Longest wait of an answer for the history (`queryHistory.writeBeforeAnswer`). */

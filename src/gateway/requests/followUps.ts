@@ -1,13 +1,10 @@
-import type { Clock } from '../../model/clock.ts';
 import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
-import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
-import type { FollowUpDependencies } from '../exchanges/exchangeDependencies.ts';
-import { FollowUpExchange } from '../exchanges/followUpExchange.ts';
+
+import { type FollowUpDependencies, FollowUpExchange } from '../exchanges/followUpExchange.ts';
 import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
 import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
-import { CoordinatorSearch } from '../ownership/coordinatorSearch.ts';
-import { ownerCluster } from '../ownership/ownerCluster.ts';
+import type { CoordinatorSearch } from '../ownership/coordinatorSearch.ts';
 import type { OwnershipReport } from '../ownership/ownershipReport.ts';
 import type { QueryOwner } from '../ownership/queryOwner.ts';
 import type { Stickiness } from '../ownership/stickiness.ts';
@@ -19,29 +16,27 @@ import type { RequestSteps } from './requestSteps.ts';
 
 /** What follow-ups are sent on with. */
 export interface FollowUpsDependencies {
-  readonly steps: RequestSteps;
-  readonly table: { readonly current: RoutingTable };
-  readonly settings: () => Pick<DataPlaneSettings, 'askClusters'>;
   readonly stickiness: Stickiness;
+  /** Asks clusters for queries that nobody knows. */
+  readonly search: CoordinatorSearch;
   readonly ownership: OwnershipReport;
   readonly upstreams: Pick<Upstreams, 'get'>;
   readonly enginePages: EnginePages;
-  readonly answers: GatewayAnswers;
-  readonly metrics: DataPlaneMetrics;
-  readonly clock: Clock;
   readonly exchange: FollowUpDependencies;
+  readonly steps: RequestSteps;
+  readonly answers: Pick<GatewayAnswers, 'refuse'>;
+  readonly metrics: Pick<DataPlaneMetrics, 'lookup'>;
+  readonly settings: () => Pick<DataPlaneSettings, 'askClusters'>;
 }
 
 /** Requests about a query: they go to the cluster that owns it. */
 export class FollowUps {
   readonly #dependencies: FollowUpsDependencies;
   readonly #steps: RequestSteps;
-  readonly #search: CoordinatorSearch;
 
   constructor(dependencies: FollowUpsDependencies) {
     this.#dependencies = dependencies;
     this.#steps = dependencies.steps;
-    this.#search = new CoordinatorSearch(dependencies.table, dependencies.upstreams, dependencies.clock);
   }
 
   /** Finds the owner of the query that a request names, and sends the request there. */
@@ -71,14 +66,14 @@ export class FollowUps {
 
   /** Sends a request to the owner of its query, or its client there. */
   toOwner(proxied: ProxiedRequest, queryId: string, owner: QueryOwner): void {
-    const { enginePages } = this.#dependencies;
+    const { enginePages, upstreams, answers, exchange } = this.#dependencies;
     if (enginePages.replaces(proxied)) {
-      enginePages.redirect(proxied, ownerCluster(this.#dependencies.table.current, owner), true);
+      enginePages.redirect(proxied, exchange.queries.clusterOf(owner), true);
       return;
     }
-    const upstream = this.#dependencies.upstreams.get(owner.proxyTo);
-    if (upstream === null) this.#dependencies.answers.refuse(proxied, unknownQuery(queryId));
-    else new FollowUpExchange(this.#dependencies.exchange, proxied, { queryId, owner }).start(upstream);
+    const upstream = upstreams.get(owner.proxyTo);
+    if (upstream === null) answers.refuse(proxied, unknownQuery(queryId));
+    else new FollowUpExchange(exchange, proxied, { queryId, owner }).start(upstream);
   }
 
   /**
@@ -94,7 +89,7 @@ export class FollowUps {
       return;
     }
     proxied.trace?.step('ask clusters');
-    this.#steps.settle(proxied, this.#search.find(suffix), (result) => {
+    this.#steps.settle(proxied, this.#dependencies.search.find(suffix), (result) => {
       if (typeof result === 'string') this.#notFound(proxied, id, stored === 'unknown' ? result : stored);
       else this.#claim(proxied, id, result, stored);
     });

@@ -1,0 +1,74 @@
+import { explainNoCluster, type NotTaken } from '../../routing/clusterChoice.ts';
+import type { ClusterChooser } from '../../routing/clusterChooser.ts';
+import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { CountedSubmission } from '../../routing/localLoad.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
+import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
+
+/** The cluster that a request is sent to. */
+export interface Target {
+  readonly cluster: ClusterEntry;
+  /** Connections to it; null where its URL is not an HTTP URL. */
+  readonly upstream: Upstream | null;
+  /** Whether it serves in place of the group that was decided on. */
+  readonly fallback: boolean;
+}
+
+/** No cluster can take a request. */
+export interface NoTarget {
+  readonly cluster: null;
+  /** Whether a retry soon makes sense: an active cluster has not been checked yet. */
+  readonly pending: boolean;
+  readonly refusal: Refusal;
+}
+
+/** What targets are chosen with. */
+export interface ClusterTargetsDependencies {
+  readonly table: { readonly current: RoutingTable };
+  readonly chooser: Pick<ClusterChooser, 'choose' | 'countSubmission'>;
+  readonly upstreams: Pick<Upstreams, 'get'>;
+  readonly settings: () => Pick<DataPlaneSettings, 'defaultRoutingGroup'>;
+}
+
+/** Chooses the cluster that takes a request, once its group is decided. */
+export class ClusterTargets {
+  readonly #dependencies: ClusterTargetsDependencies;
+
+  constructor(dependencies: ClusterTargetsDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** Chooses among the clusters that the decision allows; see `ClusterChooser.choose` for the parameters. */
+  choose(
+    decision: GroupDecision,
+    user: string | null,
+    excluded: ReadonlyMap<string, string> | null,
+    login: string | null = null,
+  ): Target | NoTarget {
+    const { table, chooser, upstreams } = this.#dependencies;
+    const choice = chooser.choose(table.current, decision, user, excluded, login);
+    if (choice.cluster !== null) {
+      return { cluster: choice.cluster, upstream: upstreams.get(choice.cluster.proxyTo), fallback: choice.fallback };
+    }
+    const { pending, notTaken } = choice;
+    const message = this.noClusterMessage(decision, notTaken);
+    return { cluster: null, pending, refusal: { reason: pending ? 'pending' : 'no_cluster', message, queryId: null } };
+  }
+
+  /** The target of a request that only one cluster can take. */
+  only(cluster: ClusterEntry): Target {
+    return { cluster, upstream: this.#dependencies.upstreams.get(cluster.proxyTo), fallback: false };
+  }
+
+  /** Counts a query that is sent to a cluster; see `ClusterChooser.countSubmission`. */
+  countSubmission(cluster: ClusterEntry, user: string | null): CountedSubmission | null {
+    return this.#dependencies.chooser.countSubmission(cluster, user);
+  }
+
+  /** Why no cluster of a decision takes a request, in words. */
+  noClusterMessage(decision: GroupDecision, notTaken: readonly NotTaken[]): string {
+    return explainNoCluster(decision, notTaken, this.#dependencies.settings().defaultRoutingGroup);
+  }
+}

@@ -1,0 +1,121 @@
+import type { Readable } from 'node:stream';
+import { type GroupDecision, setHeadersOf } from '../../routing/groupDecision.ts';
+import { type BodyStart, hasBody } from '../bodies/body.ts';
+import { BodyRelay, type RelayFault } from '../bodies/bodyRelay.ts';
+import type { RequestBodies } from '../bodies/requestBodies.ts';
+import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { ClusterHeaders } from './clusterHeaders.ts';
+
+/** What is sent to a cluster. */
+export interface OutgoingRequest {
+  readonly method: string;
+  /** Path and query string as the client sent them. */
+  readonly target: string;
+  /** Names and values in turn. */
+  readonly headers: readonly string[];
+  readonly body: Buffer | Readable | null;
+  /** Milliseconds until the head of the answer must be there (`routing.asyncTimeout`). */
+  readonly headersTimeout: number;
+}
+
+/** The cluster that a request goes to. */
+export interface Destination {
+  /** Registry name; "" where it is not known. */
+  readonly name: string;
+  readonly proxyTo: string;
+  readonly identity: ClusterIdentity;
+}
+
+/** What requests to clusters are made with. */
+export interface OutgoingRequestsDependencies {
+  readonly clusterHeaders: ClusterHeaders;
+  readonly bodies: RequestBodies;
+  readonly settings: () => Pick<DataPlaneSettings, 'maxBodySize' | 'asyncTimeout'>;
+}
+
+/** Makes the requests that clusters get of those of clients. */
+export class OutgoingRequests {
+  readonly #dependencies: OutgoingRequestsDependencies;
+
+  constructor(dependencies: OutgoingRequestsDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /**
+   * A submission as any cluster could get it.
+   * @param body what was read of it; the rest follows from the client
+   * @param onFault called where that rest breaks off through the client's fault
+   */
+  submission(
+    proxied: ProxiedRequest,
+    decision: GroupDecision,
+    body: BodyStart,
+    onFault: (fault: RelayFault) => void,
+  ): OutgoingRequest {
+    const content = body.complete ? body.bytes : this.#relay(proxied, body.bytes, onFault);
+    return this.#make(proxied, true, decision, content);
+  }
+
+  /**
+   * Any other request as any cluster could get it, its body streamed.
+   * @param decision how it was routed; null for a follow-up
+   * @param onFault called where the body breaks off through the client's fault
+   */
+  streamed(
+    proxied: ProxiedRequest,
+    decision: GroupDecision | null,
+    onFault: (fault: RelayFault) => void,
+  ): OutgoingRequest {
+    return this.#make(proxied, false, decision, hasBody(proxied.request) ? this.#relay(proxied, null, onFault) : null);
+  }
+
+  /** Whether there is memory for streaming the body of a request, which is taken then. */
+  mayStream({ request }: ProxiedRequest): boolean {
+    return this.#dependencies.bodies.relay(request);
+  }
+
+  /**
+   * The request as one cluster gets it: its own cookies, the gateway's prefix, the trace.
+   * @param isPage whether the path is one of an engine's pages or logins
+   * @param answersUrls whether the answer may hold URLs of the gateway
+   */
+  to(
+    { name, proxyTo, identity }: Destination,
+    outgoing: OutgoingRequest,
+    { trace }: ProxiedRequest,
+    isPage: boolean,
+    answersUrls: boolean,
+  ): OutgoingRequest {
+    const { clusterHeaders } = this.#dependencies;
+    const hop = { name, proxyTo, identity, isPage, answersUrls, trace };
+    return { ...outgoing, headers: clusterHeaders.forOne(outgoing.headers, hop) };
+  }
+
+  /** Whether `to` makes another request of one; else it can be sent as it is. */
+  differ(answersUrls: boolean, { trace }: ProxiedRequest): boolean {
+    return this.#dependencies.clusterHeaders.differ({ answersUrls, trace });
+  }
+
+  #make(
+    { request, method, rawTarget }: ProxiedRequest,
+    isSubmission: boolean,
+    decision: GroupDecision | null,
+    body: OutgoingRequest['body'],
+  ): OutgoingRequest {
+    const { clusterHeaders, settings } = this.#dependencies;
+    return {
+      method,
+      target: rawTarget,
+      headers: clusterHeaders.forAny(request, isSubmission, decision === null ? null : setHeadersOf(decision)),
+      body,
+      headersTimeout: settings().asyncTimeout,
+    };
+  }
+
+  #relay({ request }: ProxiedRequest, start: Buffer | null, onFault: (fault: RelayFault) => void): BodyRelay {
+    const { bodies, settings } = this.#dependencies;
+    return new BodyRelay(request, start, settings().maxBodySize, bodies, onFault);
+  }
+}

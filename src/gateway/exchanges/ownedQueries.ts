@@ -1,0 +1,110 @@
+import type { Logger } from 'pino';
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
+import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import { ownerCluster } from '../ownership/ownerCluster.ts';
+import { movedOwner, type QueryOwner } from '../ownership/queryOwner.ts';
+import type { RunningQueries } from '../ownership/runningQueries.ts';
+import type { Stickiness } from '../ownership/stickiness.ts';
+import type { Transactions } from '../ownership/transactions.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
+import { AnswerWatch } from './answerWatch.ts';
+import { cancelQuery } from './cancelQuery.ts';
+import type { OutgoingRequest } from './outgoingRequests.ts';
+
+/** Another owner of a query: the one that the database has, or the same cluster at the address that it moved to. */
+export interface OtherOwner {
+  readonly source: 'database' | 'moved';
+  readonly owner: QueryOwner;
+  readonly upstream: Upstream;
+}
+
+/** What is known of queries that have an owner, and learned as clients follow them. */
+export interface OwnedQueriesDependencies {
+  readonly table: { readonly current: RoutingTable };
+  readonly upstreams: Pick<Upstreams, 'get'>;
+  readonly stickiness: Pick<Stickiness, 'findStored' | 'isSuperseded' | 'learn'>;
+  readonly transactions: Pick<Transactions, 'noteAnswer'>;
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
+  readonly settings: () => Pick<DataPlaneSettings, 'statementErrors' | 'ownerGoneAfter' | 'cancelQueryOnDisconnect'>;
+  readonly logger: Logger;
+}
+
+/** Queries that clients follow, and the clusters that own them. */
+export class OwnedQueries {
+  readonly #dependencies: OwnedQueriesDependencies;
+
+  constructor(dependencies: OwnedQueriesDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** The owner as a cluster. */
+  clusterOf(owner: QueryOwner): ClusterEntry {
+    return ownerCluster(this.#dependencies.table.current, owner);
+  }
+
+  /** Watches the answer to a follow-up for the end of its query; null where the answer says nothing of it. */
+  watch({ statementPath, method }: ProxiedRequest, queryId: string, { cluster }: QueryOwner): AnswerWatch | null {
+    return statementPath ? new AnswerWatch(this.#dependencies.runningQueries, queryId, cluster, method) : null;
+  }
+
+  /** Notes a transaction that an answer begins or ends; see `Transactions.noteAnswer`. */
+  noteAnswer(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
+    return this.#dependencies.transactions.noteAnswer(queryId, headers, owner);
+  }
+
+  /** Notes that the owner answers at a new address: the next request goes there at once. */
+  noteMoved(queryId: string, owner: QueryOwner): void {
+    void this.#dependencies.stickiness.learn(queryId, owner);
+  }
+
+  /** Whether an owner that cannot be connected to counts as gone; before, it is given time to come back. */
+  isGone(upstream: Upstream): boolean {
+    return upstream.unreachableFor() >= this.#dependencies.settings().ownerGoneAfter;
+  }
+
+  /**
+   * Why a query is lost whose owner does not know it; null where the owner's own answer says enough.
+   * @param status of that answer
+   */
+  lossReason({ statementPath, method }: ProxiedRequest, queryId: string, status: number): string | null {
+    const { stickiness, settings } = this.#dependencies;
+    if (!statementPath || settings().statementErrors === 'http') return null;
+    if (stickiness.isSuperseded(queryId)) return 'it was restarted since';
+    // A GET that is answered 404 ends the query for its client, who learns more from the reason than from the bare status.
+    return status === 404 && method === 'GET' ? 'it does not know the query any more' : null;
+  }
+
+  /**
+   * Looks for another owner of a query: that of the database, which another replica may have changed. Never rejects.
+   * @param mayHaveMoved whether the address that the cluster has now counts too: its coordinator may have moved there, and
+   *   the replica that noticed could not record it
+   * @returns null where there is no other one that requests can be sent to
+   */
+  async findOther(queryId: string, failed: QueryOwner, mayHaveMoved: boolean): Promise<OtherOwner | null> {
+    const { table, stickiness } = this.#dependencies;
+    const stored = await stickiness.findStored(queryId);
+    if (isElsewhere(stored, failed)) return this.#otherOwner('database', stored);
+    const moved = mayHaveMoved ? movedOwner(table.current, failed) : null;
+    return isElsewhere(moved, failed) ? this.#otherOwner('moved', moved) : null;
+  }
+
+  #otherOwner(source: OtherOwner['source'], owner: QueryOwner): OtherOwner | null {
+    const upstream = this.#dependencies.upstreams.get(owner.proxyTo);
+    return upstream === null ? null : { source, owner, upstream };
+  }
+
+  /**
+   * The client that polled a query is gone: with it the query, where that is wanted.
+   * @param request what the client asked the cluster
+   */
+  abandon(queryId: string, upstream: Upstream, request: () => OutgoingRequest): void {
+    const { settings } = this.#dependencies;
+    if (settings().cancelQueryOnDisconnect) cancelQuery(this.#dependencies, queryId, upstream, request());
+  }
+}
+
+function isElsewhere(owner: QueryOwner | null, failed: QueryOwner): owner is QueryOwner {
+  return owner !== null && owner.proxyTo !== failed.proxyTo;
+}

@@ -1,0 +1,78 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { Routed, RouterChain } from '../../routing/routers/routerChain.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import { mayKillQuery } from '../analysis/killQuery.ts';
+import type { Analysis, RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
+import type { BodyStart } from '../bodies/body.ts';
+import type { RequestHeaders } from '../headers/requestHeaders.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
+import type { RequestSteps } from './requestSteps.ts';
+
+/** What requests are routed with. */
+export interface RequestRoutingDependencies {
+  readonly names: ProductNames;
+  readonly steps: Pick<RequestSteps, 'settle'>;
+  readonly table: { readonly current: RoutingTable };
+  readonly analyzer: RequestAnalyzer;
+  readonly clients: RequestHeaders;
+  readonly routers: RouterChain;
+}
+
+/** Finds out what routers need to know of a request, and lets them decide; at once where nothing has to be waited for. */
+export class RequestRouting {
+  readonly #dependencies: RequestRoutingDependencies;
+  readonly #preparedHeader: string;
+
+  constructor(dependencies: RequestRoutingDependencies) {
+    this.#dependencies = dependencies;
+    this.#preparedHeader = dependencies.names.headerKey('Prepared-Statement');
+  }
+
+  /**
+   * Routes a submission.
+   * @param next gets the decision; the query properties are null where the statement did not have to be analysed
+   */
+  submission(proxied: ProxiedRequest, body: BodyStart, next: (routed: Routed, analysis: Analysis) => void): void {
+    const { analyzer, table, steps } = this.#dependencies;
+    const { current } = table;
+    proxied.trace?.step('analysis');
+    const whole = body.complete ? body : null;
+    if (this.#needsAnalysis(proxied, whole, current)) {
+      steps.settle(proxied, analyzer.analyze(proxied.request, whole, true), (analysis) =>
+        this.#decide(proxied, current, analysis, body, (routed) => next(routed, analysis)),
+      );
+    } else {
+      steps.settle(proxied, analyzer.user(proxied.request), (user) =>
+        this.#decide(proxied, current, null, body, (routed) => next(routed, { user, queryProperties: null })),
+      );
+    }
+  }
+
+  /** Routes any other request that is about no query: its body is not read before. */
+  other(proxied: ProxiedRequest, next: (routed: Routed) => void): void {
+    const { analyzer, table, routers, steps } = this.#dependencies;
+    const { current } = table;
+    const analysis = routers.needsAnalysis(current) ? analyzer.analyze(proxied.request, null, false) : null;
+    steps.settle(proxied, analysis, (properties) => this.#decide(proxied, current, properties, null, next));
+  }
+
+  /** Rules may need the analysis, and calls of kill_query are recognized by it. */
+  #needsAnalysis({ request }: ProxiedRequest, whole: BodyStart | null, table: RoutingTable): boolean {
+    if (this.#dependencies.routers.needsAnalysis(table)) return true;
+    return whole !== null && mayKillQuery(whole.text, request, this.#preparedHeader);
+  }
+
+  /** @param analysis null where the request was not analysed */
+  #decide(
+    proxied: ProxiedRequest,
+    table: RoutingTable,
+    analysis: Analysis | null,
+    body: BodyStart | null,
+    next: (routed: Routed) => void,
+  ): void {
+    const { clients, routers, steps } = this.#dependencies;
+    const request = new ProxiedRuleRequest(proxied, analysis, body, clients);
+    steps.settle(proxied, routers.decide(request, table, proxied.trace), next);
+  }
+}
