@@ -61,7 +61,10 @@ const configSchema = section(
       withoutEffect: 'classes cannot be loaded here',
     }),
   },
-  { description: 'The configuration of Engine Gateway.' },
+  {
+    description: 'The configuration of Engine Gateway.',
+    ignored: { distributedCacheConfiguration: 'replicas share what they know by the database' },
+  },
 );
 
 /**

@@ -11,6 +11,7 @@ import { readSource } from './source.ts';
 export const USER_MARK = '${USER}';
 
 const pool = 'connections are made when they are needed';
+const roleMap = 'authorization.admin, user and api give roles by privileges';
 
 /** The file of an LDAP server, under the keys of the reference (docs/authentication.md#names-and-passwords). */
 const ldapFile = section(
@@ -35,7 +36,7 @@ const ldapFile = section(
       default: 'memberOf',
     }),
     ldapTrustStorePath: text({
-      description: 'PEM file of certificate authorities; unset, those of the system.',
+      description: 'PEM or JKS file of certificate authorities; unset, those of the system.',
       default: null,
       format: 'path',
     }),
@@ -43,12 +44,15 @@ const ldapFile = section(
       description: 'Password of a key store.',
       default: null,
       secret: true,
-      withoutEffect: 'PEM files have no password',
+      withoutEffect: 'certificates of authorities are not secret',
     }),
   },
   {
     description: 'An LDAP server.',
-    ignored: { poolMaxIdle: pool, poolMaxTotal: pool, poolMinIdle: pool, poolTestOnBorrow: pool },
+    ignored: {
+      ...{ poolMaxIdle: pool, poolMaxTotal: pool, poolMinIdle: pool, poolTestOnBorrow: pool },
+      ...{ groupAdminRoleMap: roleMap, groupUserRoleMap: roleMap, groupApiRoleMap: roleMap },
+    },
   },
 );
 

@@ -103,10 +103,13 @@ class Reader {
   /** Entries by the key's proper name; keys that are unknown, given twice or without effect are reported. */
   #knownEntries(schema: FieldSchema, entries: readonly SourceEntry[], path: string): Map<string, SourceEntry> {
     const byName = new Map<string, SourceEntry>();
+    const ignored: SourceEntry[] = [];
     for (const entry of entries) {
       const name = properName(schema, entry.key);
       if (name === null) {
-        this.#unknown(schema, entry, path);
+        if (Object.hasOwn(schema.ignored ?? {}, entry.key)) ignored.push(entry);
+        else
+          this.#problem(join(path, entry.key), entry.line, this.#unknownMessage(schema, entry, join(path, entry.key)));
         continue;
       }
       const before = byName.get(name);
@@ -116,15 +119,24 @@ class Reader {
         this.keyLines.set(join(path, name), entry.line);
       }
     }
+    this.#ignored(schema, ignored, path);
     return byName;
   }
 
-  #unknown(schema: FieldSchema, entry: SourceEntry, path: string): void {
-    const fullPath = join(path, entry.key);
-    const ignored = schema.ignored;
-    const why = ignored !== undefined && Object.hasOwn(ignored, entry.key) ? ignored[entry.key] : undefined;
-    if (why !== undefined) this.#note(fullPath, entry.line, `accepted, without effect: ${why}`);
-    else this.#problem(fullPath, entry.line, this.#unknownMessage(schema, entry, fullPath));
+  /** Keys of one section that mean nothing here: one note for all of them, by reason. */
+  #ignored(schema: FieldSchema, entries: readonly SourceEntry[], path: string): void {
+    const [first, ...others] = entries;
+    if (first === undefined) return;
+    const reason = ({ key }: SourceEntry): string => schema.ignored?.[key] ?? '';
+    if (others.length === 0) {
+      this.#note(join(path, first.key), first.line, `accepted, without effect: ${reason(first)}`);
+      return;
+    }
+    const texts = Array.from(
+      Map.groupBy(entries, reason),
+      ([why, keys]) => `${keys.map(({ key, line }) => `${key} (line ${line})`).join(', ')}: ${why}`,
+    );
+    this.#note(path, first.line, `accepted, without effect: ${texts.join('; ')}`);
   }
 
   #unknownMessage(schema: FieldSchema, entry: SourceEntry, fullPath: string): string {

@@ -11,7 +11,6 @@ export const retiredKeys: ReadonlyMap<string, string> = new Map([
   ['server.adminConnectors', 'write server.adminPort'],
   ['clusterStatsConfiguration.useApi', 'write clusterStatsConfiguration.monitorType, e.g. UI_API or INFO_API'],
   ['cookiePaths', 'write gatewayCookieConfiguration and oauth2GatewayCookieConfiguration'],
-  ['distributedCacheConfiguration', 'leave it out: replicas share what they know by the database'],
   [
     'clientCertificateJwtAuthentication',
     'tokens made of client certificates are not available; let clusters authenticate the clients',

@@ -13,6 +13,7 @@ import {
 } from 'ldapts';
 import { type LdapSettings, USER_MARK } from '../../config/ldapFile.ts';
 import { GatewayError } from '../../model/errors.ts';
+import { isJavaKeyStore, readJavaKeyStore } from '../../model/javaKeyStore.ts';
 import type { PasswordDirectory } from './formLogin.ts';
 import type { PrivilegesDirectory } from './privileges.ts';
 
@@ -193,14 +194,25 @@ async function inTime<T>(work: Promise<T>): Promise<T> {
 
 async function readAuthorities(path: string): Promise<string> {
   const field = 'ldapTrustStorePath';
-  let text: string;
+  let bytes: Buffer;
   try {
-    text = await readFile(path, 'utf8');
+    bytes = await readFile(path);
   } catch (cause) {
     const why = (cause as NodeJS.ErrnoException).code;
     throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} cannot be read: ${why}.`, { field, cause });
   }
+  const text = isJavaKeyStore(bytes) ? trustedIn(bytes) : bytes.toString('utf8');
   if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
-  const fix = 'a key store of Java is turned into one by keytool -exportcert -rfc';
-  throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} holds no certificate in PEM form; ${fix}.`, { field });
+  const fix = 'a key store in PKCS#12 is turned into one by keytool -exportcert -rfc';
+  const message = `${field}: ${path} holds no certificate in PEM or JKS form; ${fix}.`;
+  throw new GatewayError('EG_IMPOSSIBLE', message, { field });
+}
+
+/** The authorities of a JKS file as PEM; empty where it cannot be read. */
+function trustedIn(bytes: Buffer): string {
+  try {
+    return readJavaKeyStore(bytes, null).trusted;
+  } catch {
+    return '';
+  }
 }

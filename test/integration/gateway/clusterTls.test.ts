@@ -1,9 +1,10 @@
-import { copyFileSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
+import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { CheckClient } from '../../../src/gateway/health/checkClient.ts';
@@ -16,6 +17,9 @@ import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startGateway, until } from '../../support/gateway.ts';
 import { send } from '../../support/rawHttp.ts';
+
+/** Files that keytool made; the store's password is `store-password`, the key's is `key-password`. */
+const javaFile = (name: string): string => fileURLToPath(new URL(`../../fixtures/tls/${name}`, import.meta.url));
 
 describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
   let folder: ReturnType<typeof certificateFolder>;
@@ -35,9 +39,9 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
   afterEach(closeAll);
 
   /** A cluster that reports what it saw of the connection. */
-  async function tlsCluster(certificate: TestCertificate, options: ServerOptions = {}) {
+  async function tlsCluster(certificate: TestCertificate | null, options: ServerOptions = {}) {
     const server = createServer(
-      { cert: certificate.cert, key: certificate.key, ...options },
+      { ...(certificate === null ? {} : { cert: certificate.cert, key: certificate.key }), ...options },
       (request: IncomingMessage, response: ServerResponse) => {
         const socket = request.socket as TLSSocket & { servername: string | false };
         const observed = { sni: socket.servername, client: socket.getPeerCertificate().subject?.CN ?? null };
@@ -93,7 +97,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     };
   }
 
-  const trust = (authority: TestAuthority): Partial<TlsFiles> => ({
+  const trust = (authority: Pick<TestAuthority, 'file'>): Partial<TlsFiles> => ({
     trustStore: { path: authority.file, key: 'serverConfig.proxy.http-client.trust-store-path' },
   });
   const file = (path: string, password: string | null = null): Partial<TlsFiles> => ({
@@ -158,6 +162,18 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     expect(await none.ask()).toMatch(/^502 /);
   });
 
+  test('a client certificate and authorities in Java key stores', async () => {
+    const url = await tlsCluster(null, {
+      ...{ pfx: readFileSync(javaFile('gateway.p12')), passphrase: 'changeit' },
+      ...{ requestCert: true, rejectUnauthorized: true, ca: readFileSync(javaFile('gateway.crt')) },
+    });
+    const files = { ...file(javaFile('gateway.jks'), 'key-password'), ...trust({ file: javaFile('trust.jks') }) };
+    const shown = await setUp(url, { files });
+    expect(await shown.ask()).toMatchObject({ client: 'localhost' });
+    const untrusted = await setUp(url, { files: { ...files, ...trust(other) } });
+    expect(await untrusted.ask()).toContain('self-signed certificate');
+  });
+
   test('changed files count for the next connection; a broken one leaves the last good one', async () => {
     const path = join(folder.path, 'followed.pem');
     copyFileSync(other.file, path);
@@ -194,7 +210,20 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     ['without a key', () => file(trusted.file), 'holds no private key'],
     ['with a wrong password', () => file(local.pkcs12(), 'wrong'), 'the password does not open it'],
     ['of another key', () => file(mixed(local, internal)), 'the private key is not that of the first certificate'],
-    ['that is nonsense', () => file(written('nonsense.p12', 'nonsense')), 'neither PEM nor PKCS#12'],
+    ['that is nonsense', () => file(written('nonsense.p12', 'nonsense')), 'neither PEM nor a key store'],
+    [
+      'in JKS with a wrong password',
+      () => file(javaFile('gateway.jks'), 'store-password'),
+      'the password does not open it',
+    ],
+    ['in JKS without its password', () => file(javaFile('gateway.jks')), 'its password must be given'],
+    ['in JKS without a key', () => file(javaFile('trust.jks'), 'changeit'), 'holds no private key'],
+    ['in JKS that is cut off', () => file(cutOff(), 'key-password'), 'JKS that is cut off'],
+    [
+      'of authorities in JKS without any',
+      () => trust({ file: javaFile('gateway.jks') }),
+      'holds no trusted certificate',
+    ],
     [
       'of authorities without any',
       () => trust({ ...trusted, file: written('none.pem', '') }),
@@ -212,6 +241,14 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
   function written(name: string, text: string): string {
     const path = join(folder.path, name);
     writeFileSync(path, text);
+    return path;
+  }
+
+  /** The first half of a key store. */
+  function cutOff(): string {
+    const path = join(folder.path, 'cut.jks');
+    const bytes = readFileSync(javaFile('gateway.jks'));
+    writeFileSync(path, bytes.subarray(0, bytes.length / 2));
     return path;
   }
 

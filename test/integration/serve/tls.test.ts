@@ -2,6 +2,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
@@ -97,6 +98,21 @@ describe.skipIf(!hasOpenssl)('the gateway over TLS', () => {
       ]);
       expect(stdout).toBe(`${protocol} 200 0`);
     }
+  });
+
+  test('a Java key store whose key has a password of its own', async () => {
+    const java = (name: string): string => fileURLToPath(new URL(`../../fixtures/tls/${name}`, import.meta.url));
+    const { httpsUrl } = await start(
+      config({
+        'http-server.https.keystore.path': java('gateway.jks'),
+        'http-server.https.keystore.type': 'JKS',
+        'http-server.https.keystore.key': 'store-password',
+        'http-server.https.keymanager.password': 'key-password',
+      }),
+    );
+    const client = await http2Client(httpsUrl, { ca: readFileSync(java('gateway.crt')) });
+    expect((await client.send({ ':path': '/livez' })).status).toBe(200);
+    await client.close();
   });
 
   test('HTTPS alone, and on the port of the API', async () => {
