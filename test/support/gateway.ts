@@ -80,7 +80,7 @@ export const defaultExternalRules: Omit<ExternalRulesOptions, 'url'> = {
   settings: () => ({
     excludeHeaders: [],
     sendHttpHeaders: true,
-    emptyErrors: 'defaultGroup',
+    emptyErrors: null,
     failureThreshold: 5,
     retryAfter: 10_000,
   }),

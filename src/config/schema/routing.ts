@@ -164,8 +164,9 @@ export const routingRules = section(
           live: true,
         }),
         emptyErrors: choice(['defaultGroup', 'ignore'], {
-          description: 'What an empty list of errors in the answer means: the default group, or no error at all.',
-          default: 'defaultGroup',
+          description:
+            'What an empty list of errors in the answer means: the default group, or no error at all. Unset, `defaultGroup`; with `protocol.productName: Trino` as in Trino Gateway: `ignore`.',
+          default: null,
           live: true,
         }),
         failureThreshold: integer({

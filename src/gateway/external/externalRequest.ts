@@ -62,6 +62,15 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
     else header.value = `${header.value}, ${value}`;
     if (options.sendHttpHeaders && !ours.has(key)) lines.push(name, value);
   }
+  const user =
+    request.user === null
+      ? null
+      : {
+          user: request.user.user,
+          userInfo: request.user.userInfo === null ? null : JSON.stringify(request.user.userInfo),
+        };
+  const query = request.queryProperties === null ? null : properties(request.queryProperties);
+  const parameters = Object.fromEntries(parametersOf(request));
   const body = {
     headers: Object.fromEntries([...headers.values()].map(({ name, value }) => [name, value])),
     remoteUser: request.remoteUser,
@@ -72,20 +81,29 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
     remoteAddr: request.remoteAddr,
     // The name is not looked up: a resolver that hangs would hold up queries.
     remoteHost: request.remoteAddr,
-    parameterMap: Object.fromEntries(parametersOf(request)),
-    ...(request.user === null
-      ? {}
-      : {
-          [capital(names.requestUserObject)]: {
-            user: request.user.user,
-            userInfo: request.user.userInfo === null ? null : JSON.stringify(request.user.userInfo),
-          },
-        }),
-    ...(request.queryProperties === null
-      ? {}
-      : { [capital(names.queryPropertiesObject)]: properties(request.queryProperties) }),
+    parameterMap: parameters,
+    ...(user === null ? {} : { [capital(names.requestUserObject)]: user }),
+    ...(query === null ? {} : { [capital(names.queryPropertiesObject)]: query }),
+    ...(names.isReference ? referenceFields(names, { user, query, parameters }) : {}),
   };
   return { body: JSON.stringify(body), headers: lines };
+}
+
+/** The same under the names that services of the reference read (docs/compatibility.md#external-rules-service). */
+function referenceFields(
+  names: ProductNames,
+  {
+    user,
+    query,
+    parameters,
+  }: { readonly user: object | null; readonly query: object | null; readonly parameters: object },
+): object {
+  return {
+    contentType: 'application/json',
+    parameters,
+    ...(user === null ? {} : { [names.requestUserObject]: user }),
+    ...(query === null ? {} : { [names.queryPropertiesObject]: query }),
+  };
 }
 
 /** The query, in the reference's form (docs/compatibility.md#external-rules-service). */

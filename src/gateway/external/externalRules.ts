@@ -16,8 +16,8 @@ import { externalRequest } from './externalRequest.ts';
 export interface ExternalRulesSettings {
   readonly excludeHeaders: readonly string[];
   readonly sendHttpHeaders: boolean;
-  /** What an empty list of errors means. */
-  readonly emptyErrors: 'defaultGroup' | 'ignore';
+  /** What an empty list of errors means; null: the default group, and with the reference's product name nothing, as there. */
+  readonly emptyErrors: 'defaultGroup' | 'ignore' | null;
   readonly failureThreshold: number;
   readonly retryAfter: number;
 }
@@ -164,7 +164,8 @@ export class ExternalRulesClient implements ExternalRules {
   async #call(request: RuleRequest): Promise<ExternalAnswer> {
     const { connections, maxQueued, requestTimeout, settings } = this.#options;
     if (this.#running >= connections + maxQueued) throw new CallFailed('too many calls wait for a connection');
-    const { sendHttpHeaders, emptyErrors, excludeHeaders } = settings();
+    const { sendHttpHeaders, excludeHeaders, ...more } = settings();
+    const emptyErrors = more.emptyErrors ?? (this.#names.isReference ? 'ignore' : 'defaultGroup');
     const excluded = this.#excludedKeys(excludeHeaders);
     const { body, headers } = externalRequest(request, {
       names: this.#names,
