@@ -29,7 +29,7 @@ server: {address: 127.0.0.1, drainDelay: 0s}
 serverConfig: {http-server.http.port: 0}
 `;
 
-/** The metrics of the gateway itself, in the order of their names; read of one that runs, as parts register their own. */
+/** The metrics of a gateway, in the order of their names; read of one that runs, as parts register their own. */
 export async function registeredMetrics(): Promise<readonly RegisteredMetric[]> {
   const folder = await mkdtemp(join(tmpdir(), 'metrics-page-'));
   try {
@@ -44,9 +44,7 @@ export async function registeredMetrics(): Promise<readonly RegisteredMetric[]> 
       const gateway = await startComponents(open);
       const metrics = await Promise.all(open.context.metrics.getMetricsAsArray().map(describe));
       await gateway.stop();
-      return metrics
-        .filter(({ name }) => name.startsWith('engine_gateway_'))
-        .sort((a, b) => (a.name < b.name ? -1 : 1));
+      return metrics.sort((a, b) => (a.name < b.name ? -1 : 1));
     } finally {
       await open.close();
     }
@@ -67,11 +65,32 @@ async function describe(metric: unknown): Promise<RegisteredMetric> {
 
 /** docs/metrics.md. */
 export async function metricsPage(): Promise<string> {
-  const rows = (await registeredMetrics()).map(({ name, type, help, labelNames }) => {
+  const metrics = await registeredMetrics();
+  const isOwn = ({ name }: RegisteredMetric) => name.startsWith('engine_gateway_');
+  const isOfProcess = ({ name }: RegisteredMetric) => /^(process|nodejs)_/.test(name);
+  const ofOperator = metrics.filter((metric) => !isOwn(metric) && !isOfProcess(metric));
+  return `${introduction}
+
+## Metrics of the gateway
+
+${table(metrics.filter(isOwn))}
+
+${operatorSection}
+
+${table(ofOperator)}
+
+${processSection}
+
+${table(metrics.filter(isOfProcess))}
+`;
+}
+
+function table(metrics: readonly RegisteredMetric[]): string {
+  const rows = metrics.map(({ name, type, help, labelNames }) => {
     const labels = labelNames.map((label) => `\`${label}\``).join(', ');
     return `| \`${name}\` | ${type} | ${labels} | ${help.replaceAll('|', '\\|')} |`;
   });
-  return `${introduction}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n${rows.join('\n')}\n`;
+  return `| metric | type | labels | meaning |\n|---|---|---|---|\n${rows.join('\n')}`;
 }
 
 const introduction = `# Metrics
@@ -81,6 +100,14 @@ const introduction = `# Metrics
 \`GET /metrics\` answers Prometheus text, or OpenMetrics 1.0.0 where \`Accept\` asks for it; \`?name[]=…\` (repeatable) picks metrics
 by name. It needs no login, and with [\`server.adminHosts\` or \`server.adminPort\`](serving.md) it is served at every address.
 
-Metrics of the process itself follow the conventions of Prometheus' client libraries: \`process_*\` and \`nodejs_*\`. Histograms
-have the series \`…_bucket\`, \`…_sum\` and \`…_count\`. Counters start at 0 with the process. The metrics of logins exist where
+Histograms have the series \`…_bucket\`, \`…_sum\` and \`…_count\`. Counters start at 0 with the process. The metrics of logins exist where
 [authentication](authentication.md) is configured, those of the external rules service where it [decides](rules.md#an-external-rules-service).`;
+
+const operatorSection = `## Metrics of the operator, as other operators name them
+
+Names and labels are those of controller-runtime and client-go, so that dashboards and alerts for operators apply. A controller is a kind of
+resources in lower case. There is one queue, shown as one for each kind; only the leader works on it.`;
+
+const processSection = `## Metrics of the process
+
+By the conventions of Prometheus' client libraries. Which of them exist depends on the operating system: these are those of Linux.`;

@@ -1,3 +1,4 @@
+import { totalmem } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import {
   Counter,
@@ -145,6 +146,17 @@ export function registerMetrics({ metrics, table, version }: MetricsRoutes): voi
     labelNames: ['version'],
     registers: [metrics],
   }).set({ version }, 1);
+  new Gauge({
+    name: 'engine_gateway_memory_limit_bytes',
+    help: 'Memory that the process may use, by its cgroup, in bytes; absent without a limit.',
+    registers: [metrics],
+    collect() {
+      const limit = process.constrainedMemory();
+      // Without a limit, cgroup v1 has the largest number that there is.
+      if (limit > 0 && limit < totalmem()) this.set(limit);
+      else this.remove();
+    },
+  });
   new Gauge({
     name: 'engine_gateway_cluster_status',
     help: '1 for the status of the last health check (PENDING, HEALTHY, UNHEALTHY), 0 for the others.',

@@ -1,8 +1,9 @@
 import { resourceKinds } from '../kinds/registry.ts';
 import { EventRecorder } from './events/eventRecorder.ts';
-import type { DatabaseLeadership } from './leadership/leadership.ts';
-import { LEASE_NAME, LeaseLeadership } from './leadership/leaseLeadership.ts';
+import { type DatabaseLeadership, LEASE_NAME } from './leadership/leadership.ts';
+import { LeaseLeadership } from './leadership/leaseLeadership.ts';
 import type { OperatorOptions, SourceComponents } from './operator.ts';
+import { countedCalls } from './sources/kubernetes/apiServerCalls.ts';
 import { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import { KubeApi } from './sources/kubernetes/kubeApi.ts';
 import { loadKubeConfig, ownNamespace, watchedNamespace } from './sources/kubernetes/kubeConfig.ts';
@@ -16,7 +17,7 @@ import { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';
 export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadership): SourceComponents {
   const { resources, kinds = resourceKinds, clock, random, logger, instance: holder } = options;
   const config = loadKubeConfig(resources.kubeconfig);
-  const api = new KubeApi(config, undefined, kinds);
+  const api = new KubeApi(config, undefined, kinds, countedCalls(options.metrics));
   const namespace = watchedNamespace(resources.namespace, config);
   const own = ownNamespace(config);
   const writeNamespace = resources.writeNamespace ?? namespace ?? own;

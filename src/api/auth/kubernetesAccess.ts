@@ -3,6 +3,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
+import type { ApiServerCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import { KubeRequests } from '../../operator/sources/kubernetes/kubeRequests.ts';
 import { ApiQuestions } from './apiQuestions.ts';
 import { type AttemptLimits, type RecordAttempt, tooManyAttempts } from './attemptLimit.ts';
@@ -58,6 +59,8 @@ const REFUSED = 'The API server does not accept the token.';
 /** What is asked and how long answers are believed (`authentication.kubernetes`). */
 export interface KubernetesAccessOptions extends TokenExpectations {
   readonly kubeConfig: KubeConfig;
+  /** Takes note of each call of the API server. */
+  readonly calls: ApiServerCalls;
   /** Namespace of the resources that callers are asked about; null: all of them. */
   readonly namespace: string | null;
   /** Milliseconds. */
@@ -87,7 +90,7 @@ export class KubernetesAccess {
 
   constructor(options: KubernetesAccessOptions) {
     this.#options = options;
-    this.#requests = new KubeRequests(options.kubeConfig);
+    this.#requests = new KubeRequests(options.kubeConfig, options.calls);
     const perf = { now: () => options.clock.monotonic() };
     const ttl = Math.max(1, options.cacheDuration);
     this.#accepted = new LRUCache({ ...growingTo(CAPACITY), ttl, ttlResolution: 0, perf });

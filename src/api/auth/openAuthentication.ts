@@ -9,6 +9,7 @@ import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import type { EndedSessionRepository } from '../../store/store.ts';
 import { AttemptLimit, type RecordAttempt } from './attemptLimit.ts';
 import { Authentication } from './authentication.ts';
@@ -130,14 +131,15 @@ export async function openAuthentication(
 
 async function kubernetesAccess(
   authentication: AuthenticationSettings['authentication'],
-  { kubernetes, clock }: AuthenticationDependencies,
+  { kubernetes, clock, metrics }: AuthenticationDependencies,
   record: RecordAttempt,
 ) {
   if (authentication?.kubernetes == null) return null;
   // The client library takes half a second to load: only where it is needed.
   const { KubernetesAccess } = await import('./kubernetesAccess.ts');
   const { loginLimit: limits, kubernetes: settings } = authentication;
-  return new KubernetesAccess({ ...(await kubernetes()), ...settings, limits, clock, record });
+  const calls = countedCalls(metrics);
+  return new KubernetesAccess({ ...(await kubernetes()), ...settings, limits, clock, record, calls });
 }
 
 /**

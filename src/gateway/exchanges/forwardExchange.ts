@@ -98,6 +98,8 @@ export abstract class ForwardExchange<Dependencies extends ExchangeDependencies>
 
   protected override onEnd(end: ExchangeEnd): void {
     const isCut = end === 'client_gone' || end === 'cut';
-    this.dependencies.answers.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, this.status);
+    const { status } = this;
+    const cluster = status === 0 ? null : this.clusterName();
+    this.dependencies.answers.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, status, cluster);
   }
 }

@@ -14,6 +14,7 @@ export interface GatewayAnswers {
    * Notes the end of a request for metrics and trace; only the first time counts.
    * @param status of the client's answer; 0 when the client went away
    * @param clusterStatus of the cluster's answer; 0 for none
+   * @param cluster registry name of the cluster that answered; null for none
    */
-  noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number): void;
+  noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number, cluster: string | null): void;
 }

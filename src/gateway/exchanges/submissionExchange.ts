@@ -205,7 +205,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
       ...(decision.rule === null ? {} : { 'engine_gateway.rule': decision.rule }),
       ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
     });
-    this.dependencies.answers.noteEnd(proxied, status, this.status);
+    const cluster = this.status === 0 ? null : (this.#target?.cluster.name ?? null);
+    this.dependencies.answers.noteEnd(proxied, status, this.status, cluster);
     const end = { queryId: this.#queryId, refused: this.#refused, status };
     this.dependencies.recorder.logEnd(proxied, this.#submission, this.#route(), end);
   }

@@ -4,6 +4,7 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { LookupSource } from '../ownership/stickiness.ts';
 import type { ClusterErrorType } from '../upstreams/clusterError.ts';
 import type { Upstreams } from '../upstreams/upstreams.ts';
+import { ClusterDurations } from './clusterDurations.ts';
 import { LocalCounter, type Tally } from './localCounter.ts';
 
 /** Kinds of proxied requests, a label of the metrics. */
@@ -22,6 +23,7 @@ interface KindCounts {
 export class DataPlaneMetrics {
   readonly #requests: LocalCounter<'kind' | 'method' | 'status'>;
   readonly #duration: Histogram<'kind'>;
+  readonly #clusterDurations: ClusterDurations;
   readonly #kinds = new Map<RequestKind, KindCounts>();
   readonly #submissions: Tally;
   readonly #refusals: Counter<'reason'>;
@@ -45,6 +47,7 @@ export class DataPlaneMetrics {
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     });
+    this.#clusterDurations = new ClusterDurations(registry, table);
     this.#submissions = new LocalCounter({
       name: 'engine_gateway_statement_submissions_total',
       help: 'Queries submitted (POST on a statement path).',
@@ -90,14 +93,20 @@ export class DataPlaneMetrics {
     });
   }
 
-  /** @param status status answered; 0 when the client went away before one was */
-  request(kind: RequestKind, method: string, status: number, seconds: number): void {
+  /**
+   * @param status status answered; 0 when the client went away before one was
+   * @param cluster registry name of the cluster that answered; null: the gateway itself did, or nobody
+   */
+  request(kind: RequestKind, method: string, status: number, seconds: number, cluster: string | null): void {
     let counts = this.#kinds.get(kind);
     if (counts === undefined) {
       counts = { duration: this.#duration.labels(kind), requests: new Map() };
       this.#kinds.set(kind, counts);
     }
     counts.duration.observe(seconds);
+    if (cluster !== null && (kind === 'submission' || kind === 'follow_up')) {
+      this.#clusterDurations.observe(cluster, kind, seconds);
+    }
     // Methods are the client's to choose: only known ones may take a place.
     const label = methods.includes(method) ? method : 'other';
     let ofMethod = counts.requests.get(label);

@@ -68,17 +68,17 @@ export class OwnAnswers implements GatewayAnswers {
   /** Answers, and counts a request that ends without an exchange; those with one are counted by it. */
   answer(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void {
     const { response } = proxied;
-    response.once('close', () => this.noteEnd(proxied, response.statusCode, 0));
+    response.once('close', () => this.noteEnd(proxied, response.statusCode, 0, null));
     answer(response, status, headers, body);
   }
 
-  noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number): void {
+  noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number, cluster: string | null): void {
     if (proxied.ended) return;
     proxied.ended = true;
     proxied.trace?.end(status, clusterStatus);
     const { clock, metrics } = this.#dependencies;
     const seconds = (clock.monotonic() - proxied.startedAt) / 1000;
-    metrics.request(proxied.kind, proxied.method, status, seconds);
+    metrics.request(proxied.kind, proxied.method, status, seconds, cluster);
   }
 
   /** An id for results objects of refusals: of the form of ids, but never of a coordinator. */

@@ -2,6 +2,9 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { Fence, Store } from '../../store/store.ts';
 
+/** Name of the Lease, and of leadership in metrics. */
+export const LEASE_NAME = 'engine-gateway';
+
 /** Who writes what no REST write projected: one replica at a time (docs/decisions/0005-guarded-projection.md). */
 export interface Leadership {
   readonly isLeader: boolean;

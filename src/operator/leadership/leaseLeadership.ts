@@ -3,10 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Fence } from '../../store/store.ts';
 import { type KubeApi, type Lease, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeCode, kubeReason } from '../sources/kubernetes/kubeErrors.ts';
-import type { DatabaseLeadership, Leadership } from './leadership.ts';
-
-/** Name of the Lease. */
-export const LEASE_NAME = 'engine-gateway';
+import { type DatabaseLeadership, LEASE_NAME, type Leadership } from './leadership.ts';
 
 /** Options of leadership by a Lease. Times in milliseconds. */
 export interface LeaseLeadershipOptions {

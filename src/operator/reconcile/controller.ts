@@ -123,6 +123,7 @@ export class Controller {
         options.metrics.statusTransitions.inc();
         options.onTransition?.(transition);
       },
+      onWrite: (isWritten) => options.metrics.statusWrite(isWritten),
     });
     const holds = (key: ResourceKey): boolean => this.#resources.holds(key);
     this.#projector = new Projector({ kinds, store: options.store, source, leadership, holds, logger });
@@ -144,6 +145,7 @@ export class Controller {
       workers: options.workers ?? 8,
       logger,
       random: options.random,
+      observer: options.metrics.queue(clock),
     });
     this.#rows = new RowWatch({
       kinds,
@@ -155,7 +157,15 @@ export class Controller {
       onReturn: () => this.#enqueueAll(),
       ...(options.rowPollMs === undefined ? {} : { pollMs: options.rowPollMs }),
     });
-    options.metrics.observe({ source, queue: this.#queue, leadership, clock, resources: this.#resources });
+    options.metrics.observe({
+      source,
+      queue: this.#queue,
+      leadership,
+      clock,
+      resources: this.#resources,
+      databaseIsAvailable: () => !this.#rows.away,
+      rules: () => this.#state.compiled,
+    });
   }
 
   /**

@@ -1,9 +1,16 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { Leadership } from '../leadership/leadership.ts';
+import type { Kind } from '../../model/resource.ts';
+import type { CompiledRules } from '../../rules/ruleCompiler.ts';
+import { LEASE_NAME, type Leadership } from '../leadership/leadership.ts';
+import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
 import type { ResourceSource } from '../sources/source.ts';
+import { conditionCounts } from './conditionCounts.ts';
+import { QueueMetrics } from './queueMetrics.ts';
 import type { ServedResources } from './servedResources.ts';
+import type { QueueObserver } from './workQueue.ts';
 
 /** What the operator's gauges look at. */
 export interface ObservedOperator {
@@ -12,12 +19,19 @@ export interface ObservedOperator {
   readonly leadership: Pick<Leadership, 'isLeader'>;
   readonly clock: Clock;
   readonly resources: Pick<ServedResources, 'heldOf'>;
+  /** Whether the last look at the database could read it. */
+  readonly databaseIsAvailable: () => boolean;
+  /** All rules as last compiled; null before the first time. */
+  readonly rules: () => Pick<CompiledRules, 'reports' | 'fileProblems'> | null;
 }
 
 /** Metrics of the operator. */
 export interface OperatorMetrics {
-  readonly reconciles: Counter;
-  readonly reconcileErrors: Counter;
+  /** Counts and times a reconcile, whose rejection is passed on. */
+  reconcile(kind: Kind, work: () => Promise<void>): Promise<void>;
+  /** What takes note of the work queue. */
+  queue(clock: Clock): QueueObserver;
+  statusWrite(isWritten: boolean): void;
   readonly refreshes: Counter;
   readonly statusTransitions: Counter;
   /** Makes the gauges report the state of these objects. */
@@ -38,12 +52,23 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
       },
     });
   };
+  const reconcile = reconcileMetrics(registry, kinds);
+  const statusWrites = new Counter({
+    name: 'engine_gateway_status_writes_total',
+    help: 'Statuses of resources written to the source, by result: written, or failed and repeated later.',
+    labelNames: ['result'],
+    registers: [registry],
+  });
+  for (const result of ['written', 'failed']) statusWrites.inc({ result }, 0);
+  // Also where nobody asks an API server, so that it shows as 0 calls.
+  countedCalls(registry);
   return {
-    reconciles: counter('reconciles_total', 'Reconciles of resources by this process as leader.'),
-    reconcileErrors: counter('reconcile_errors_total', 'Reconciles that failed and are repeated.'),
+    reconcile,
+    queue: (clock) => new QueueMetrics(registry, kinds, clock),
+    statusWrite: (isWritten) => statusWrites.inc({ result: isWritten ? 'written' : 'failed' }),
     refreshes: counter('routing_table_refreshes_total', 'Recomputations of the routing table.'),
     statusTransitions: counter('status_transitions_total', 'Conditions that changed in written statuses.'),
-    observe({ source, queue, leadership, clock, resources }) {
+    observe({ source, queue, leadership, clock, resources, databaseIsAvailable, rules }) {
       gauge('resource_source_available', '1 while the resource source can be read.', () =>
         source.state().available ? 1 : 0,
       );
@@ -70,8 +95,99 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
           for (const kind of kinds.names) this.set({ kind }, resources.heldOf(kind)?.held ?? 0);
         },
       });
+      new Gauge({
+        name: 'engine_gateway_resource_conditions',
+        help: 'Resources by kind, type of condition and its status (True, False, Unknown), as their statuses say.',
+        labelNames: ['kind', 'condition', 'status'],
+        registers: [registry],
+        collect() {
+          this.reset();
+          for (const name of kinds.names) {
+            for (const { count, ...labels } of conditionCounts(name, source.list(name))) this.set(labels, count);
+          }
+        },
+      });
+      new Gauge({
+        name: 'engine_gateway_rules_rejected',
+        help: 'Rules that are not used as they are written, by origin: resource (condition Accepted is False) or file (mistakes in the rules file).',
+        labelNames: ['origin'],
+        registers: [registry],
+        collect() {
+          const compiled = rules();
+          const reports = [...(compiled?.reports.values() ?? [])];
+          this.set({ origin: 'resource' }, reports.filter(({ accepted }) => !accepted).length);
+          this.set({ origin: 'file' }, compiled?.fileProblems.length ?? 0);
+        },
+      });
+      gauge('database_available', '1 while the database can be read, as the last look every 5 seconds found it.', () =>
+        databaseIsAvailable() ? 1 : 0,
+      );
       gauge('reconcile_queue_depth', 'Resources that wait for their reconcile.', () => queue.depth);
       gauge('leader', '1 while this process writes statuses and projections.', () => (leadership.isLeader ? 1 : 0));
+      new Gauge({
+        name: 'leader_election_master_status',
+        help: '1 while this process is the leader; name is that of the Lease. Named as in client-go.',
+        labelNames: ['name'],
+        registers: [registry],
+        collect() {
+          this.set({ name: LEASE_NAME }, leadership.isLeader ? 1 : 0);
+        },
+      });
     },
+  };
+}
+
+/** Counts and times reconciles, with names of our own and with those of controller-runtime. */
+function reconcileMetrics(registry: Registry, kinds: KindRegistry): OperatorMetrics['reconcile'] {
+  const registers = [registry];
+  const all = new Counter({
+    name: 'engine_gateway_reconciles_total',
+    help: 'Reconciles of resources by this process as leader.',
+    registers,
+  });
+  const failed = new Counter({
+    name: 'engine_gateway_reconcile_errors_total',
+    help: 'Reconciles that failed and are repeated.',
+    registers,
+  });
+  const byResult = new Counter({
+    name: 'controller_runtime_reconcile_total',
+    help: 'Reconciles by controller (a kind in lower case) and result: success or error. Named as in controller-runtime.',
+    labelNames: ['controller', 'result'],
+    registers,
+  });
+  const errors = new Counter({
+    name: 'controller_runtime_reconcile_errors_total',
+    help: 'Reconciles that failed and are repeated, by controller.',
+    labelNames: ['controller'],
+    registers,
+  });
+  const seconds = new Histogram({
+    name: 'controller_runtime_reconcile_time_seconds',
+    help: 'Time of reconciles in seconds, by controller.',
+    labelNames: ['controller'],
+    buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+    registers,
+  });
+  for (const { singular: controller } of kinds.all) {
+    for (const result of ['success', 'error']) byResult.inc({ controller, result }, 0);
+    errors.inc({ controller }, 0);
+  }
+  return async (kind, work) => {
+    const controller = kinds.of(kind).singular;
+    const ended = seconds.startTimer({ controller });
+    all.inc();
+    let result = 'error';
+    try {
+      await work();
+      result = 'success';
+    } finally {
+      ended();
+      byResult.inc({ controller, result });
+      if (result === 'error') {
+        failed.inc();
+        errors.inc({ controller });
+      }
+    }
   };
 }

@@ -4,6 +4,7 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { StatusDraft, Stored } from '../../kinds/status.ts';
 import { conditionsAt } from '../../model/condition.ts';
+import { keyOfText } from '../../model/resource.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
@@ -25,7 +26,7 @@ export interface ReconcilerOptions {
   readonly statuses: Pick<StatusWriter, 'offer' | 'forget'>;
   readonly findings: DataPlaneFindings;
   readonly table: Pick<RoutingTableHolder, 'current'>;
-  readonly metrics: Pick<OperatorMetrics, 'reconciles' | 'reconcileErrors'>;
+  readonly metrics: Pick<OperatorMetrics, 'reconcile'>;
   readonly logger: Logger;
 }
 
@@ -42,9 +43,13 @@ export class Reconciler {
    * source has been read. Rejects when it is to be tried again.
    */
   async reconcile(key: string): Promise<void> {
-    const { kinds, source, resources, state, leadership, projector, metrics, logger } = this.#options;
+    const { resources, leadership, metrics } = this.#options;
     if (!leadership.isLeader || !resources.fromSource) return;
-    metrics.reconciles.inc();
+    await metrics.reconcile(keyOfText(key).kind, () => this.#reconcile(key));
+  }
+
+  async #reconcile(key: string): Promise<void> {
+    const { kinds, source, state, projector, logger } = this.#options;
     const outcome = state.outcomes.get(key);
     if (outcome === undefined) {
       await this.#reconcileAbsence(key);
@@ -59,10 +64,7 @@ export class Reconciler {
     this.#options.statuses.offer(outcome.resource, this.#status(key, outcome, failure));
     const ended = kinds.of(outcome.key.kind).endedAnnotations(outcome);
     if (ended.length > 0) await removeEnded(source, outcome.resource, ended, logger);
-    if (failure !== null) {
-      metrics.reconcileErrors.inc();
-      throw failure;
-    }
+    if (failure !== null) throw failure;
   }
 
   async #reconcileAbsence(key: string): Promise<void> {

@@ -25,6 +25,8 @@ export interface StatusWriterOptions {
   readonly logger: Logger;
   /** Least time between two writes to one object, in milliseconds: 5,000. */
   readonly intervalMs?: number;
+  /** Called after each write: whether it was made, not where another replica leads or the object changed. Must not throw. */
+  readonly onWrite?: (isWritten: boolean) => void;
   /** Called once a condition whose status or reason changed. Must not throw. */
   readonly onTransition?: (transition: Transition) => void;
 }
@@ -141,10 +143,12 @@ export class StatusWriter {
       if (error instanceof FencedWrite && fence !== null) leadership.noteFenced(fence);
       if (error instanceof VersionConflict || error instanceof FencedWrite) return;
       this.#delay(entry, error);
+      this.#options.onWrite?.(false);
       this.#failures.report(keyText(key), error);
       return;
     }
     entry.failures = 0;
+    this.#options.onWrite?.(true);
     for (const condition of status.conditions ?? []) {
       const before = resource.status?.conditions?.find((candidate) => candidate.type === condition.type) ?? null;
       if (before?.status === condition.status && before.reason === condition.reason) continue;

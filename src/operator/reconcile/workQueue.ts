@@ -1,6 +1,18 @@
 import type { Logger } from 'pino';
 import type { Random } from '../../model/clock.ts';
 
+/** Takes note of what happens to the keys of a queue. */
+export interface QueueObserver {
+  /** A key has to be worked on, as soon as a worker is free or after a delay. */
+  added(key: string): void;
+  started(key: string): void;
+  ended(key: string): void;
+  /** Work on the key failed and is repeated. */
+  retried(key: string): void;
+  /** What waits is dropped. */
+  stopped(): void;
+}
+
 /** Options of a work queue. Times in milliseconds. */
 export interface WorkQueueOptions {
   /** Brings the key's object to where it should be. A rejection is tried again with back-off. */
@@ -11,6 +23,7 @@ export interface WorkQueueOptions {
   readonly random: Random;
   readonly backOffMs?: number;
   readonly maxBackOffMs?: number;
+  readonly observer?: QueueObserver;
 }
 
 /**
@@ -46,6 +59,7 @@ export class WorkQueue {
   add(key: string): void {
     if (this.#stopped) return;
     this.#clearTimer(key);
+    this.#options.observer?.added(key);
     if (this.#running.has(key)) this.#again.add(key);
     else this.#waiting.add(key);
     this.#next();
@@ -74,6 +88,7 @@ export class WorkQueue {
     this.#again.clear();
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
+    this.#options.observer?.stopped();
     await this.whenIdle();
   }
 
@@ -82,6 +97,7 @@ export class WorkQueue {
       if (this.#running.size >= this.#options.workers) return;
       this.#waiting.delete(key);
       this.#running.add(key);
+      this.#options.observer?.started(key);
       void this.#run(key);
     }
   }
@@ -94,6 +110,7 @@ export class WorkQueue {
       this.#onFailure(key, error);
     }
     this.#running.delete(key);
+    this.#options.observer?.ended(key);
     if (this.#again.delete(key) && !this.#stopped) {
       this.#clearTimer(key);
       this.#waiting.add(key);
@@ -110,6 +127,7 @@ export class WorkQueue {
     this.#options.logger.warn({ key, err: error, failures, retryInMs: delayMs }, 'reconciling failed; trying again');
     if (this.#stopped) return;
     this.#clearTimer(key);
+    this.#options.observer?.retried(key);
     this.addAfter(key, delayMs);
   }
 

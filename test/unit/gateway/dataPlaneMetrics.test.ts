@@ -54,7 +54,7 @@ test('what is counted shows at each scrape, in both formats', async () => {
   const { metrics, exposition } = makeMetrics();
   const plain = () => exposition('text/plain');
   expect(await plain()).toMatchSnapshot('before the first request');
-  for (const [kind, method, status, seconds] of requests) metrics.request(kind, method, status, seconds);
+  for (const [kind, method, status, seconds] of requests) metrics.request(kind, method, status, seconds, 'a');
   metrics.submission();
   metrics.submission();
   metrics.lookup('memory');
@@ -65,15 +65,16 @@ test('what is counted shows at each scrape, in both formats', async () => {
   const first = await plain();
   expect(first).toMatchSnapshot('requests');
   expect(await plain()).toBe(first);
-  for (const [kind, method, status, seconds] of requests.slice(0, 3)) metrics.request(kind, method, status, seconds);
-  metrics.request('ui', 'PUT', 200, 0.7);
+  for (const [kind, method, status, seconds] of requests.slice(0, 3))
+    metrics.request(kind, method, status, seconds, 'a');
+  metrics.request('ui', 'PUT', 200, 0.7, 'a');
   metrics.submission();
   expect(await exposition('application/openmetrics-text')).toMatchSnapshot('more requests, OpenMetrics');
 });
 
 test('a counter read by itself has what was counted', async () => {
   const { registry, metrics } = makeMetrics();
-  for (const [kind, method, status, seconds] of requests) metrics.request(kind, method, status, seconds);
+  for (const [kind, method, status, seconds] of requests) metrics.request(kind, method, status, seconds, 'a');
   const total = async (name: string) =>
     (await registry.getSingleMetric(name)!.get()).values.reduce((sum, { value }) => sum + value, 0);
   expect(await total('engine_gateway_requests_total')).toBe(requests.length);
@@ -83,10 +84,10 @@ test('a counter read by itself has what was counted', async () => {
 test('a registry that is reset reports what came after', async () => {
   const { registry, metrics } = makeMetrics();
   const duration = () => registry.getSingleMetricAsString('engine_gateway_request_duration_seconds');
-  metrics.request('submission', 'POST', 200, 0.3);
+  metrics.request('submission', 'POST', 200, 0.3, null);
   registry.resetMetrics();
   expect(await duration()).not.toContain('submission');
-  metrics.request('follow_up', 'GET', 200, 0.3);
+  metrics.request('follow_up', 'GET', 200, 0.3, null);
   expect(await duration()).toContain('_count{kind="follow_up"} 1');
   expect(await duration()).not.toContain('submission');
 });

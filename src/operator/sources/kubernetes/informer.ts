@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type KubeConfig, Watch } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../../../model/clock.ts';
+import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 import { specManagers } from './fieldOwnership.ts';
 import type { KubeList, KubeObject } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
@@ -11,6 +12,8 @@ export interface InformerOptions {
   /** What is followed, for messages. */
   readonly name: string;
   readonly config: KubeConfig;
+  /** Takes note of each watch. */
+  readonly calls?: ApiServerCalls;
   readonly list: (limit: number, continueToken: string | undefined) => Promise<KubeList>;
   /** The version that the API server is at; left out, a refused watch is taken up without asking for it. */
   readonly version?: () => Promise<string>;
@@ -297,7 +300,10 @@ export class Informer {
     const onDone = (error: unknown): void => {
       if (expired || kubeCode(error) === 410) ended({ kind: 'expired' });
       else if (connected || error === null || error === undefined) ended({ kind: 'closed', connected });
-      else ended({ kind: 'failed', error });
+      else {
+        this.#called(kubeCode(error));
+        ended({ kind: 'failed', error });
+      }
     };
     let controller: AbortController | undefined;
     controller = await this.#watch.watch(this.#options.watchPath, parameters, onEvent, (error) => {
@@ -310,6 +316,7 @@ export class Informer {
     const settled = await Promise.race([end, Promise.resolve('open' as const)]);
     if (settled === 'open') {
       connected = true;
+      this.#called(200);
       this.#noteEvent();
       this.#setState({ available: true, reason: null });
     }
@@ -336,6 +343,10 @@ export class Informer {
     if (before === undefined || isNewer(before.metadata.resourceVersion, object.metadata.resourceVersion)) return;
     this.#objects.delete(name);
     this.#options.onChange(name);
+  }
+
+  #called(code: number | null): void {
+    (this.#options.calls ?? uncountedCalls).called('GET', code);
   }
 
   #noteEvent(): void {

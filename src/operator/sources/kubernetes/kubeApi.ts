@@ -2,6 +2,7 @@ import { type KubeConfig, PatchStrategy } from '@kubernetes/client-node';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
 import { API_GROUP, API_VERSION, type Kind } from '../../../model/resource.ts';
+import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 import { type KubeCall, KubeRequests, kubePath } from './kubeRequests.ts';
 
 /** An object of the API server, as JSON has it. */
@@ -110,16 +111,19 @@ const LEASE_TIMEOUT_MS = 5_000;
 /** Calls of the API server, each bounded in time. For their errors see kubeErrors.ts. */
 export class KubeApi {
   readonly config: KubeConfig;
+  /** Takes note of each call; for those that are made beside this class. */
+  readonly calls: ApiServerCalls;
   readonly #timeoutMs: number;
   readonly #requests: KubeRequests;
   readonly #kinds: KindRegistry;
 
   /** @param timeoutMs after which a call that was not answered fails; watches have times of their own */
-  constructor(config: KubeConfig, timeoutMs = 10_000, kinds = resourceKinds) {
+  constructor(config: KubeConfig, timeoutMs = 10_000, kinds = resourceKinds, calls = uncountedCalls) {
     this.config = config;
+    this.calls = calls;
     this.#kinds = kinds;
     this.#timeoutMs = timeoutMs;
-    this.#requests = new KubeRequests(config);
+    this.#requests = new KubeRequests(config, calls);
   }
 
   async list(kind: Kind, namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {

@@ -1,5 +1,6 @@
 import { ApiException, type HttpMethod, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import { type Dispatcher, request } from 'undici';
+import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 
 /** A call of the API server. */
 export interface KubeCall {
@@ -22,9 +23,12 @@ export interface KubeCall {
  */
 export class KubeRequests {
   readonly #config: KubeConfig;
+  readonly #calls: ApiServerCalls;
 
-  constructor(config: KubeConfig) {
+  /** @param calls takes note of each call */
+  constructor(config: KubeConfig, calls: ApiServerCalls = uncountedCalls) {
     this.#config = config;
+    this.#calls = calls;
   }
 
   /**
@@ -43,9 +47,20 @@ export class KubeRequests {
     context.setHeaderParam('User-Agent', 'engine-gateway');
     if (body !== undefined) context.setHeaderParam('Content-Type', contentType);
     await this.#config.applySecurityAuthentication(context);
-    const { statusCode, text, retryAfter } = await answerWithin(timeoutMs, context, body);
+    const { statusCode, text, retryAfter } = await this.#answer(method, timeoutMs, context, body);
     if (statusCode >= 200 && statusCode <= 299) return JSON.parse(text) as Answer;
     throw new ApiException(statusCode, `the API server answered ${statusCode}`, text, retryAfter);
+  }
+
+  async #answer(method: KubeCall['method'], timeoutMs: number, context: RequestContext, body: object | undefined) {
+    let code: number | null = null;
+    try {
+      const answer = await answerWithin(timeoutMs, context, body);
+      code = answer.statusCode;
+      return answer;
+    } finally {
+      this.#calls.called(method, code);
+    }
   }
 }
 

@@ -71,6 +71,7 @@ export class KubernetesServices implements ServiceLookup {
     const informer = new Informer({
       name: `Service in ${namespace}`,
       config: api.config,
+      calls: api.calls,
       list: (limit, token) => api.listServices(namespace, limit, token),
       watchPath: `/api/v1/namespaces/${namespace}/services`,
       clock,

@@ -85,6 +85,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
         new Informer({
           name: kind,
           config: api.config,
+          calls: api.calls,
           list: (limit, token) => api.list(kind, namespace, limit, token),
           version: async () => (await api.list(kind, namespace, 1, undefined)).metadata.resourceVersion ?? '',
           watchPath: kindPath(plural, namespace),
