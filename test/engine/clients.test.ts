@@ -142,12 +142,12 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
           return await kind.check(target, user, AbortSignal.timeout(60_000));
         };
         const result = await check('');
-        expect(result).toMatchObject({ found: 'HEALTHY', queued: 0, running: 1 });
+        expect(result).toMatchObject({ health: 'HEALTHY', queued: 0, running: 1 });
         expect(result.workers).toBe(type === 'JMX' || type === 'UI_API' ? 1 : undefined);
         // Over HTTP the server refuses passwords; JMX and JDBC do not send them there.
         const withPassword = await check('s3cret');
-        const refused = { found: 'UNHEALTHY', reason: expect.stringContaining('fix backendState') };
-        expect(withPassword).toMatchObject(type === 'JMX' || type === 'JDBC' ? { found: 'HEALTHY' } : refused);
+        const refused = { health: 'UNHEALTHY', reason: expect.stringContaining('fix backendState') };
+        expect(withPassword).toMatchObject(type === 'JMX' || type === 'JDBC' ? { health: 'HEALTHY' } : refused);
       } finally {
         if (page.nextUri !== undefined) await fetch(page.nextUri, { method: 'DELETE', headers });
         await checks.close();

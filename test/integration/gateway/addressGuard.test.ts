@@ -88,7 +88,7 @@ describe('connections to clusters, by the address that they really go to', () =>
     expect(status).toBe(503);
     expect(failures).toContain('address not allowed');
     expect(failures).toContain(words);
-    expect(checked).toMatchObject({ found: 'UNHEALTHY', reason: expect.stringContaining(words) });
+    expect(checked).toMatchObject({ health: 'UNHEALTHY', reason: expect.stringContaining(words) });
     expect(requests()).toBe(0);
   });
 

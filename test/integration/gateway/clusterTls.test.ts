@@ -125,7 +125,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
       expect(checked.health).toBe('HEALTHY');
     } else {
       expect(failures.join()).toContain(failure);
-      expect(checked).toMatchObject({ found: 'UNHEALTHY', reason: expect.stringContaining(failure) });
+      expect(checked).toMatchObject({ health: 'UNHEALTHY', reason: expect.stringContaining(failure) });
     }
     const warned = log.filter((line) => String(line.msg).includes('not verified'));
     expect(warned.map((line) => line.cluster)).toEqual(_name.includes('switched off') ? ['a'] : []);

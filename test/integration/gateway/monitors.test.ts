@@ -62,7 +62,7 @@ describe.each(userKinds)('%s', (type) => {
     // The check's own query must have room.
     if (type === 'JDBC') engine.setState({ maxRunning: 10 });
     const result = await check(type, engine.url);
-    expect(result).toMatchObject({ found: 'HEALTHY', queued: 3, running: 2 });
+    expect(result).toMatchObject({ health: 'HEALTHY', queued: 3, running: 2 });
     expect(result.workers).toBe(type === 'JMX' || type === 'UI_API' ? 3 : undefined);
     const byUser = result.queuedByUser === undefined ? undefined : Object.fromEntries(result.queuedByUser);
     expect(byUser).toEqual(type === 'UI_API' ? { ann: 2, eve: 1 } : undefined);
@@ -175,7 +175,7 @@ describe('METRICS', () => {
   ])('a metric that is %s is UNHEALTHY', async (_what, settings, reason) => {
     const engine = await engineOf();
     const result = await check('METRICS', engine.url, settings);
-    expect(result).toMatchObject({ found: 'UNHEALTHY', reason: expect.stringMatching(reason) });
+    expect(result).toMatchObject({ health: 'UNHEALTHY', reason: expect.stringMatching(reason) });
   });
 
   test('bounds are inclusive; endpoint and names are as configured', async () => {
@@ -192,9 +192,9 @@ describe('METRICS', () => {
       metricMaximums: { m: 1 },
     };
     const settings = { ...own, metricsEndpoint: '/own' };
-    expect(await check('METRICS', server.url, settings)).toMatchObject({ found: 'HEALTHY', running: 3, queued: 4 });
-    expect(await check('METRICS', server.url, { ...own, path: '/own' })).toMatchObject({ found: 'HEALTHY' });
-    expect(await check('METRICS', server.url, own)).toMatchObject({ found: 'UNHEALTHY' });
+    expect(await check('METRICS', server.url, settings)).toMatchObject({ health: 'HEALTHY', running: 3, queued: 4 });
+    expect(await check('METRICS', server.url, { ...own, path: '/own' })).toMatchObject({ health: 'HEALTHY' });
+    expect(await check('METRICS', server.url, own)).toMatchObject({ health: 'UNHEALTHY' });
   });
 
   test('502, 503 and 504 are asked again as often as configured', async () => {
@@ -208,7 +208,7 @@ describe('METRICS', () => {
 describe.each(['JMX', 'UI_API'] as const)('%s', (type) => {
   test('without an active node a cluster is UNHEALTHY, and still counted', async () => {
     const engine = await engineOf({ state: { workers: 0 } });
-    expect(await check(type, engine.url)).toMatchObject({ found: 'UNHEALTHY', workers: 0, queued: 0 });
+    expect(await check(type, engine.url)).toMatchObject({ health: 'UNHEALTHY', workers: 0, queued: 0 });
   });
 });
 
@@ -216,7 +216,7 @@ describe('JDBC', () => {
   test('has a source of its own, and leaves its own queries out', async () => {
     const engine = await engineOf();
     await submit(engine, monitor.username);
-    expect(await check('JDBC', engine.url)).toMatchObject({ found: 'HEALTHY', queued: 0, running: 0 });
+    expect(await check('JDBC', engine.url)).toMatchObject({ health: 'HEALTHY', queued: 0, running: 0 });
     const sent = engine.requests.find(({ body }) => body.includes('runtime.queries'));
     expect(sent?.headers['x-engine-source']).toBe('engine-gateway-health');
     expect(sent?.body).toContain(`"user" <> 'o''hara'`);
@@ -224,7 +224,7 @@ describe('JDBC', () => {
 
   test('a starting cluster is PENDING', async () => {
     const engine = await engineOf({ state: { starting: true } });
-    expect(await check('JDBC', engine.url)).toMatchObject({ found: 'PENDING', reason: 'the cluster is starting' });
+    expect(await check('JDBC', engine.url)).toMatchObject({ health: 'PENDING', reason: 'the cluster is starting' });
   });
 
   test('a query that waits in the queue until the time is over is cancelled and decides nothing', async () => {
@@ -235,7 +235,7 @@ describe('JDBC', () => {
     await until(() => engine.requests.some(({ method }) => method === 'GET'), 'asked for the queued query');
     time.abort();
     expect(await result).toMatchObject({
-      found: 'inconclusive',
+      health: 'inconclusive',
       reason: expect.stringContaining("waits in the cluster's queue"),
     });
     await until(() => engine.queries.every(({ state }) => state === 'FAILED'), 'cancelled');
@@ -248,11 +248,11 @@ describe('JDBC', () => {
       return await check('JDBC', server.url);
     };
     expect(await results({ errorName: 'ACCESS_DENIED', message: 'Cannot select' })()).toEqual({
-      found: 'UNHEALTHY',
+      health: 'UNHEALTHY',
       reason: 'the query on system.runtime.queries failed: ACCESS_DENIED: Cannot select',
     });
     expect(await results({ errorName: 'QUERY_QUEUE_FULL', message: 'Too many' })()).toMatchObject({
-      found: 'inconclusive',
+      health: 'inconclusive',
     });
   });
 
@@ -265,7 +265,7 @@ describe('JDBC', () => {
       response.end(JSON.stringify({ id: 'x', nextUri: `${thief.url}/v1/statement/executing/x/${pages}`, data: rows }));
     });
     const result = await check('JDBC', server.url, { credentials: withPassword });
-    expect(result).toMatchObject({ found: 'UNHEALTHY', reason: expect.stringMatching(/: more than 1000 rows$/) });
+    expect(result).toMatchObject({ health: 'UNHEALTHY', reason: expect.stringMatching(/: more than 1000 rows$/) });
     expect([pages, thief.requests]).toEqual([3, []]);
   });
 });
