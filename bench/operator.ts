@@ -1,4 +1,5 @@
 import { pino } from 'pino';
+import { resourceKinds } from '../src/kinds/registry.ts';
 import { systemClock } from '../src/model/clock.ts';
 import { keyOf } from '../src/model/resource.ts';
 import { KubeApi } from '../src/operator/sources/kubernetes/kubeApi.ts';
@@ -97,7 +98,13 @@ async function largeSet(rig: KubeRig, api: KubeApi): Promise<void> {
       }),
     ),
   );
-  const statuses = new KubernetesSource({ ...watching, api, namespace: rig.namespace, writeNamespace: rig.namespace });
+  const statuses = new KubernetesSource({
+    ...watching,
+    kinds: resourceKinds,
+    api,
+    namespace: rig.namespace,
+    writeNamespace: rig.namespace,
+  });
   await statuses.start(30_000);
   const started = performance.now();
   const seconds = (since: number): string => `${((performance.now() - since) / 1_000).toFixed(1)} s`;

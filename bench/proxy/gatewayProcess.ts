@@ -22,6 +22,7 @@ import {
   defaultHistorySettings,
   defaultServerOptions,
   headerUserAnalyzer,
+  verifyingTls,
 } from '../../test/support/defaults.ts';
 import { defaultMonitorSettings, openChecks } from '../../test/support/healthChecks.ts';
 import { clusterAt } from '../../test/support/routableCluster.ts';
@@ -48,7 +49,12 @@ const monitors = new HealthMonitors(
   {
     table,
     kinds: openChecks().kinds,
-    credentials: { configured: () => null, trustsResources: true, ofCluster: async () => null },
+    credentials: {
+      configured: () => null,
+      trustsResources: true,
+      ofCluster: async () => null,
+      report: () => undefined,
+    },
     logger,
     registry,
     clock,
@@ -81,6 +87,7 @@ const dataPlane = createDataPlane(
     ...defaultDataPlaneOptions,
     ownCookies: ['eg-session'],
     upstream: {
+      tls: verifyingTls,
       connections: 512,
       maxQueued: 1024,
       connectTimeout: 5_000,

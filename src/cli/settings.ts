@@ -85,7 +85,7 @@ function groupStrategies(groups: GatewayConfig['routing']['groups']): ReadonlyMa
 }
 
 /** Limits of the connections to clusters. */
-export function upstreamOptions(config: GatewayConfig): UpstreamOptions {
+export function upstreamOptions(config: GatewayConfig): Omit<UpstreamOptions, 'tls'> {
   const client = httpClientSettings(config, 'proxy');
   return {
     connections: client.maxConnectionsPerServer,
@@ -101,7 +101,7 @@ export function upstreamOptions(config: GatewayConfig): UpstreamOptions {
 export function externalRulesOptions(
   config: GatewayConfig,
   current: () => GatewayConfig,
-): Omit<ExternalRulesOptions, 'ownCookies'> | null {
+): Omit<ExternalRulesOptions, 'ownCookies' | 'tls'> | null {
   const { rulesType, rulesEngineEnabled, rulesExternalConfiguration } = config.routingRules;
   const url = rulesExternalConfiguration.urlPath;
   if (rulesType !== 'EXTERNAL' || rulesEngineEnabled === false || url === null) return null;

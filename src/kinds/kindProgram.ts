@@ -14,8 +14,8 @@ export interface ProgramSettings {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: () => readonly string[];
   readonly defaultRoutingGroup: () => string;
-  /** What the configuration lets authors of resources do; left out: the open policy. */
-  readonly policy?: () => ClusterPolicy;
+  /** What the configuration lets authors of resources do. */
+  readonly policy: () => ClusterPolicy;
 }
 
 /** The routing table while the kinds build it one after the other: each may read what those before it added. */

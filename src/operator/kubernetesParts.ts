@@ -1,4 +1,3 @@
-import { resourceKinds } from '../kinds/registry.ts';
 import { EventRecorder } from './events/eventRecorder.ts';
 import { type DatabaseLeadership, LEASE_NAME } from './leadership/leadership.ts';
 import { LeaseLeadership } from './leadership/leaseLeadership.ts';
@@ -15,7 +14,7 @@ import { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';
  * @param row the database's epoch row, which fences what the holder of the Lease writes there
  */
 export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadership): SourceComponents {
-  const { resources, kinds = resourceKinds, clock, random, logger, instance: holder } = options;
+  const { resources, kinds, clock, random, logger, instance: holder } = options;
   const config = loadKubeConfig(resources.kubeconfig);
   const api = new KubeApi(config, undefined, kinds, countedCalls(options.metrics));
   const namespace = watchedNamespace(resources.namespace, config);

@@ -2,8 +2,8 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { isClusterOutcome } from '../kinds/engineCluster/clusterOutcome.ts';
 import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
+import { noServices } from '../kinds/engineCluster/dereference.ts';
 import type { KindRegistry } from '../kinds/kindRegistry.ts';
-import { resourceKinds } from '../kinds/registry.ts';
 import type { Clock, Random } from '../model/clock.ts';
 import type { Resource } from '../model/resource.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
@@ -35,14 +35,13 @@ export interface ResourceSettings {
 /** What an operator needs. */
 export interface OperatorOptions {
   readonly resources: ResourceSettings;
-  /** Kinds that there are; left out, all of `registry.ts`. */
-  readonly kinds?: KindRegistry;
+  readonly kinds: KindRegistry;
   /** Settings that may change while running. */
   readonly apiWrites: () => ApiWrites;
   readonly allowedServiceNamespaces: () => readonly string[];
   readonly defaultRoutingGroup: () => string;
-  /** What the configuration lets authors of resources do; left out, the open policy. */
-  readonly policy?: () => ClusterPolicy;
+  /** What the configuration lets authors of resources do. */
+  readonly policy: () => ClusterPolicy;
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
@@ -89,8 +88,7 @@ export interface SourceComponents {
 export async function createOperator(options: OperatorOptions): Promise<Operator> {
   const parts = await sourceParts(options);
   const { source, leadership, services, events, credentials } = parts;
-  const { store, table, clock, random, logger } = options;
-  const kinds = options.kinds ?? resourceKinds;
+  const { kinds, store, table, clock, random, logger } = options;
   const controller = new Controller({
     kinds,
     source,
@@ -101,15 +99,15 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     leadership,
     allowedServiceNamespaces: options.allowedServiceNamespaces,
     defaultRoutingGroup: options.defaultRoutingGroup,
-    ...(options.policy === undefined ? {} : { policy: options.policy }),
+    policy: options.policy,
     deletionGuard: options.deletionGuard,
     unmanagedRows: options.resources.unmanagedRows,
     clock,
     random,
     logger,
     metrics: operatorMetrics(options.metrics, kinds),
-    ...(services === undefined ? {} : { services }),
-    ...(events === undefined ? {} : { onTransition: (transition) => events.recordTransition(transition) }),
+    services: services ?? noServices,
+    onTransition: (transition) => events?.recordTransition(transition),
   });
   const registry = new ResourceClusterRegistry({
     source,
@@ -117,7 +115,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     table,
     apiWrites: options.apiWrites,
     clock,
-    ...(options.policy === undefined ? {} : { policy: options.policy }),
+    policy: options.policy,
   });
   return {
     source,
@@ -139,7 +137,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
 }
 
 async function sourceParts(options: OperatorOptions): Promise<SourceComponents> {
-  const { resources, kinds = resourceKinds, store, clock, logger } = options;
+  const { resources, kinds, store, clock, logger } = options;
   const row = new DatabaseLeadership({ store, holder: options.instance, clock, logger });
   if (resources.source === 'kubernetes') {
     // The client library takes half a second to load: only where it is needed.

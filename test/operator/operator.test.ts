@@ -247,6 +247,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
       configured: () => ({ username: 'monitor', password: 'of-all-others', allowedHosts: null }),
       trustsResources: false,
       ofCluster: operator.healthCredentials,
+      report: () => undefined,
     };
     const monitors = new HealthMonitors(
       {

@@ -11,6 +11,8 @@ import type { DataPlaneDependencies, DataPlaneOptions } from '../../src/gateway/
 import { defaultStickinessOptions } from '../../src/gateway/ownership/stickiness.ts';
 import { Http2Connections } from '../../src/gateway/server/http2Connections.ts';
 import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
+import { ClusterTls } from '../../src/gateway/tls/clusterTls.ts';
+import type { TlsMaterial } from '../../src/gateway/tls/tlsFiles.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import type { ProductNames } from '../../src/model/names.ts';
 import { firstHeader } from '../../src/model/rawHeaders.ts';
@@ -25,10 +27,21 @@ function defaultConfig(): GatewayConfig {
 
 const config = defaultConfig();
 
+const noMaterial: TlsMaterial = { context: {}, chain: [] };
+
 /** Settings of the parts that tests make, as the configuration has them by default. */
 export const defaultDataPlaneSettings = dataPlaneSettings(config);
 export const defaultHistorySettings = historySettings(config);
 export const defaultDeletionGuard = deletionGuard(config);
+
+/** TLS toward servers without files and settings of their own: certificates are verified as Node.js does. */
+export const verifyingTls = new ClusterTls({
+  material: () => noMaterial,
+  verifyHostname: true,
+  serverAt: () => null,
+  guard: null,
+  logger: pino({ level: 'silent' }),
+});
 
 /** Bodies of requests without limits of memory and pace. */
 export function unlimitedBodies(): RequestBodies {

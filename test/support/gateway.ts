@@ -28,6 +28,7 @@ import {
   headerUserAnalyzer,
   unlimitedBodies,
   unwatchedQueries,
+  verifyingTls,
 } from './defaults.ts';
 
 export { clusterAt } from './routableCluster.ts';
@@ -71,6 +72,7 @@ export interface TestGatewayOptions {
 export const defaultExternalRules: Omit<ExternalRulesOptions, 'url'> = {
   needsAnalysis: false,
   ownCookies: [],
+  tls: verifyingTls,
   connectTimeout: 10_000,
   requestTimeout: 10_000,
   idleTimeout: 2_000,
@@ -174,6 +176,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       ...options.dataPlane,
       stickiness: { ...defaultDataPlaneOptions.stickiness, ...options.stickiness },
       upstream: {
+        tls: verifyingTls,
         connections: 64,
         maxQueued: 64,
         connectTimeout: 2_000,

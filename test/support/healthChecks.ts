@@ -2,6 +2,7 @@ import { type HealthCheckOptions, openHealthChecks } from '../../src/gateway/hea
 import type { UserCheckSettings } from '../../src/gateway/health/checkSettings.ts';
 import type { MonitorSettings } from '../../src/gateway/health/clusterMonitor.ts';
 import { productNames } from '../../src/model/names.ts';
+import { verifyingTls } from './defaults.ts';
 
 /** The configuration's defaults for product `Engine`. */
 const defaultUserCheckSettings: UserCheckSettings = {
@@ -35,6 +36,7 @@ export function openChecks(
     names: productNames('Engine'),
     settings: () => ({ ...defaultUserCheckSettings, ...settings }),
     connectTimeout: 2_000,
+    tls: verifyingTls,
     ...more,
   });
 }

@@ -1,5 +1,7 @@
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
+import { openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
+import { resourceKinds } from '../../src/kinds/registry.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import type { OperatorOptions } from '../../src/operator/operator.ts';
 import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
@@ -27,6 +29,8 @@ export function kubernetesOperatorOptions(parts: {
       writeNamespace: allNamespacesFrom,
       unmanagedRows: 'serve',
     },
+    kinds: resourceKinds,
+    policy: () => openPolicy,
     apiWrites: () => 'enabled',
     allowedServiceNamespaces: () => [],
     defaultRoutingGroup: () => 'adhoc',

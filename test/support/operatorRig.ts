@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
+import { openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
+import { noServices } from '../../src/kinds/engineCluster/dereference.ts';
+import { resourceKinds } from '../../src/kinds/registry.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import type { ResourceKey } from '../../src/model/resource.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
@@ -42,12 +45,20 @@ const quick = { settleMs: 20, confirmDeletionMs: 150, confirmEmptyMs: 300, pollM
 
 /** A source over a directory with quick times. */
 export function quickDirectory(directory: string): DirectorySource {
-  return new DirectorySource({ directory, namespace: 'default', clock: systemClock, logger, ...quick });
+  return new DirectorySource({
+    kinds: resourceKinds,
+    directory,
+    namespace: 'default',
+    clock: systemClock,
+    logger,
+    ...quick,
+  });
 }
 
 /** A source over the database with quick times. */
 export function quickDatabase(store: Store): DatabaseSource {
   return new DatabaseSource({
+    kinds: resourceKinds,
     store,
     namespace: 'default',
     clock: systemClock,
@@ -72,6 +83,10 @@ export async function startOperator(
     ...(options.leaderTtlMs === undefined ? {} : { ttlMs: options.leaderTtlMs }),
   });
   const controller = new Controller({
+    kinds: resourceKinds,
+    services: noServices,
+    policy: () => openPolicy,
+    onTransition: () => undefined,
     source,
     store,
     table,
@@ -97,6 +112,7 @@ export async function startOperator(
     controller,
     table,
     apiWrites: () => 'enabled',
+    policy: () => openPolicy,
     clock: systemClock,
     ...options.registry,
   });

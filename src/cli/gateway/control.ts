@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { ruleFailureCounter } from '../../gateway/metrics/ruleMetrics.ts';
+import { resourceKinds } from '../../kinds/registry.ts';
 import { createOperator, type Operator } from '../../operator/operator.ts';
 import { RoutingRules } from '../../operator/registry/routingRules.ts';
 import { RulesFileWatch } from '../../operator/registry/rulesFile/rulesFileWatch.ts';
@@ -53,6 +54,7 @@ export async function openControl(context: GatewayContext, store: Store): Promis
   // Before the operator, so that the first rule set has the file's rules; its listener is there by the first change.
   const operator: Operator = await createOperator({
     resources: config.resources,
+    kinds: resourceKinds,
     apiWrites: () => current().resources.apiWrites,
     allowedServiceNamespaces: () => current().resources.allowedServiceNamespaces,
     defaultRoutingGroup: () => current().routing.defaultRoutingGroup,

@@ -68,7 +68,7 @@ export async function openOutgoingTls(
       material: () => watch.current,
       verifyHostname,
       serverAt,
-      ...(guard === null ? {} : { guard }),
+      guard,
       logger,
     });
   };

@@ -8,6 +8,7 @@ import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
+import { EXCHANGE_TIMEOUT_MS } from '../../gateway/user/tokenExchange.ts';
 import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
@@ -65,7 +66,10 @@ export function openDataPlane(
   }: DataPlaneDependencies,
 ): DataPlane {
   const { config, names, trustPeer, logger, metrics, clock, random, onClose } = context;
-  const users = new UserExtractor(config.requestAnalyzerConfig, { names, clock, logger, registry: metrics });
+  const users = new UserExtractor(config.requestAnalyzerConfig, {
+    ...{ names, clock, logger, registry: metrics },
+    exchangeTimeoutMs: EXCHANGE_TIMEOUT_MS,
+  });
   onClose(() => users.close());
   const dataPlane = createDataPlane(
     {

@@ -40,7 +40,7 @@ export interface ExternalRulesOptions {
   readonly maxResponseSize: number;
   readonly settings: () => ExternalRulesSettings;
   /** TLS with the service; Node's own trust where absent. */
-  readonly tls?: ClusterTls;
+  readonly tls: ClusterTls;
 }
 
 /** What it works with. */
@@ -96,7 +96,7 @@ export class ExternalRulesClient implements ExternalRules {
       connections: options.connections,
       pipelining: 1,
       allowH2: false,
-      connect: options.tls?.connector(options.connectTimeout) ?? { timeout: options.connectTimeout, allowH2: false },
+      connect: options.tls.connector(options.connectTimeout),
       headersTimeout: options.idleTimeout,
       bodyTimeout: options.idleTimeout,
       maxResponseSize: this.#maxReplyBytes,

@@ -39,8 +39,7 @@ const repeatable = [502, 503, 504];
 export interface CheckClientOptions {
   /** Milliseconds. */
   readonly connectTimeout: number;
-  /** TLS toward clusters; left out, certificates are verified as Node.js does. */
-  readonly tls?: ClusterTls;
+  readonly tls: ClusterTls;
 }
 
 /**
@@ -54,7 +53,7 @@ export class CheckClient {
     this.#agent = new Agent({
       connections: 1,
       allowH2: false,
-      connect: tls?.connector(connectTimeout) ?? { timeout: connectTimeout },
+      connect: tls.connector(connectTimeout),
       keepAliveTimeout: 1_000,
     });
   }

@@ -37,7 +37,7 @@ export interface CredentialSources {
   /** Those of the Secret that a cluster names, by registry name, for checks at a URL; null when it names none. */
   readonly ofCluster: (cluster: string, proxyTo: string) => Promise<ClusterCredentials | null>;
   /** Called at each check with the reason why credentials were not sent; null when they were, or none are needed. */
-  readonly report?: (cluster: string, refusal: CredentialsRefusal | null) => void;
+  readonly report: (cluster: string, refusal: CredentialsRefusal | null) => void;
 }
 
 /** The cluster whose credentials are looked for. */

@@ -32,8 +32,8 @@ export interface ClusterTlsOptions {
   readonly verifyHostname: boolean;
   /** The server at an origin such as `https://a:8443`; null for none that is known. */
   readonly serverAt: (origin: string) => ServerTls | null;
-  /** Keeps connections away from addresses that clusters may not have; left out for servers that the configuration names. */
-  readonly guard?: AddressGuard;
+  /** Keeps connections away from addresses that clusters may not have; null for servers that the configuration names. */
+  readonly guard: AddressGuard | null;
   readonly logger: Logger;
 }
 
@@ -63,7 +63,7 @@ export class ClusterTls {
    */
   connector(timeout: number, connectPlainly: PlainConnectorFactory = buildConnector): buildConnector.connector {
     const { guard } = this.#options;
-    const common = { timeout, allowH2: false as const, ...(guard === undefined ? {} : { lookup: guard.lookup }) };
+    const common = { timeout, allowH2: false as const, ...(guard === null ? {} : { lookup: guard.lookup }) };
     const plain = connectPlainly(common);
     const connections = new Map<
       string,

@@ -1,4 +1,4 @@
-import { buildConnector, Pool } from 'undici';
+import { Pool } from 'undici';
 import type { Clock } from '../../model/clock.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
 import { clusterConnector } from './clusterReads.ts';
@@ -16,8 +16,7 @@ export interface UpstreamOptions {
   readonly idleTimeout: number;
   /** Largest head of an answer in bytes. */
   readonly maxHeaderSize: number;
-  /** TLS toward clusters; left out, certificates are verified as Node.js does. */
-  readonly tls?: ClusterTls;
+  readonly tls: ClusterTls;
 }
 
 /**
@@ -56,7 +55,7 @@ export class Upstream {
       connections: options.connections,
       pipelining: 1,
       allowH2: false,
-      connect: connectorOf(url, options),
+      connect: options.tls.connector(options.connectTimeout, clusterConnector),
       bodyTimeout: options.bodyTimeout,
       keepAliveTimeout: options.idleTimeout,
       maxHeaderSize: options.maxHeaderSize,
@@ -102,12 +101,6 @@ export class Upstream {
   unreachableFor(): number {
     return this.unreachableSince === null ? 0 : this.#clock.monotonic() - this.unreachableSince;
   }
-}
-
-function connectorOf({ protocol }: URL, { tls, connectTimeout: timeout }: UpstreamOptions): buildConnector.connector {
-  if (tls !== undefined) return tls.connector(timeout, clusterConnector);
-  const common = { timeout, allowH2: false } as const;
-  return protocol === 'https:' ? buildConnector(common) : clusterConnector(common);
 }
 
 /** All cluster addresses that requests were sent to. */

@@ -4,6 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { RawHeaders } from '../../model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { EXCHANGE_TIMEOUT_MS } from './tokenExchange.ts';
 import { UserExtractor, type UserSettings } from './userExtractor.ts';
 
 /**
@@ -17,7 +18,7 @@ export function localUsers(
   // Metrics of its own: explanations are no requests.
   const users = new UserExtractor(
     { ...settings, oauthTokenInfoUrl: null, jwksUrl: null },
-    { ...dependencies, registry: new Registry() },
+    { ...dependencies, registry: new Registry(), exchangeTimeoutMs: EXCHANGE_TIMEOUT_MS },
   );
   return (headers) => {
     const user = users.user(headers);

@@ -11,8 +11,8 @@ import { userName } from './userName.ts';
 export const EXCHANGE_MEMORY_MS = 10 * 60_000;
 /** Time that a failure is remembered. */
 export const FAILURE_MEMORY_MS = 30_000;
-/** Time after which an exchange counts as failed. */
-const EXCHANGE_TIMEOUT_MS = 5_000;
+/** Time after which an exchange counts as failed, where nothing else is said. */
+export const EXCHANGE_TIMEOUT_MS = 5_000;
 /** Longest answer that is read. */
 const LONGEST_ANSWER = 256 * 1024;
 const LIMITS = { entries: 10_000, inFlight: 64 } as const;
@@ -24,8 +24,8 @@ export interface TokenExchangeOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: UserMetrics;
-  /** Time limit of one exchange; 5 s by default. */
-  readonly timeoutMs?: number;
+  /** Time limit of one exchange, milliseconds. */
+  readonly timeoutMs: number;
 }
 
 /**
@@ -53,7 +53,7 @@ export class TokenExchange {
   }
 
   async #ask(token: string): Promise<Remembered<RequestUser>> {
-    const { url, logger, metrics, timeoutMs = EXCHANGE_TIMEOUT_MS } = this.#options;
+    const { url, logger, metrics, timeoutMs } = this.#options;
     try {
       const late = () => Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
       const { statusCode, text } = await withTimeLimit(timeoutMs, late, async (signal) => {

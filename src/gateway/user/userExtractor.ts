@@ -36,8 +36,8 @@ export interface UserExtractorDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** Time limit of one token exchange in milliseconds; 5 s by default. */
-  readonly exchangeTimeoutMs?: number;
+  /** Time limit of one token exchange in milliseconds: `EXCHANGE_TIMEOUT_MS`. */
+  readonly exchangeTimeoutMs: number;
 }
 
 /** A step that may have to wait: the user, or null for "ask the next source". */
@@ -75,7 +75,7 @@ export class UserExtractor {
             clock,
             logger,
             metrics,
-            ...(timeoutMs === undefined ? {} : { timeoutMs }),
+            timeoutMs,
           });
     this.#verifier = jwksUrl === null ? null : new JwtVerifier({ jwksUrl, issuer, audience, clock, logger, metrics });
   }

@@ -8,7 +8,7 @@ import type { BackendRow } from '../../store/store.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
 import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
-import { type ClusterPolicy, openPolicy, policyRefusal } from './clusterPolicy.ts';
+import { type ClusterPolicy, policyRefusal } from './clusterPolicy.ts';
 import { dereference, type ServiceLookup, withoutSlash } from './dereference.ts';
 import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
 import { engineClusterSpec } from './validation.ts';
@@ -40,7 +40,7 @@ export interface ClusterContext {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
   /** What the configuration lets authors of resources do; left out, everything but what no cluster needs. */
-  readonly policy?: ClusterPolicy;
+  readonly policy: ClusterPolicy;
   /** What was routed last, by uid. */
   readonly lastGood: ReadonlyMap<string, RoutableCluster>;
 }
@@ -66,7 +66,7 @@ interface KnownOutcome {
   readonly holder: Resource;
   readonly lastGood: RoutableCluster | undefined;
   /** The configuration makes another one when it changes. */
-  readonly policy: ClusterPolicy | undefined;
+  readonly policy: ClusterPolicy;
   readonly outcome: ClusterOutcome;
 }
 const outcomes = new WeakMap<Resource, KnownOutcome>();
@@ -94,7 +94,7 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
   // The name is another's by now, or was this one's before it changed: neither may be routed under it.
   const lastGoodOfName = holder === resource && last?.name === registryName ? last : null;
   // A version that was allowed before, but is not now, is not routed.
-  const { policy = openPolicy } = context;
+  const { policy } = context;
   const isAllowed =
     lastGoodOfName !== null && policyRefusal(policy, resource.metadata.namespace, lastGoodOfName) === null;
   const lastGood = isAllowed ? lastGoodOfName : null;
@@ -120,7 +120,7 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
   const cluster = routableCluster(resource, checked.spec, address.url);
-  const refused = refusalOf(resource, cluster, address.externalName, context.policy ?? openPolicy);
+  const refused = refusalOf(resource, cluster, address.externalName, context.policy);
   if (refused !== null) return outcome(refused, lastGood);
   return outcome({ status: 'True', reason: 'Accepted', message: 'the cluster is valid', final: false }, cluster);
 }

@@ -4,7 +4,6 @@ import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { type ClusterOutcome, clusterOutcomes, rowCluster } from './clusterOutcome.ts';
-import { openPolicy } from './clusterPolicy.ts';
 
 /** Works out which clusters are routed. */
 export class ClusterProgram implements KindProgram {
@@ -31,7 +30,7 @@ export class ClusterProgram implements KindProgram {
     const outcomes = clusterOutcomes(resources, {
       services,
       allowedServiceNamespaces: allowedServiceNamespaces(),
-      policy: policy?.() ?? openPolicy,
+      policy: policy(),
       lastGood: this.#lastGood,
     });
     this.#remember(outcomes);

@@ -1,11 +1,12 @@
 import type { Resource } from '../../model/resource.ts';
 import type { BackendRow } from '../../store/store.ts';
 import { backendRow, clusterOutcomes } from './clusterOutcome.ts';
+import { openPolicy } from './clusterPolicy.ts';
 import { noServices } from './dereference.ts';
 
 /** Row of `gateway_backend` that a cluster gives when it is looked at alone. */
 export function standaloneRow(resource: Resource): BackendRow | null {
-  const context = { services: noServices, allowedServiceNamespaces: [], lastGood: new Map() };
+  const context = { services: noServices, allowedServiceNamespaces: [], policy: openPolicy, lastGood: new Map() };
   const [outcome] = clusterOutcomes([resource], context).values();
   return outcome?.routable == null ? null : backendRow(outcome.routable);
 }

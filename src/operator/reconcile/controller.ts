@@ -3,7 +3,7 @@ import { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
 import { isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
 import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
 import type { CredentialsFinding, ForwardedHeadersFinding } from '../../kinds/engineCluster/clusterStatus.ts';
-import { noServices, type ServiceLookup } from '../../kinds/engineCluster/dereference.ts';
+import type { ServiceLookup } from '../../kinds/engineCluster/dereference.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
@@ -29,8 +29,7 @@ import { WorkQueue } from './workQueue.ts';
 
 /** Options of a controller. Times in milliseconds. */
 export interface ControllerOptions {
-  /** Kinds that there are; left out, all of `registry.ts`. */
-  readonly kinds?: KindRegistry;
+  readonly kinds: KindRegistry;
   readonly source: ResourceSource;
   readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly table: RoutingTableHolder;
@@ -38,19 +37,19 @@ export interface ControllerOptions {
   /** The rules file as it was last read; null when none is configured. `rulesFileChanged` says when it changed. */
   readonly rulesFile: () => RulesFile | null;
   readonly leadership: Leadership;
-  readonly services?: ServiceLookup;
+  readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: () => readonly string[];
   /** `routing.defaultRoutingGroup`, as it is now; `rulesFileChanged` says when it changed. */
   readonly defaultRoutingGroup: () => string;
   /** What the configuration lets authors of resources do, as it is now; `rulesFileChanged` says when it changed. */
-  readonly policy?: () => ClusterPolicy;
+  readonly policy: () => ClusterPolicy;
   /** `resources.unmanagedRows`. */
   readonly unmanagedRows: 'serve' | 'ignore';
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
   readonly metrics: OperatorMetrics;
-  readonly onTransition?: (transition: Transition) => void;
+  readonly onTransition: (transition: Transition) => void;
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
   readonly workers?: number;
@@ -108,10 +107,10 @@ export class Controller {
       table: options.table,
       compiler: options.compiler,
       rulesFile: options.rulesFile,
-      services: options.services ?? noServices,
+      services: options.services,
       allowedServiceNamespaces: options.allowedServiceNamespaces,
       defaultRoutingGroup: options.defaultRoutingGroup,
-      ...(options.policy === undefined ? {} : { policy: options.policy }),
+      policy: options.policy,
     });
     this.#statuses = new StatusWriter({
       source,
@@ -121,7 +120,7 @@ export class Controller {
       ...(options.statusIntervalMs === undefined ? {} : { intervalMs: options.statusIntervalMs }),
       onTransition: (transition) => {
         options.metrics.statusTransitions.inc();
-        options.onTransition?.(transition);
+        options.onTransition(transition);
       },
       onWrite: (isWritten) => options.metrics.statusWrite(isWritten),
     });
@@ -185,7 +184,7 @@ export class Controller {
       }),
       source.onState(() => this.scheduleRefresh()),
       leadership.onChange(() => this.#enqueueAll()),
-      (services ?? noServices).onChange(() => this.scheduleRefresh()),
+      services.onChange(() => this.scheduleRefresh()),
       table.onChange((after, before) => {
         for (const [name, entry] of after.clusters) {
           if (before.clusters.get(name)?.health !== entry.health) this.#enqueueCluster(name);

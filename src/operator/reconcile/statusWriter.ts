@@ -28,7 +28,7 @@ export interface StatusWriterOptions {
   /** Called after each write: whether it was made, not where another replica leads or the object changed. Must not throw. */
   readonly onWrite?: (isWritten: boolean) => void;
   /** Called once a condition whose status or reason changed. Must not throw. */
-  readonly onTransition?: (transition: Transition) => void;
+  readonly onTransition: (transition: Transition) => void;
 }
 
 /** Longest time between two tries of a write that fails, in milliseconds. */
@@ -152,7 +152,7 @@ export class StatusWriter {
     for (const condition of status.conditions ?? []) {
       const before = resource.status?.conditions?.find((candidate) => candidate.type === condition.type) ?? null;
       if (before?.status === condition.status && before.reason === condition.reason) continue;
-      this.#options.onTransition?.({ resource, condition, before });
+      this.#options.onTransition({ resource, condition, before });
     }
   }
 

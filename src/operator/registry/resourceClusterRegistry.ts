@@ -5,7 +5,7 @@ import {
   specActive,
 } from '../../kinds/engineCluster/activeOverride.ts';
 import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
-import { type ClusterPolicy, openPolicy, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
+import { type ClusterPolicy, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
@@ -30,8 +30,8 @@ export interface ResourceClusterRegistryOptions {
   readonly controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted' | 'expectDeletion'>;
   readonly table: RoutingTableHolder;
   readonly apiWrites: () => ApiWrites;
-  /** What the configuration lets a cluster be; left out, the open policy. */
-  readonly policy?: () => ClusterPolicy;
+  /** What the configuration lets a cluster be. */
+  readonly policy: () => ClusterPolicy;
   readonly clock: Clock;
   /** How long a write waits for the database before it answers as pending, in milliseconds: 5,000. */
   readonly projectionTimeoutMs?: number;
@@ -216,7 +216,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   /** Refuses what would be stored and then not accepted. */
   #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
-    const refused = policyRefusal(this.#options.policy?.() ?? openPolicy, namespace, cluster);
+    const refused = policyRefusal(this.#options.policy(), namespace, cluster);
     if (refused === null) return;
     const { field, message } = refused;
     throw new GatewayError('EG_IMPOSSIBLE', `${field}${message}`, { field });

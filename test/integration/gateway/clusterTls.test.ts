@@ -80,7 +80,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     });
     closing({ close: async () => watch.stop() });
     const serverAt = clusterAtOrigin(table);
-    const tls = new ClusterTls({ material: () => watch.current, verifyHostname, serverAt, logger });
+    const tls = new ClusterTls({ material: () => watch.current, verifyHostname, serverAt, guard: null, logger });
     const gateway = await startGateway({ clusters: [cluster], upstream: { tls } });
     const check = new InfoCheck(closing(new CheckClient({ connectTimeout: 2_000, tls })), () => 0);
     return {

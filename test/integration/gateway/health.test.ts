@@ -20,7 +20,12 @@ function monitor(clusters: readonly RoutableCluster[], settings: Partial<Monitor
     {
       table,
       kinds,
-      credentials: { configured: () => null, trustsResources: true, ofCluster: async () => null },
+      credentials: {
+        configured: () => null,
+        trustsResources: true,
+        ofCluster: async () => null,
+        report: () => undefined,
+      },
       logger: capturingLogger(log),
       registry: new Registry(),
       clock: systemClock,

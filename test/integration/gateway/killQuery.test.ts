@@ -27,7 +27,13 @@ function analyzer(clientsUseV2Format = false) {
     issuer: null,
     audience: null,
   } as const;
-  const users = new UserExtractor(settings, { names, clock: systemClock, logger, registry: new Registry() });
+  const users = new UserExtractor(settings, {
+    names,
+    clock: systemClock,
+    logger,
+    registry: new Registry(),
+    exchangeTimeoutMs: 10_000,
+  });
   closing(users);
   const analyze = requestAnalysis({ names, maxBodySize: () => 1_000_000, clientsUseV2Format, cacheBytes: 0 });
   return userAndQueryAnalyzer({ users, analyze, logger });

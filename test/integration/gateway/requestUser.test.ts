@@ -169,7 +169,10 @@ async function start(settings: Partial<UserSettings>): Promise<Setting> {
         trustedUserSources: ['header', 'basic', 'bearer', 'cookie'],
         ...settings,
       },
-      { names, clock: systemClock, logger: pino({ level: 'silent' }), registry: new Registry() },
+      {
+        ...{ names, clock: systemClock, logger: pino({ level: 'silent' }), registry: new Registry() },
+        exchangeTimeoutMs: 10_000,
+      },
     ),
   );
   const analyze = requestAnalysis({

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { resourceKinds } from '../../../src/kinds/registry.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { ResourceKey } from '../../../src/model/resource.ts';
 import {
@@ -24,6 +25,7 @@ afterEach(async () => {
 
 const started = async (options: Partial<DirectorySourceOptions> = {}): Promise<DirectorySource> => {
   const source = new DirectorySource({
+    kinds: resourceKinds,
     directory,
     namespace: 'default',
     clock: systemClock,
@@ -300,6 +302,7 @@ test('after a restart versions go on, generation and creation come from the data
     creationTimestamp: '2020-01-01T00:00:00.000Z',
   } as const;
   const second = new DirectorySource({
+    kinds: resourceKinds,
     directory,
     namespace: 'default',
     clock: systemClock,

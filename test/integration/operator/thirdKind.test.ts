@@ -8,6 +8,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { withRoleRules } from '../../../scripts/roleRules.ts';
 import { checkManifests } from '../../../src/cli/manifestCheck.ts';
 import { crdPath, customResourceDefinition } from '../../../src/kinds/crd.ts';
+import { resourceKinds } from '../../../src/kinds/registry.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
 import { exportManifests } from '../../../src/operator/exportManifests.ts';
@@ -153,7 +154,7 @@ test('a gateway that does not know a kind leaves what a later version stored of 
   await later.stop();
   const present = await startOperator(
     store,
-    new DatabaseSource({ namespace: 'default', clock: systemClock, logger, store }),
+    new DatabaseSource({ kinds: resourceKinds, namespace: 'default', clock: systemClock, logger, store }),
   );
   await until(() => expect(present.leadership.isLeader).toBe(true));
   await present.registry.add(

@@ -6,6 +6,7 @@ import { collectOpenapi } from '../../../src/api/openapi.ts';
 import { DataPlaneMetrics, type RequestKind } from '../../../src/gateway/metrics/dataPlaneMetrics.ts';
 import { Upstreams } from '../../../src/gateway/upstreams/upstreams.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
+import { verifyingTls } from '../../support/defaults.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
 
 const clock = { now: () => 0, monotonic: () => 0 };
@@ -16,6 +17,7 @@ const upstreamOptions = {
   bodyTimeout: 1,
   idleTimeout: 1,
   maxHeaderSize: 1024,
+  tls: verifyingTls,
 };
 
 /** Requests of each kind; times on the bounds of buckets, beside them, none at all and beyond the last one. */

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Upstream, Upstreams } from '../../../src/gateway/upstreams/upstreams.ts';
+import { verifyingTls } from '../../support/defaults.ts';
 
 const MINUTE = 60_000;
 const deleted = 'http://deleted.example:8080';
@@ -11,7 +12,10 @@ let upstream: Upstream;
 beforeEach(() => {
   time = 0;
   upstreams = new Upstreams(
-    { connections: 1, maxQueued: 1, connectTimeout: 1, bodyTimeout: 1, idleTimeout: 1, maxHeaderSize: 1024 },
+    {
+      ...{ connections: 1, maxQueued: 1, connectTimeout: 1, bodyTimeout: 1, idleTimeout: 1, maxHeaderSize: 1024 },
+      tls: verifyingTls,
+    },
     { now: () => 0, monotonic: () => time },
   );
   upstream = upstreams.get(deleted)!;

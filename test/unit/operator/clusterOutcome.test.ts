@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { clusterOutcomes } from '../../../src/kinds/engineCluster/clusterOutcome.ts';
-import type { ClusterPolicy } from '../../../src/kinds/engineCluster/clusterPolicy.ts';
+import { type ClusterPolicy, openPolicy } from '../../../src/kinds/engineCluster/clusterPolicy.ts';
 import { clusterStatus } from '../../../src/kinds/engineCluster/clusterStatus.ts';
 import { noServices, type ServiceLookup } from '../../../src/kinds/engineCluster/dereference.ts';
 import { ClusterAddresses } from '../../../src/model/clusterAddresses.ts';
@@ -44,7 +44,7 @@ const outcomes = (
     services: more.services ?? noServices,
     allowedServiceNamespaces: more.allowed ?? [],
     lastGood: more.lastGood ?? new Map(),
-    ...(more.policy === undefined ? {} : { policy: more.policy }),
+    policy: more.policy ?? openPolicy,
   });
 const only = (one: Resource, more = {}) => outcomes([one], more).get('EngineCluster/ns/a')!;
 const serviceRef = { serviceRef: { name: 'svc', port: 8080 }, proxyTo: undefined };

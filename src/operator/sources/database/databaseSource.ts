@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
-import { resourceKinds } from '../../../kinds/registry.ts';
 import type { Clock } from '../../../model/clock.ts';
 import {
   API_GROUP_VERSION,
@@ -34,7 +33,7 @@ import { PolledSource } from '../watchedSource.ts';
 export interface DatabaseSourceOptions {
   readonly store: Pick<Store, 'resources'>;
   /** Kinds that there are; left out, all of `registry.ts`. */
-  readonly kinds?: KindRegistry;
+  readonly kinds: KindRegistry;
   /** Namespace of resources that REST creates. */
   readonly namespace: string;
   readonly clock: Clock;
@@ -61,7 +60,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
   constructor(options: DatabaseSourceOptions) {
     super();
     this.#options = options;
-    this.#kinds = options.kinds ?? resourceKinds;
+    this.#kinds = options.kinds;
     this.writeNamespace = options.namespace;
     this.#pollMs = options.pollMs ?? 500;
   }

@@ -29,7 +29,7 @@ import { changeManifestFile, manifestFormat, newManifestPath } from './manifestW
 export interface DirectorySourceOptions {
   readonly directory: string;
   /** Kinds that are read; left out, all there are. */
-  readonly kinds?: KindRegistry;
+  readonly kinds: KindRegistry;
   /** Namespace of resources that name none, and of those that REST creates. */
   readonly namespace: string;
   readonly clock: Clock;

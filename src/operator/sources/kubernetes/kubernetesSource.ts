@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
-import { resourceKinds } from '../../../kinds/registry.ts';
 import type { Clock, Random } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import {
@@ -38,7 +37,7 @@ const STATUS_FIELD_MANAGER = 'engine-gateway';
 export interface KubernetesSourceOptions {
   readonly api: KubeApi;
   /** Kinds that are followed; left out, all there are. */
-  readonly kinds?: KindRegistry;
+  readonly kinds: KindRegistry;
   /** Namespace that is watched; null for all. */
   readonly namespace: string | null;
   /** Namespace in which REST creates clusters. */
@@ -78,7 +77,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     this.#api = options.api;
     this.#clock = options.clock;
     this.writeNamespace = options.writeNamespace;
-    const { api, kinds = resourceKinds, namespace, clock, random, logger, informer } = options;
+    const { api, kinds, namespace, clock, random, logger, informer } = options;
     this.#informers = new Map(
       kinds.all.map(({ kind, plural }) => [
         kind,

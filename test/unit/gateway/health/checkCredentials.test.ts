@@ -18,6 +18,7 @@ const sources = (
   }),
   trustsResources: false,
   ofCluster: async () => null,
+  report: () => undefined,
   ...more,
 });
 

@@ -117,6 +117,7 @@ describe('sources in their order', () => {
       clock,
       logger: pino({ level: 'silent' }),
       registry: new Registry(),
+      exchangeTimeoutMs: 10_000,
     });
     expect(trino.user(['X-Trino-User', 'alice'])).toEqual(named('alice'));
     expect(trino.user(['X-Engine-User', 'alice'])).toBe(noUser);
