@@ -48,14 +48,11 @@ import { exactSelectorRoutes } from './webapp/exactSelectorRoutes.ts';
 import { historyRoutes } from './webapp/historyRoutes.ts';
 import { routingRuleRoutes } from './webapp/routingRuleRoutes.ts';
 
-/** Longest body of the API in bytes, where nothing else is said. */
-const DEFAULT_BODY_LIMIT = 1024 * 1024;
-
 /** What the API speaks for. */
 export interface ApiDependencies {
   readonly registry: ClusterRegistry;
-  /** Clusters with their resources; absent: `/api/clusters` is not served. */
-  readonly inventory?: (() => readonly InventoryCluster[]) | null;
+  /** Clusters with their resources. */
+  readonly inventory: () => readonly InventoryCluster[];
   readonly table: RoutingTableHolder;
   readonly readiness: Readiness;
   /** All metrics of the process; the API adds its own, the clusters' and the process's. */
@@ -65,20 +62,19 @@ export interface ApiDependencies {
   readonly bodies: RequestBodies;
   /** Who may call. */
   readonly authentication: Authentication;
-  /** Gets every change that a call made, for events; absent: there is no place for them. */
-  readonly onChange?: (change: AppliedChange) => void;
+  /** Gets every change that a call made, for events. */
+  readonly onChange: (change: AppliedChange) => void;
   /** Null: the resource group family is switched off (`resourceGroups.enabled`). */
-  readonly resourceGroups?: SchemaStores | null;
-  /** Absent: rules are neither listed nor explained. */
-  readonly rules?: RuleDependencies | null;
-  /** Absent: `/api/heldDeletions` is not served. */
-  readonly heldDeletions?: HeldDeletionRoutes['controller'] | null;
-  /** Absent: `/api/clusters/{name}/drain` is not served. */
-  readonly runningQueries?: ClusterQueriesLookup | null;
-  /** Absent: neither the web application's calls nor the JSON views are served. */
-  readonly webapp?: WebappDependencies | null;
-  /** Absent: no user interface is served, and `/` is a plain page. */
-  readonly userInterface?: Omit<UserInterfaceRoutes, 'names'> | null;
+  readonly resourceGroups: SchemaStores | null;
+  /** Null: rules are neither listed nor explained. */
+  readonly rules: RuleDependencies | null;
+  /** Null: `/api/heldDeletions` is not served. */
+  readonly heldDeletions: HeldDeletionRoutes['controller'] | null;
+  readonly runningQueries: ClusterQueriesLookup;
+  /** Null: neither the web application's calls nor the JSON views are served. */
+  readonly webapp: WebappDependencies | null;
+  /** Null: no user interface is served, and `/` is a plain page. */
+  readonly userInterface: Omit<UserInterfaceRoutes, 'names'> | null;
 }
 
 /** What the calls about rules and routing speak for. */
@@ -109,7 +105,7 @@ export interface ApiOptions {
   /** Version of the program. */
   readonly version: string;
   /** Longest body in bytes; longer ones are answered 413. */
-  readonly bodyLimit?: number;
+  readonly bodyLimit: number;
 }
 
 /** The REST API as a handler for a `node:http` server that others share. */
@@ -124,7 +120,7 @@ export interface Api {
 export async function createApi(dependencies: ApiDependencies, options: ApiOptions): Promise<Api> {
   const { registry, inventory, table, readiness, metrics, logger, authentication } = dependencies;
   const { resourceGroups, webapp, rules, userInterface } = dependencies;
-  const { names, version, bodyLimit = DEFAULT_BODY_LIMIT } = options;
+  const { names, version, bodyLimit } = options;
   const onError = errorHandler(logger);
   const app = Fastify({
     bodyLimit,
@@ -153,27 +149,25 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   registerMetrics({ metrics, table, version });
   measureCalls(app, metrics);
 
-  guardRoutes(app, authentication, logger, dependencies.onChange ?? (() => undefined));
+  guardRoutes(app, authentication, logger, dependencies.onChange);
   await collectOpenapi(app, { product: names.product, version, schemes: securitySchemes(authentication) });
   await app.register(loginRoutes, { authentication, logger });
   app.decorate('readsStrings', names.isReference);
   await app.register(registryRoutes, { registry, names });
-  if (dependencies.runningQueries) {
-    await app.register(drainRoutes, { table, runningQueries: dependencies.runningQueries });
-  }
-  if (dependencies.heldDeletions) {
+  await app.register(drainRoutes, { table, runningQueries: dependencies.runningQueries });
+  if (dependencies.heldDeletions !== null) {
     await app.register(heldDeletionRoutes, { controller: dependencies.heldDeletions });
   }
-  if (inventory) await app.register(clusterRoutes, { inventory, registry, table, names });
+  await app.register(clusterRoutes, { inventory, registry, table, names });
   await app.register(publicRoutes, { registry, table, names });
   const allReadiness = withAuthentication(readiness, authentication);
   await app.register(healthRoutes, { readiness: allReadiness, table, names });
   await app.register(metricsRoutes, { metrics, table, version });
-  if (resourceGroups) {
+  if (resourceGroups !== null) {
     await app.register(resourceGroupRoutes, { stores: resourceGroups, names });
     await app.register(entityRoutes, { registry, stores: resourceGroups, names });
   }
-  if (webapp) {
+  if (webapp !== null) {
     const { history, queryCounts, exactMatchSelectors, clock, startedAt, disablePages } = webapp;
     await app.register(backendRoutes, { logger, registry, table, names });
     await app.register(historyRoutes, { logger, history, counts: queryCounts, table, clock, startedAt });
@@ -181,18 +175,18 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     await app.register(overviewRoutes, overview);
     await app.register(configurationRoutes, { logger, disablePages });
     await app.register(viewRoutes, { registry, history, table, names });
-    if (resourceGroups) {
+    if (resourceGroups !== null) {
       await app.register(webappResourceGroupRoutes, { logger, stores: resourceGroups });
       await app.register(exactSelectorRoutes, { logger, exactMatchSelectors, clock });
     }
   }
-  if (rules) {
+  if (rules !== null) {
     const { routingRules, explain, history, transactions, buffered } = rules;
     await app.register(routingRuleRoutes, { logger, rules: routingRules, names });
     await app.register(ruleRoutes, { rules: routingRules, names });
     await app.register(explainRoutes, { explain, history, transactions, buffered });
   }
-  if (userInterface) await app.register(userInterfaceRoutes, { ...userInterface, names });
+  if (userInterface !== null) await app.register(userInterfaceRoutes, { ...userInterface, names });
   const hasPages = () => userInterface?.built != null && userInterface.enabled();
   await app.register(indexPage, { names, version, hasPages });
   await app.register(openapiRoute);

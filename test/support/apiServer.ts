@@ -22,7 +22,7 @@ import type { AppliedChange } from '../../src/operator/registry/appliedChange.ts
 import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { SchemaStores } from '../../src/store/schemaStores.ts';
-import { unlimitedBodies } from './defaults.ts';
+import { defaultApiBodyLimit, unlimitedBodies } from './defaults.ts';
 import { openapiConformance } from './openapiConformance.ts';
 import { TableRegistry } from './tableRegistry.ts';
 
@@ -124,9 +124,10 @@ export async function startApiOver<R extends ClusterRegistry>(
       webapp: options.webapp ?? null,
       userInterface: options.userInterface ?? null,
       rules: options.rules ?? null,
+      heldDeletions: null,
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
     },
-    { names, version: '1.2.3', ...options },
+    { names, version: '1.2.3', bodyLimit: defaultApiBodyLimit, ...options },
   );
   const http = createServer((request, response) => api.handler(request, response));
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));

@@ -32,6 +32,8 @@ const noMaterial: TlsMaterial = { context: {}, chain: [] };
 /** Settings of the parts that tests make, as the configuration has them by default. */
 export const defaultDataPlaneSettings = dataPlaneSettings(config);
 export const defaultHistorySettings = historySettings(config);
+/** `server.maxApiBodySize`. */
+export const defaultApiBodyLimit = config.server.maxApiBodySize;
 export const defaultDeletionGuard = deletionGuard(config);
 
 /** TLS toward servers without files and settings of their own: certificates are verified as Node.js does. */

@@ -18,7 +18,12 @@ export interface Origin {
 
 /** Makes the reader of origins. */
 export function originReader(names: ProductNames, trustPeer: TrustPeer): (request: IncomingMessage) => Origin {
-  const headers = new RequestHeaders({ names, forwardedHeadersEnabled: () => true, trustPeer, ownCookies: [] });
+  const headers = new RequestHeaders({
+    ...{ names, trustPeer },
+    forwardedHeadersEnabled: () => true,
+    ownCookies: [],
+    tracing: false,
+  });
   return (request) => ({ ...addressesOf(request, trustPeer), view: headers.clientOf(request) });
 }
 

@@ -45,7 +45,7 @@ export interface RequestHeaderOptions {
   readonly forwardedHeadersEnabled: () => boolean;
   readonly trustPeer: TrustPeer;
   /** Whether the gateway writes the headers of traces itself; else they pass untouched. */
-  readonly tracing?: boolean;
+  readonly tracing: boolean;
   /** Cookies of the gateway itself, never sent to a cluster (docs/authentication.md#sessions). */
   readonly ownCookies: readonly string[];
 }
@@ -220,7 +220,7 @@ export class RequestHeaders {
   #learn(name: string): Action {
     const lower = name.toLowerCase();
     const action =
-      dropped.includes(lower) || (this.#options.tracing === true && isTraceHeader(lower))
+      dropped.includes(lower) || (this.#options.tracing && isTraceHeader(lower))
         ? Action.drop
         : lower === 'host'
           ? Action.host

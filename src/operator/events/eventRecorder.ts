@@ -9,6 +9,9 @@ import { kubeReason } from '../sources/kubernetes/kubeErrors.ts';
 import { Slots } from '../sources/kubernetes/slots.ts';
 import { changeEvent, type EventDraft, transitionEvent } from './eventDrafts.ts';
 
+/** Events that wait at most; beyond that the newest are left out. */
+const MAX_PENDING = 1_000;
+
 /** Options of an event recorder. */
 export interface EventRecorderOptions {
   readonly api: Pick<KubeApi, 'createEvent'>;
@@ -18,8 +21,6 @@ export interface EventRecorderOptions {
   readonly lease: { readonly namespace: string; readonly name: string };
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Events that wait at most; beyond that the newest are left out: 1,000. */
-  readonly limit?: number;
 }
 
 /**
@@ -49,7 +50,7 @@ export class EventRecorder {
 
   #record(draft: EventDraft | null): void {
     if (draft === null) return;
-    if (this.#pending >= (this.#options.limit ?? 1_000)) {
+    if (this.#pending >= MAX_PENDING) {
       this.#dropped += 1;
       return;
     }

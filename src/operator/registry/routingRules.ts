@@ -50,7 +50,6 @@ export interface RoutingRulesOptions {
   readonly rulesEngineEnabled: boolean | undefined;
   readonly context: CompileContext;
   readonly apiWrites: () => ApiWrites;
-  readonly projectionTimeoutMs?: number;
 }
 
 /** A rule as a caller wants it. What only resources have stays as it is where it is absent; null takes it out. */
@@ -70,6 +69,8 @@ export interface RuleWrite {
 }
 
 const ATTEMPTS = 5;
+/** How long a write waits for its projection, milliseconds. */
+const PROJECTION_TIMEOUT_MS = 5_000;
 
 /** Rules as REST lists and replaces them, wherever they live (docs/rules.md#changing-rules-by-rest). */
 export class RoutingRules {
@@ -212,7 +213,7 @@ export class RoutingRules {
   }
 
   async #updateResource(rule: RuleChange, context: WriteContext): Promise<RuleWrite> {
-    const { source, controller, projectionTimeoutMs } = this.#options;
+    const { source, controller } = this.#options;
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const resource = this.#resourceOf(rule.name);
       if (resource === null)
@@ -237,7 +238,7 @@ export class RoutingRules {
       await nextTurn();
       controller.refreshNow();
       await nextTurn();
-      const pending = (await controller.projectNow(keyOf(resource), projectionTimeoutMs ?? 5_000)) === 'pending';
+      const pending = (await controller.projectNow(keyOf(resource), PROJECTION_TIMEOUT_MS)) === 'pending';
       const written = source.get(keyOf(resource));
       // What follows looks through all rules again.
       await nextTurn();
