@@ -1,7 +1,24 @@
 import { isDeepStrictEqual } from 'node:util';
-import { keyText } from '../model/resource.ts';
-import type { CredentialsFinding, ForwardedHeadersFinding } from './engineCluster/clusterStatus.ts';
+import { type Kind, keyText } from '../model/resource.ts';
+import { ENGINE_CLUSTER } from './engineCluster/spec.ts';
 import type { ResourceOutcome } from './outcome.ts';
+import { ROUTING_RULE } from './routingRule/spec.ts';
+
+/** What the data plane saw of a cluster's handling of forwarded headers. */
+export interface ForwardedHeadersFinding {
+  readonly ok: boolean;
+  readonly message: string;
+}
+
+/** Why a check's credentials are not sent to a cluster. */
+export interface CredentialsFinding {
+  /** CamelCase. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** What resources mean, by `keyText`. */
+type Outcomes = ReadonlyMap<string, ResourceOutcome>;
 
 /** What the data plane saw of clusters and rules while it served requests, for their statuses. */
 export class DataPlaneFindings {
@@ -12,9 +29,16 @@ export class DataPlaneFindings {
   /** By registry name. */
   readonly #credentials = new Map<string, CredentialsFinding>();
 
-  /** Notes how a cluster handles forwarded headers; null forgets it. False when that was known. */
-  noteForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding | null): boolean {
-    return note(this.#forwardedHeaders, cluster, finding);
+  /**
+   * Notes how a cluster handles forwarded headers; null forgets it.
+   * @returns keys of the resources whose status that changes
+   */
+  noteForwardedHeaders(
+    cluster: string,
+    finding: ForwardedHeadersFinding | null,
+    outcomes: Outcomes,
+  ): readonly string[] {
+    return note(this.#forwardedHeaders, cluster, finding) ? keysOfCluster(outcomes, cluster) : [];
   }
 
   /** How a cluster handles forwarded headers; null while no query has shown it. */
@@ -22,9 +46,12 @@ export class DataPlaneFindings {
     return this.#forwardedHeaders.get(cluster) ?? null;
   }
 
-  /** Notes why credentials are not sent to a cluster; null forgets it. False when that was known. */
-  noteCredentials(cluster: string, finding: CredentialsFinding | null): boolean {
-    return note(this.#credentials, cluster, finding);
+  /**
+   * Notes why credentials are not sent to a cluster; null forgets it.
+   * @returns keys of the resources whose status that changes
+   */
+  noteCredentials(cluster: string, finding: CredentialsFinding | null, outcomes: Outcomes): readonly string[] {
+    return note(this.#credentials, cluster, finding) ? keysOfCluster(outcomes, cluster) : [];
   }
 
   /** Why credentials are not sent to a cluster; null when nothing is wrong. */
@@ -32,13 +59,18 @@ export class DataPlaneFindings {
     return this.#credentials.get(cluster) ?? null;
   }
 
-  /** Notes that a rule as it is now failed for a request. False when that was known. */
-  noteRuleFailure({ key, resource }: ResourceOutcome, message: string): boolean {
-    const { generation } = resource.metadata;
-    const before = this.#ruleFailures.get(keyText(key));
-    if (before?.generation === generation && before.message === message) return false;
-    this.#ruleFailures.set(keyText(key), { generation, message });
-    return true;
+  /**
+   * Notes that a rule as it is now failed for a request.
+   * @returns keys of the resources whose status that changes
+   */
+  noteRuleFailure(rule: string, message: string, outcomes: Outcomes): readonly string[] {
+    return keysOf(outcomes, ROUTING_RULE, rule).filter((key) => {
+      const generation = outcomes.get(key)?.resource.metadata.generation ?? 0;
+      const before = this.#ruleFailures.get(key);
+      if (before?.generation === generation && before.message === message) return false;
+      this.#ruleFailures.set(key, { generation, message });
+      return true;
+    });
   }
 
   /** How a rule failed last, as it is now; null when it has not, or was changed since. */
@@ -51,6 +83,20 @@ export class DataPlaneFindings {
   forget(key: string): void {
     this.#ruleFailures.delete(key);
   }
+}
+
+/** Keys of the resources whose status depends on a cluster, by its registry name. */
+export function keysOfCluster(outcomes: Outcomes, cluster: string): string[] {
+  return keysOf(outcomes, ENGINE_CLUSTER, cluster);
+}
+
+/** Keys of the resources of a kind that have a name in the registry. */
+function keysOf(outcomes: Outcomes, kind: Kind, registryName: string): string[] {
+  const keys: string[] = [];
+  for (const [key, outcome] of outcomes) {
+    if (outcome.key.kind === kind && outcome.registryName === registryName) keys.push(key);
+  }
+  return keys;
 }
 
 /** Keeps what was found of a cluster; null forgets it. False when that was known. */

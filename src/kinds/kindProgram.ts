@@ -3,8 +3,8 @@ import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { BackendRow } from '../store/store.ts';
 import type { ClusterPolicy } from './engineCluster/clusterPolicy.ts';
-import type { ServiceLookup } from './engineCluster/dereference.ts';
 import type { ResourceOutcome } from './outcome.ts';
+import type { ServiceLookup } from './serviceLookup.ts';
 
 /** What outcomes depend on beside the resources. */
 export interface ProgramSettings {

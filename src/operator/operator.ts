@@ -1,13 +1,10 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import { isClusterOutcome } from '../kinds/engineCluster/clusterOutcome.ts';
-import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
-import { noServices } from '../kinds/engineCluster/dereference.ts';
+import type { ProgramSettings } from '../kinds/kindProgram.ts';
 import type { KindRegistry } from '../kinds/kindRegistry.ts';
+import { noServices } from '../kinds/serviceLookup.ts';
 import type { Clock, Random } from '../model/clock.ts';
-import type { Resource } from '../model/resource.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import type { RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
 import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
@@ -15,6 +12,7 @@ import { Controller } from './reconcile/controller.ts';
 import type { DeletionGuardSettings } from './reconcile/deletionGuard.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
+import { clusterCredentials } from './registry/clusterCredentials.ts';
 import { type ApiWrites, ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
 import { DatabaseSource } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
@@ -32,23 +30,16 @@ export interface ResourceSettings {
   readonly unmanagedRows: 'serve' | 'ignore';
 }
 
-/** What an operator needs. */
-export interface OperatorOptions {
+/** What an operator needs; call `controller.rulesFileChanged()` when what outcomes depend on changed. */
+export interface OperatorOptions extends Omit<ProgramSettings, 'services'> {
   readonly resources: ResourceSettings;
   readonly kinds: KindRegistry;
   /** Settings that may change while running. */
   readonly apiWrites: () => ApiWrites;
-  readonly allowedServiceNamespaces: () => readonly string[];
-  readonly defaultRoutingGroup: () => string;
-  /** What the configuration lets authors of resources do. */
-  readonly policy: () => ClusterPolicy;
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
   readonly table: RoutingTableHolder;
-  readonly compiler: RuleCompiler;
-  /** The rules file as last read; null when none is configured. Call `controller.rulesFileChanged()` after a change. */
-  readonly rulesFile: () => RulesFile | null;
   /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */
   readonly instance: string;
   readonly clock: Clock;
@@ -122,10 +113,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     leadership,
     controller,
     registry,
-    healthCredentials: async (cluster, proxyTo) => {
-      const resource = resourceOfCluster(controller, cluster);
-      return resource === null ? null : await credentialsOf(resource, proxyTo, credentials);
-    },
+    healthCredentials: (cluster, proxyTo) => clusterCredentials(controller, credentials, cluster, proxyTo),
     recordChange: (change) => events?.recordChange(change),
     start: () => controller.start(),
     stop: async () => {
@@ -152,28 +140,4 @@ async function sourceParts(options: OperatorOptions): Promise<SourceComponents> 
   // The configuration's schema asks for a directory with this source.
   const directory = resources.directory ?? '.';
   return { source: new DirectorySource({ kinds, directory, namespace, clock, logger }), leadership: row };
-}
-
-function resourceOfCluster(controller: Controller, cluster: string): Resource | null {
-  for (const outcome of controller.outcomes.values()) {
-    if (isClusterOutcome(outcome) && outcome.registryName === cluster && outcome.routable !== null) {
-      return outcome.resource;
-    }
-  }
-  return null;
-}
-
-async function credentialsOf(
-  resource: Resource,
-  proxyTo: string,
-  credentials: SecretCredentials | undefined,
-): Promise<HealthCredentials | null> {
-  if (credentials !== undefined) return await credentials.of(resource, proxyTo);
-  const check = resource.spec.healthCheck as { readonly credentialsSecretRef?: unknown } | undefined;
-  if (check?.credentialsSecretRef === undefined) return null;
-  return {
-    ok: false,
-    reason: 'SecretUnsupported',
-    message: 'spec.healthCheck.credentialsSecretRef needs resources.source: kubernetes; use backendState instead',
-  };
 }

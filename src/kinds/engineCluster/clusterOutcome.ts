@@ -7,9 +7,10 @@ import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
+import type { ServiceLookup } from '../serviceLookup.ts';
 import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
 import { type ClusterPolicy, policyRefusal } from './clusterPolicy.ts';
-import { dereference, type ServiceLookup, withoutSlash } from './dereference.ts';
+import { dereference, withoutSlash } from './dereference.ts';
 import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
 import { engineClusterSpec } from './validation.ts';
 

@@ -1,22 +1,10 @@
 import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { CredentialsFinding, ForwardedHeadersFinding } from '../dataPlaneFindings.ts';
 import { observedGeneration, pausedCondition } from '../paused.ts';
 import type { StatusDraft, StatusView, Stored } from '../status.ts';
 import { specActive } from './activeOverride.ts';
 import type { ClusterOutcome } from './clusterOutcome.ts';
-
-/** What the data plane saw of a cluster's handling of forwarded headers. */
-export interface ForwardedHeadersFinding {
-  readonly ok: boolean;
-  readonly message: string;
-}
-
-/** Why a check's credentials are not sent to a cluster. */
-export interface CredentialsFinding {
-  /** CamelCase. */
-  readonly reason: string;
-  readonly message: string;
-}
 
 /** The status of a cluster by the routing table and what the data plane found. */
 export function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings }: StatusView): StatusDraft {

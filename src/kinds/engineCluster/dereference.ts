@@ -1,42 +1,6 @@
 import type { Resource } from '../../model/resource.ts';
-import type { EngineClusterSpec, ServiceRef } from './spec.ts';
-
-/** Where a cluster's requests go, or why that is not known. */
-export type Address =
-  /** `externalName`: the name that a Service of type ExternalName stands for. */
-  | { readonly ok: true; readonly url: string; readonly externalName?: string }
-  /** `final`: only a change of the resource can fix it. */
-  | {
-      readonly ok: false;
-      readonly reason: string;
-      readonly message: string;
-      readonly final: boolean;
-      /** An address that may not be used, not even as that of the last good version: leave to use it was taken back. */
-      readonly forbidden?: string;
-    };
-
-/** Address of a Service, as pods resolve it. */
-export function serviceUrl({ name, namespace, port, scheme }: Required<ServiceRef>): string {
-  return `${scheme}://${name}.${namespace}.svc:${port}`;
-}
-
-/** Looks a Service up; answers from memory, as reconciling does not wait for it. */
-export interface ServiceLookup {
-  address(reference: Required<ServiceRef>): Address;
-  /** Registers a listener for Services that became known, changed or went; the answer removes it. */
-  onChange(listener: () => void): () => void;
-}
-
-/** Where there is no Kubernetes there are no Services. */
-export const noServices: ServiceLookup = {
-  address: () => ({
-    ok: false,
-    reason: 'ServiceRefUnsupported',
-    message: 'spec.serviceRef needs resources.source: kubernetes; set spec.proxyTo instead',
-    final: true,
-  }),
-  onChange: () => () => false,
-};
+import { type Address, type ServiceLookup, serviceUrl } from '../serviceLookup.ts';
+import type { EngineClusterSpec } from './spec.ts';
 
 /** First step of a reconcile: from what a resource refers to, to what it says. */
 export function dereference(

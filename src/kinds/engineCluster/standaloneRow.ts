@@ -1,8 +1,8 @@
 import type { Resource } from '../../model/resource.ts';
 import type { BackendRow } from '../../store/store.ts';
+import { noServices } from '../serviceLookup.ts';
 import { backendRow, clusterOutcomes } from './clusterOutcome.ts';
 import { openPolicy } from './clusterPolicy.ts';
-import { noServices } from './dereference.ts';
 
 /** Row of `gateway_backend` that a cluster gives when it is looked at alone. */
 export function standaloneRow(resource: Resource): BackendRow | null {

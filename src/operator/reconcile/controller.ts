@@ -1,17 +1,17 @@
 import type { Logger } from 'pino';
-import { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
-import { isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
-import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
-import type { CredentialsFinding, ForwardedHeadersFinding } from '../../kinds/engineCluster/clusterStatus.ts';
-import type { ServiceLookup } from '../../kinds/engineCluster/dereference.ts';
+import {
+  type CredentialsFinding,
+  DataPlaneFindings,
+  type ForwardedHeadersFinding,
+  keysOfCluster,
+} from '../../kinds/dataPlaneFindings.ts';
+import type { ProgramSettings } from '../../kinds/kindProgram.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
-import { isRuleOutcome } from '../../kinds/routingRule/ruleOutcome.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { keyText, type ResourceKey } from '../../model/resource.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import type { RuleCompiler, RulesFile } from '../../rules/ruleCompiler.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
@@ -27,22 +27,16 @@ import { StatusWriter, type Transition } from './statusWriter.ts';
 import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
 import { WorkQueue } from './workQueue.ts';
 
-/** Options of a controller. Times in milliseconds. */
-export interface ControllerOptions {
+/** Resources that are reconciled at once. */
+const WORKERS = 8;
+
+/** Options of a controller; `rulesFileChanged` says when what outcomes depend on changed. Times in milliseconds. */
+export interface ControllerOptions extends ProgramSettings {
   readonly kinds: KindRegistry;
   readonly source: ResourceSource;
   readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly table: RoutingTableHolder;
-  readonly compiler: RuleCompiler;
-  /** The rules file as it was last read; null when none is configured. `rulesFileChanged` says when it changed. */
-  readonly rulesFile: () => RulesFile | null;
   readonly leadership: Leadership;
-  readonly services: ServiceLookup;
-  readonly allowedServiceNamespaces: () => readonly string[];
-  /** `routing.defaultRoutingGroup`, as it is now; `rulesFileChanged` says when it changed. */
-  readonly defaultRoutingGroup: () => string;
-  /** What the configuration lets authors of resources do, as it is now; `rulesFileChanged` says when it changed. */
-  readonly policy: () => ClusterPolicy;
   /** `resources.unmanagedRows`. */
   readonly unmanagedRows: 'serve' | 'ignore';
   readonly clock: Clock;
@@ -52,7 +46,6 @@ export interface ControllerOptions {
   readonly onTransition: (transition: Transition) => void;
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
-  readonly workers?: number;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
@@ -141,7 +134,7 @@ export class Controller {
     });
     this.#queue = new WorkQueue({
       work: (key) => reconciler.reconcile(key),
-      workers: options.workers ?? 8,
+      workers: WORKERS,
       logger,
       random: options.random,
       observer: options.metrics.queue(clock),
@@ -187,7 +180,8 @@ export class Controller {
       services.onChange(() => this.scheduleRefresh()),
       table.onChange((after, before) => {
         for (const [name, entry] of after.clusters) {
-          if (before.clusters.get(name)?.health !== entry.health) this.#enqueueCluster(name);
+          if (before.clusters.get(name)?.health === entry.health) continue;
+          this.#enqueueKeys(keysOfCluster(this.#state.outcomes, name));
         }
       }),
     );
@@ -243,20 +237,17 @@ export class Controller {
 
   /** Notes what the data plane saw of a cluster (condition `ForwardedHeaders`); null forgets it. */
   reportForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding | null): void {
-    if (this.#findings.noteForwardedHeaders(cluster, finding)) this.#enqueueCluster(cluster);
+    this.#enqueueKeys(this.#findings.noteForwardedHeaders(cluster, finding, this.#state.outcomes));
   }
 
   /** Notes why credentials of health checks are not sent to a cluster (condition `HealthCredentials`); null: nothing is wrong. */
   reportHealthCredentials(cluster: string, finding: CredentialsFinding | null): void {
-    if (this.#findings.noteCredentials(cluster, finding)) this.#enqueueCluster(cluster);
+    this.#enqueueKeys(this.#findings.noteCredentials(cluster, finding, this.#state.outcomes));
   }
 
   /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
   reportRuleFailure(rule: string, message: string): void {
-    for (const [key, outcome] of this.#state.outcomes) {
-      if (!isRuleOutcome(outcome) || outcome.registryName !== rule) continue;
-      if (this.#findings.noteRuleFailure(outcome, message)) this.#queue.add(key);
-    }
+    this.#enqueueKeys(this.#findings.noteRuleFailure(rule, message, this.#state.outcomes));
   }
 
   /** Has the table follow the source soon; many calls become one refresh. */
@@ -372,9 +363,7 @@ export class Controller {
     for (const key of this.#state.outcomes.keys()) this.#queue.add(key);
   }
 
-  #enqueueCluster(registryName: string): void {
-    for (const [key, outcome] of this.#state.outcomes) {
-      if (isClusterOutcome(outcome) && outcome.registryName === registryName) this.#queue.add(key);
-    }
+  #enqueueKeys(keys: Iterable<string>): void {
+    for (const key of keys) this.#queue.add(key);
   }
 }

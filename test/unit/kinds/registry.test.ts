@@ -47,6 +47,14 @@ test('no literal name of a kind is outside src/kinds', () => {
   expect(found).toEqual([]);
 });
 
+test('of the operator only the registry, which REST asks, imports the folder of a kind', () => {
+  const importsKind = /from '[^']*\/kinds\/[^'/]+\/[^']*'/;
+  const files = readdirSync('src/operator', { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts') && !path.startsWith('registry/'))
+    .filter((path) => importsKind.test(readFileSync(join('src/operator', path), 'utf8')));
+  expect(files).toEqual([]);
+});
+
 describe('the registry', () => {
   test.each(resourceKinds.all.map((kind) => [kind.kind, kind] as const))('%s: its example is valid', (_, kind) => {
     expect(kind.specProblems(kind.example)).toEqual([]);

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { clusterOutcomes } from '../../../src/kinds/engineCluster/clusterOutcome.ts';
 import { type ClusterPolicy, openPolicy } from '../../../src/kinds/engineCluster/clusterPolicy.ts';
 import { clusterStatus } from '../../../src/kinds/engineCluster/clusterStatus.ts';
-import { noServices, type ServiceLookup } from '../../../src/kinds/engineCluster/dereference.ts';
+import { noServices, type ServiceLookup } from '../../../src/kinds/serviceLookup.ts';
 import { ClusterAddresses } from '../../../src/model/clusterAddresses.ts';
 import { GroupBindings } from '../../../src/model/groupBindings.ts';
 import { ACTIVE_ANNOTATION, API_GROUP_VERSION, PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';

@@ -1,6 +1,5 @@
 import type { Logger } from 'pino';
-import { type Address, type ServiceLookup, serviceUrl } from '../../../kinds/engineCluster/dereference.ts';
-import type { ServiceRef } from '../../../kinds/engineCluster/spec.ts';
+import { type Address, type ServiceLookup, type ServiceReference, serviceUrl } from '../../../kinds/serviceLookup.ts';
 import type { Clock, Random } from '../../../model/clock.ts';
 import { Informer } from './informer.ts';
 import type { KubeApi } from './kubeApi.ts';
@@ -24,7 +23,7 @@ export class KubernetesServices implements ServiceLookup {
     this.#options = options;
   }
 
-  address(reference: Required<ServiceRef>): Address {
+  address(reference: ServiceReference): Address {
     const { name, namespace, port } = reference;
     const informer = this.#follow(namespace);
     const unknown = (reason: string, message: string): Address => ({ ok: false, reason, message, final: false });
