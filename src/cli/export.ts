@@ -42,7 +42,9 @@ async function printManifests(options: ExportOptions, io: CliIo): Promise<number
   try {
     const rows = await readBackends({ ...databaseSettings(loaded.config), logger });
     const clusters = rows.filter((row) => options.all === true || !row.managed);
-    io.stdout.write(exportManifests({ clusters, rules, namespace: options.namespace ?? null }));
+    const { yaml, problems } = exportManifests({ clusters, rules, namespace: options.namespace ?? null });
+    io.stdout.write(yaml);
+    for (const problem of problems) io.stderr.write(`warning: ${problem}; correct it before it is applied\n`);
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     io.stderr.write(`error: ${error.message}\n`);

@@ -5,14 +5,13 @@ import type { ProductNames } from './names.ts';
 import { type Checked, compileCheck } from './validation.ts';
 
 /**
- * Schema rules of a cluster's registry name: 1 to 256 characters, no slash (it is a path segment), no control
- * characters, no space at either end (MySQL compares without them). The pattern is valid in RE2 too, as the API
- * server compiles it.
+ * Schema rules of a cluster's registry name: 1 to 256 characters, no control characters, no space at either end (MySQL
+ * compares without them). The pattern is valid in RE2 too, as the API server compiles it.
  */
 export const clusterNameRules = {
   minLength: 1,
   maxLength: 256,
-  pattern: '^[^/\\s\\x00-\\x1f\\x7f]([^/\\x00-\\x1f\\x7f]*[^/\\s\\x00-\\x1f\\x7f])?$',
+  pattern: '^[^\\s\\x00-\\x1f\\x7f]([^\\x00-\\x1f\\x7f]*[^\\s\\x00-\\x1f\\x7f])?$',
 } as const;
 
 /** Schema rules of a routing group's name: 1 to 255 characters (the width of the history's column), none of control. */
@@ -112,7 +111,7 @@ function better(problem: Problem): Problem {
   if (!problem.message.startsWith('must match')) return problem;
   const message =
     problem.field === 'name'
-      ? 'must not hold a slash or control characters, nor start or end with a space'
+      ? 'must not hold control characters, nor start or end with a space'
       : 'must not hold control characters';
   return { field: problem.field, message };
 }

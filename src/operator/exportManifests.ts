@@ -10,24 +10,35 @@ export interface ExportInput extends Exportable {
   readonly namespace: string | null;
 }
 
+/** Manifests as YAML, and what of them has to be corrected before they are accepted: a sentence each. */
+export interface ExportedManifests {
+  readonly yaml: string;
+  readonly problems: readonly string[];
+}
+
 /**
  * Prints what a gateway that ran before has as manifests, ready for `kubectl apply` or for a directory. Names that are no
  * Kubernetes names get the metadata.name that a REST write would give them.
  */
-export function exportManifests({ namespace, ...input }: ExportInput, kinds = resourceKinds): string {
-  const manifests = kinds.all.flatMap(({ kind, exported }) => {
+export function exportManifests({ namespace, ...input }: ExportInput, kinds = resourceKinds): ExportedManifests {
+  const problems: string[] = [];
+  const manifests = kinds.all.flatMap(({ kind, exported, specProblems }) => {
     const names = new Set<string>();
-    return [...exported(input)].map(({ registryName, spec }) => {
+    return [...exported(input)].map(({ registryName, spec: exportedSpec }) => {
       const name = freeName(registryName, names);
+      const spec = { ...(name === registryName ? {} : { name: registryName }), ...exportedSpec };
+      for (const { field, message } of specProblems(spec))
+        problems.push(`${kind} ${name} (${JSON.stringify(registryName)}): ${field} ${message}`);
       return {
         apiVersion: API_GROUP_VERSION,
         kind,
         metadata: { name, ...(namespace === null ? {} : { namespace }) },
-        spec: { ...(name === registryName ? {} : { name: registryName }), ...spec },
+        spec,
       };
     });
   });
-  return manifests.map((manifest) => `---\n${new Document(manifest).toString({ lineWidth: 0 })}`).join('');
+  const yaml = manifests.map((manifest) => `---\n${new Document(manifest).toString({ lineWidth: 0 })}`).join('');
+  return { yaml, problems };
 }
 
 function freeName(registryName: string, names: Set<string>): string {

@@ -1,3 +1,4 @@
+import type { Knex } from 'knex';
 import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
 import type { Database } from './database.ts';
 import type { BackendRepository, BackendRow } from './store.ts';
@@ -57,9 +58,30 @@ export class KnexBackendRepository implements BackendRepository {
     });
   }
 
+  async setActive(name: string, active: boolean): Promise<boolean> {
+    return await this.database.run(async (knex) => {
+      // A row that is already as asked for is not counted as changed by MySQL.
+      const rows: unknown[] = await unmanagedRow(knex, name).select('name');
+      if (rows.length > 0) await unmanagedRow(knex, name).update({ active });
+      return rows.length > 0;
+    });
+  }
+
+  async remove(name: string): Promise<boolean> {
+    return await this.database.run(async (knex) => (await unmanagedRow(knex, name).delete()) > 0);
+  }
+
   /** The rows of a database that has no table of resources. */
   async unmanaged(): Promise<readonly (BackendRow & { readonly managed: boolean })[]> {
     const rows: Row[] = await this.database.run((knex) => knex('gateway_backend').orderBy('name'));
     return rows.map((row) => ({ ...backendRow(row), managed: false }));
   }
+}
+
+/** The row of a name, unless a live resource stands for it. */
+function unmanagedRow(knex: Knex, name: string): Knex.QueryBuilder {
+  const resources = knex('eg_resources').where({ kind: ENGINE_CLUSTER, registry_name: name }).whereNull('deleted_at');
+  return knex('gateway_backend')
+    .where({ name })
+    .whereNotExists(resources.select(knex.raw('1')));
 }

@@ -13,10 +13,17 @@ export interface BackendRow {
   readonly active: boolean;
 }
 
-/** `gateway_backend`: reading. Writing happens in `ResourceRepository.project`. */
+/**
+ * `gateway_backend`. Rows of resources are written by `ResourceRepository.project`; those that no resource stands for, and
+ * none can, by `setActive` and `remove`.
+ */
 export interface BackendRepository {
   /** All rows, by name; `managed` says whether a live EngineCluster resource of that registry name is stored. */
   all(): Promise<readonly (BackendRow & { readonly managed: boolean })[]>;
+  /** Switches a row that no live resource stands for; false where there is none. */
+  setActive(name: string, active: boolean): Promise<boolean>;
+  /** Deletes a row that no live resource stands for; false where there is none. */
+  remove(name: string): Promise<boolean>;
 }
 
 /** Which back end of the resource source a stored resource came from. */

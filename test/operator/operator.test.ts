@@ -367,7 +367,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     const { registry, store } = await rig.startOperator({ logger });
     expect(registry.get('Old One')).toMatchObject({ proxyTo: 'http://old:1' });
     expect(lines.join('')).toMatch(/Old One.*engine-gateway export/);
-    const manifests = exportManifests({ clusters: await store.backends.all(), rules: [], namespace: null });
+    const { yaml: manifests } = exportManifests({ clusters: await store.backends.all(), rules: [], namespace: null });
     await rig.kubectl(['apply', '--server-side', '--validate=strict', '-f', '-'], manifests);
     await until(async () =>
       expect((await store.backends.all()).map((row) => [row.name, row.managed])).toEqual([['Old One', true]]),

@@ -279,9 +279,27 @@ export class Controller {
 
   /** Has the table follow a deletion by REST now, also of a row that the deleted resource had adopted. */
   clusterDeleted(name: string): void {
-    this.#rows.ignore(name);
+    this.#rows.changed(name, null);
     this.#state.dropRow(name);
     this.#refresh();
+  }
+
+  /**
+   * Switches a row that no resource stands for, in database and table; false where there is none. Rejects with
+   * EG_DATABASE_UNAVAILABLE.
+   */
+  async switchRow(name: string, active: boolean): Promise<boolean> {
+    if (!(await this.#options.store.backends.setActive(name, active))) return false;
+    this.#rows.changed(name, active);
+    this.#state.switchRow(name, active);
+    this.#refresh();
+    return true;
+  }
+
+  /** Deletes a row that no resource stands for, in database and table. Rejects with EG_DATABASE_UNAVAILABLE. */
+  async deleteRow(name: string): Promise<void> {
+    await this.#options.store.backends.remove(name);
+    this.clusterDeleted(name);
   }
 
   /**

@@ -55,6 +55,11 @@ export class RoutingState {
     this.#rows = this.#rows.filter((row) => row.name !== name);
   }
 
+  /** Takes over that a row was switched. Takes effect with the next refresh. */
+  switchRow(name: string, active: boolean): void {
+    this.#rows = this.#rows.map((row) => (row.name === name ? { ...row, active } : row));
+  }
+
   /**
    * Takes from the database's projection what was routed before a restart, for resources that are not valid or are
    * paused now.

@@ -81,8 +81,8 @@ export class RowWatch {
   /** Change mark at the last reading of everything, and when that was. */
   #complete: { readonly mark: string; readonly at: number } | null = null;
   #warned = false;
-  /** Clusters deleted since the look in flight began. */
-  readonly #deleted = new Set<string>();
+  /** Rows switched or deleted since the look in flight began: what `active` is now, null for deleted. */
+  readonly #changed = new Map<string, boolean | null>();
 
   constructor(options: RowWatchOptions) {
     this.#options = options;
@@ -94,9 +94,12 @@ export class RowWatch {
     return this.#away;
   }
 
-  /** To be called when a cluster was deleted: a look in flight may have read its row before. */
-  ignore(name: string): void {
-    this.#deleted.add(name);
+  /**
+   * To be called when a row was deleted or switched: a look in flight may have read it before.
+   * @param active null for a deleted row
+   */
+  changed(name: string, active: boolean | null): void {
+    this.#changed.set(name, active);
   }
 
   /** Begins looking; resolves after the first look or after the time. */
@@ -128,10 +131,10 @@ export class RowWatch {
   }
 
   async #look(): Promise<void> {
-    this.#deleted.clear();
+    this.#changed.clear();
     try {
       const read = await this.#read();
-      const view = { ...read, unmanaged: read.unmanaged.filter((row) => !this.#deleted.has(row.name)) };
+      const view = { ...read, unmanaged: read.unmanaged.flatMap((row) => this.#asChanged(row)) };
       const returned = this.#away;
       this.#away = false;
       this.#warn(view.unmanaged);
@@ -142,6 +145,12 @@ export class RowWatch {
         this.#options.logger.warn({ err: error }, 'the database cannot be read; routing goes on without it');
       this.#away = true;
     }
+  }
+
+  #asChanged(row: BackendRow): readonly BackendRow[] {
+    const active = this.#changed.get(row.name);
+    if (active === null) return [];
+    return [active === undefined ? row : { ...row, active }];
   }
 
   /** Kinds that are few are looked at each time; thousands of resources only now and then, and only after a change. */

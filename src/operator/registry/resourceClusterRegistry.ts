@@ -5,8 +5,9 @@ import {
   specActive,
 } from '../../kinds/engineCluster/activeOverride.ts';
 import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
-import { type ClusterPolicy, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
+import { type ClusterPolicy, type PolicyRefusal, policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
+import { clusterProblems } from '../../kinds/engineCluster/validation.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
@@ -27,7 +28,10 @@ export type ApiWrites = 'enabled' | 'activation-only' | 'off';
 /** Options of a registry. */
 export interface ResourceClusterRegistryOptions {
   readonly source: ResourceSource;
-  readonly controller: Pick<Controller, 'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted' | 'expectDeletion'>;
+  readonly controller: Pick<
+    Controller,
+    'outcomes' | 'refreshNow' | 'projectNow' | 'clusterDeleted' | 'expectDeletion' | 'switchRow' | 'deleteRow'
+  >;
   readonly table: RoutingTableHolder;
   readonly apiWrites: () => ApiWrites;
   /** What the configuration lets a cluster be. */
@@ -94,6 +98,10 @@ export class ResourceClusterRegistry implements ClusterRegistry {
       }
       const row = this.get(name);
       if (row === null) return { pending: false, resource: null };
+      if (!this.#canBeResource(row)) {
+        await this.#options.controller.deleteRow(name);
+        return { pending: false, resource: null };
+      }
       // A row that was here before is removed as what it becomes: a resource that is deleted.
       const { resource } = await this.#createResource(row);
       this.#options.controller.refreshNow();
@@ -110,6 +118,8 @@ export class ResourceClusterRegistry implements ClusterRegistry {
         const row = this.get(name);
         if (row === null)
           throw new GatewayError('EG_NOT_FOUND', `there is no cluster named ${name}`, { field: 'name' });
+        // Nothing that is stored and then not accepted may keep a row from being switched.
+        if (!this.#canBeResource(row)) return await this.#switchRow(row, active);
         return await this.#create({ ...row, active });
       }
       this.#mustNotBePaused(holder);
@@ -214,12 +224,29 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     throw new GatewayError('EG_API_WRITES_DISABLED', `cannot ${what} by REST: resources.apiWrites is ${mode}`);
   }
 
+  /** Whether a row makes a resource that is accepted: other gateways check neither names nor URLs. */
+  #canBeResource(row: RegistryCluster): boolean {
+    const isAllowed = this.#refusal(row, this.#options.source.writeNamespace) === null;
+    return isAllowed && clusterProblems({ ...newClusterSpec(row, ''), name: row.name }).length === 0;
+  }
+
+  async #switchRow(row: RegistryCluster, active: boolean): Promise<RegistryWrite> {
+    const { name } = row;
+    if (!(await this.#options.controller.switchRow(name, active)))
+      throw new GatewayError('EG_CONFLICT', `the row of the cluster ${name} changed meanwhile; try again`);
+    return { cluster: { ...row, active }, pending: false, resource: null };
+  }
+
   /** Refuses what would be stored and then not accepted. */
   #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
-    const refused = policyRefusal(this.#options.policy(), namespace, cluster);
+    const refused = this.#refusal(cluster, namespace);
     if (refused === null) return;
     const { field, message } = refused;
     throw new GatewayError('EG_IMPOSSIBLE', `${field}${message}`, { field });
+  }
+
+  #refusal(cluster: RegistryCluster, namespace: string): PolicyRefusal | null {
+    return policyRefusal(this.#options.policy(), namespace, cluster);
   }
 
   #mustNotBePaused({ paused, resource }: ClusterOutcome): void {

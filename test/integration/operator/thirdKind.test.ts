@@ -68,7 +68,7 @@ describe('of a kind that is registered and named nowhere else', () => {
 
   test('export has it', () => {
     const row = { name: 'One', routingGroup: 'g', proxyTo: 'http://a', externalUrl: 'http://a', active: true };
-    const documents = parseAllDocuments(exportManifests({ clusters: [row], rules: [], namespace: 'n' }, kinds));
+    const documents = parseAllDocuments(exportManifests({ clusters: [row], rules: [], namespace: 'n' }, kinds).yaml);
     expect(documents.map((document) => document.toJS())).toMatchObject([
       { kind: 'EngineCluster' },
       { kind: 'Banner', metadata: { namespace: 'n' }, spec: { name: 'One', text: 'about One' } },

@@ -28,7 +28,7 @@ export function clusterRows(_known: Known): Record<string, OperationRows> {
     status: 400,
     field: 'proxyTo',
   };
-  const slash = { why: 'an encoded slash', path: { name: 'a/b' }, status: 400, field: 'name' };
+  const slash = { why: 'an unknown name with a slash', path: { name: 'a/b' }, status: 404 };
   const switched = (name: string): OperationRows => ({
     success: [
       { why: 'switches', path: { name: 'c1' }, status: 200, shows: '' },
@@ -36,7 +36,10 @@ export function clusterRows(_known: Known): Record<string, OperationRows> {
     ],
     unknown: [{ ...nobody, shows: `No cluster found with name: nobody, could not (de)activate` }],
     conflict: null,
-    malformed: [slash, { why: `${name} of nothing`, path: { name: '' }, status: 404 }],
+    malformed: [
+      { ...slash, shows: `No cluster found with name: a/b, could not (de)activate` },
+      { why: `${name} of nothing`, path: { name: '' }, status: 404 },
+    ],
   });
   const read = { success: [{ why: 'shows it', path: { name: 'c1' }, status: 200 }], conflict: null } as const;
   const enveloped = (data: unknown) => ({ code: 200, msg: 'Successful.', data });

@@ -36,7 +36,7 @@ export const stateRows: Record<string, OperationRows> = {
     ],
     unknown: [{ why: 'an unknown name', path: { name: 'nobody' }, body: { active: true }, status: 404, field: 'name' }],
     conflict: null,
-    malformed: [{ why: 'a slash', path: { name: 'a/b' }, body: { active: true }, status: 400, field: 'name' }],
+    malformed: [{ why: 'a slash', path: { name: 'a/b' }, body: { active: true }, status: 404, field: 'name' }],
   },
   'GET /api/rules': {
     success: [
