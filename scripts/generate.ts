@@ -1,4 +1,4 @@
-/** Writes the files that are derived from `src/kinds`, `src/config`, `src/rules`, a gateway's metrics and package-lock.json; with `--check` it only says which of them are out of date. */
+/** Writes the files that are derived from `src/kinds`, `src/config`, `src/rules`, a gateway's metrics, the list of differences from Trino Gateway and package-lock.json; with `--check` it only says which of them are out of date. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { stringify } from 'yaml';
@@ -6,6 +6,7 @@ import { crdPath, customResourceDefinition } from '../src/kinds/crd.ts';
 import { resourceKinds } from '../src/kinds/registry.ts';
 import { configurationPage } from './configurationPage.ts';
 import { metricsPage } from './metricsPage.ts';
+import { migrationPage } from './migrationPage.ts';
 import { nativeDependenciesPage } from './nativeDependenciesPage.ts';
 import { roleFiles, withRoleRules } from './roleRules.ts';
 import { rulesLibraryPage } from './rulesLibraryPage.ts';
@@ -39,6 +40,7 @@ const files: readonly GeneratedFile[] = [
   })),
   { path: 'docs/configuration.md', content: configurationPage },
   { path: 'docs/metrics.md', content: metricsPage },
+  { path: 'docs/migration.md', content: migrationPage },
   { path: 'docs/rules-library.md', content: rulesLibraryPage },
   { path: 'docs/native-dependencies.md', content: nativeDependenciesPage },
 ];

@@ -118,12 +118,14 @@ export async function installEngine(
 
 /** Has Maven fetch an artifact and put it into a folder; a second time where the first one fails, as downloads do. */
 export async function fetchArtifact(coordinates: string, folder: string): Promise<void> {
-  const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy';
   const options = ['-B', '-ntp', '-q', '-Dmdep.useBaseVersion=true', `-DoutputDirectory=${folder}`];
-  const fetch = (...more: readonly string[]) =>
-    run('mvn', [...options, ...more, goal, `-Dartifact=${coordinates}`], { timeout: 15 * 60_000 });
+  const fetch = (plugin: string, ...more: readonly string[]) => {
+    const goal = `org.apache.maven.plugins:maven-dependency-plugin:${plugin}:copy`;
+    return run('mvn', [...options, ...more, goal, `-Dartifact=${coordinates}`], { timeout: 15 * 60_000 });
+  };
+  // The old plugin reads the file alone: of some releases the registry has it, but not the parent of its description.
   // -U: Maven remembers what it could not find.
-  await fetch().catch(() => fetch('-U'));
+  await fetch('3.6.1').catch(() => fetch('2.8', '-U'));
 }
 
 /** Path of a client's jar in the cache; fetched where it is missing. */

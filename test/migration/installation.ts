@@ -12,6 +12,30 @@ const rule = (name: string, condition: string, group: string, priority?: number)
     '',
   ].join('\n');
 
+/** How a configuration reaches a database. */
+export interface DatabaseSettings {
+  readonly jdbcUrl: string;
+  readonly user: string;
+  readonly password: string;
+}
+
+/** The configuration of a release: what its installation page has, with the rules of a file. */
+export const configuration = ({ jdbcUrl, user, password }: DatabaseSettings, port: number, rules: string) => ({
+  serverConfig: { 'node.environment': 'test', 'http-server.http.port': port },
+  dataStore: {
+    jdbcUrl: jdbcUrl.replace('jdbc:mariadb:', 'jdbc:mysql:'),
+    user,
+    password,
+    driver: jdbcUrl.startsWith('jdbc:postgresql:') ? 'org.postgresql.Driver' : 'com.mysql.cj.jdbc.Driver',
+    queryHistoryHoursRetention: 24,
+    runMigrationsEnabled: true,
+  },
+  clusterStatsConfiguration: { monitorType: 'INFO_API' },
+  monitor: { taskDelay: '1s' },
+  routingRules: { rulesEngineEnabled: true, rulesConfigPath: rules },
+  requestAnalyzerConfig: { analyzeRequest: true },
+});
+
 /** A rules file of ten rules, each with a priority. */
 export const rulesFile = [
   rule('airflow', 'request.getHeader("X-Trino-Source") == "airflow"', 'etl', 0),

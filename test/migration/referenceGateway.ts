@@ -8,6 +8,8 @@ import { cache, fetchArtifact, findJava, makeWorkFolder, moveIntoPlace, works } 
 
 /** The release that the suite runs. */
 export const RELEASE = 21;
+/** The newest release with calls on resource groups. */
+export const RELEASE_WITH_RESOURCE_GROUPS = 18;
 
 /** Tools that are missing for the suite; empty when it can run. */
 export async function missingReferenceTools(): Promise<readonly string[]> {

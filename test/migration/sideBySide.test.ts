@@ -9,8 +9,22 @@ import type { ServerDatabase } from '../support/databases.ts';
 import { type GatewayProcess, startGatewayWithFile } from '../support/gatewayProcess.ts';
 import { families } from '../support/referenceDatabases.ts';
 import { freePort } from '../support/serverProcess.ts';
-import { clientRequests, rulesFile } from './installation.ts';
+import { clientRequests, configuration, rulesFile } from './installation.ts';
+import { listedDifferences } from './listedDifferences.ts';
+import { endpointsWithout } from './referenceEndpoints.ts';
 import { missingReferenceTools, RELEASE, type ReferenceGateway, startReference } from './referenceGateway.ts';
+import { registryCalls } from './registryCalls.ts';
+import {
+  compareJson,
+  type Differences,
+  differencesOf,
+  get,
+  nameOf,
+  post,
+  type RestAnswer,
+  type RestCall,
+  sendCall,
+} from './restCall.ts';
 
 const groups = ['adhoc', 'etl', 'large'] as const;
 
@@ -43,6 +57,13 @@ const send = (url: string, method: string, body?: unknown) =>
         }),
   });
 
+const dataOf = (answer: RestAnswer | undefined): unknown =>
+  answer !== undefined && 'json' in answer.body ? answer.body.json : answer;
+
+test.skipIf(!canRun)(`every endpoint of release ${RELEASE} has calls`, async () => {
+  expect(await endpointsWithout(registryCalls, RELEASE)).toEqual([]);
+});
+
 for (const family of families) {
   describe.skipIf(!canRun || !family.available())(
     `release ${RELEASE} and this gateway on one ${family.name} database`,
@@ -54,23 +75,6 @@ for (const family of families) {
       const engines = new Map<string, SimulatedEngine>();
       let run: ReturnType<typeof family.runner>;
 
-      /** The configuration of the release; of this gateway, but for the port, the same. */
-      const configuration = (settings: { jdbcUrl: string; user: string; password: string }, port: number) => ({
-        serverConfig: { 'node.environment': 'test', 'http-server.http.port': port },
-        dataStore: {
-          jdbcUrl: settings.jdbcUrl.replace('jdbc:mariadb:', 'jdbc:mysql:'),
-          user: settings.user,
-          password: settings.password,
-          driver: family.name === 'mysql' ? 'com.mysql.cj.jdbc.Driver' : 'org.postgresql.Driver',
-          queryHistoryHoursRetention: 24,
-          runMigrationsEnabled: true,
-        },
-        clusterStatsConfiguration: { monitorType: 'INFO_API' },
-        monitor: { taskDelay: '1s' },
-        routingRules: { rulesEngineEnabled: true, rulesConfigPath: join(folder, 'rules.yaml') },
-        requestAnalyzerConfig: { analyzeRequest: true },
-      });
-
       const engineOf = (id: string): string => {
         for (const [name, engine] of engines) if (id.endsWith(`_${engine.suffix}`)) return name;
         return `none of the engines gave ${id}`;
@@ -80,9 +84,30 @@ for (const family of families) {
           a.name < b.name ? -1 : 1,
         );
 
+      const healthy = (url: string) =>
+        vi.waitFor(
+          async () => {
+            const answer = (await (await send(`${url}/webapp/getAllBackends`, 'POST', {})).json()) as {
+              data: { name: string; status: string }[];
+            };
+            expect(answer.data.map(({ status }) => status)).toEqual(groups.map(() => 'HEALTHY'));
+          },
+          { timeout: 90_000, interval: 200 },
+        );
+      /** Queries of the history, on one cluster after the other. */
+      const historyRows = (created: number) =>
+        [0, 1, 2, 3].map((index) => {
+          const group = groups[index % groups.length] as (typeof groups)[number];
+          const columns = 'query_id, query_text, created, backend_url, user_name, source, routing_group, external_url';
+          const source = index === 1 ? "'cli'" : 'null';
+          const texts = `'${engines.get(group)?.url}', '${index === 0 ? 'ann' : 'bob'}', ${source}, '${group}', 'http://${group}.example'`;
+          return `insert into query_history (${columns}) values ('20261121_015745_0000${index}_aaaaa', 'select ${index}', ${created + index}, ${texts})`;
+        });
+
       beforeAll(async () => {
         folder = mkdtempSync(join(tmpdir(), 'side-by-side-'));
-        writeFileSync(join(folder, 'rules.yaml'), rulesFile);
+        const rulesPath = join(folder, 'rules.yaml');
+        writeFileSync(rulesPath, rulesFile);
         server = await family.start();
         const settings = await server.create();
         run = family.runner(settings);
@@ -90,27 +115,17 @@ for (const family of families) {
         const [oldPort, newPort] = [await freePort(), await freePort()];
         const oldFile = join(folder, 'old.yaml');
         const newFile = join(folder, 'new.yaml');
-        writeFileSync(oldFile, stringify(configuration(settings, oldPort)));
+        writeFileSync(oldFile, stringify(configuration(settings, oldPort, rulesPath)));
         // The one key that both at once need, for follow-ups there of queries begun here.
         const beside = { queryHistory: { writeBeforeAnswer: true, spillDirectory: join(folder, 'spill') } };
-        writeFileSync(newFile, stringify({ ...configuration(settings, newPort), ...beside }));
+        writeFileSync(newFile, stringify({ ...configuration(settings, newPort, rulesPath), ...beside }));
         reference = await startReference(RELEASE, oldFile, oldPort);
         for (const [name, { url }] of engines) {
           const body = { name, proxyTo: url, active: true, routingGroup: name };
           expect((await send(`${reference.url}/gateway/backend/modify/add`, 'POST', body)).status).toBe(200);
         }
         gateway = await startGatewayWithFile(newFile);
-        for (const url of [reference.url, gateway.url]) {
-          await vi.waitFor(
-            async () => {
-              const answer = (await (await send(`${url}/webapp/getAllBackends`, 'POST', {})).json()) as {
-                data: { name: string; status: string }[];
-              };
-              expect(answer.data.map(({ status }) => status)).toEqual(groups.map(() => 'HEALTHY'));
-            },
-            { timeout: 90_000, interval: 200 },
-          );
-        }
+        for (const url of [reference.url, gateway.url]) await healthy(url);
       }, 400_000);
       afterAll(async () => {
         await gateway?.stop();
@@ -165,69 +180,6 @@ for (const family of families) {
         expect(JSON.stringify(history)).toContain(id);
       });
 
-      /** Calls in their order; a difference has its reason in docs/migration.md. */
-      const calls: readonly (readonly [
-        what: string,
-        method: string,
-        path: string,
-        body: unknown,
-        difference?: readonly [there: number, here: number],
-      ])[] = [
-        [
-          'add a cluster by name and URL alone',
-          'POST',
-          '/gateway/backend/modify/add',
-          { name: 'x', proxyTo: 'http://127.0.0.1:9' },
-        ],
-        [
-          'update it',
-          'POST',
-          '/gateway/backend/modify/update',
-          { name: 'x', proxyTo: 'http://127.0.0.1:9', active: 'false' },
-        ],
-        ['activate it', 'POST', '/gateway/backend/activate/x', undefined],
-        ['deactivate it', 'POST', '/gateway/backend/deactivate/x', undefined],
-        ['activate one that is not there', 'POST', '/gateway/backend/activate/none', undefined],
-        ['all clusters', 'GET', '/gateway/backend/all', undefined],
-        ['active clusters', 'GET', '/gateway/backend/active', undefined],
-        [
-          'an entity',
-          'POST',
-          '/entity?entityType=GATEWAY_BACKEND',
-          { name: 'x', proxyTo: 'http://127.0.0.1:9', routingGroup: 'adhoc' },
-        ],
-        ['entities', 'GET', '/entity/GATEWAY_BACKEND', undefined],
-        [
-          "the web application's update",
-          'POST',
-          '/webapp/updateBackend',
-          { name: 'x', proxyTo: 'http://127.0.0.1:9', active: false },
-        ],
-        ["the web application's history", 'POST', '/webapp/findQueryHistory', { page: '1', size: '10' }],
-        ["the web application's rules", 'GET', '/webapp/getRoutingRules', undefined],
-        ['the configuration of pages', 'GET', '/webapp/getUIConfiguration', undefined],
-        ['public clusters', 'GET', '/api/public/backends', undefined],
-        ['a public cluster', 'GET', '/api/public/backends/etl', undefined],
-        ['the kind of login', 'POST', '/loginType', undefined],
-        ['delete it', 'POST', '/gateway/backend/modify/delete', 'x'],
-        ['delete nothing', 'POST', '/gateway/backend/modify/delete', ''],
-        ['history by cluster', 'GET', '/trino-gateway/api/queryHistoryDistribution', undefined],
-        ['alive', 'GET', '/trino-gateway/livez', undefined],
-        ['ready', 'GET', '/trino-gateway/readyz', undefined],
-      ];
-
-      test('REST calls have the same status, but for the listed ones', async () => {
-        const different: unknown[] = [];
-        for (const [what, method, path, body, difference] of calls) {
-          const there = (await send(`${reference.url}${path}`, method, body)).status;
-          if (path.endsWith('/add')) await send(`${reference.url}/gateway/backend/modify/delete`, 'POST', 'x');
-          const here = (await send(`${gateway.url}${path}`, method, body)).status;
-          const [wantedThere, wantedHere] = difference ?? [there, there];
-          if (there !== wantedThere || here !== wantedHere) different.push({ what, path, there, here });
-        }
-        expect(different).toEqual([]);
-      });
-
       test('the way back: the reference alone goes on with what was written here', async () => {
         const { id, next } = await submit(gateway.url, clientRequests[0] as (typeof clientRequests)[number]);
         await gateway.stop();
@@ -236,6 +188,54 @@ for (const family of families) {
         expect([followed.status, (await followed.text()).includes(id)]).toEqual([200, true]);
         const request = clientRequests[0] as (typeof clientRequests)[number];
         expect(engineOf((await submit(reference.url, request)).id)).toBe('etl');
+      });
+
+      test(`${registryCalls.length} REST calls differ as documented, in answers and clusters`, async () => {
+        // A database of its own with the same rows: calls change them, and later ones see what earlier ones changed.
+        const settings = await server.create();
+        const port = await freePort();
+        const [file, rulesPath] = [join(folder, 'apart.yaml'), join(folder, 'apart-rules.yaml')];
+        writeFileSync(rulesPath, rulesFile);
+        const spill = { queryHistory: { spillDirectory: join(folder, 'apart') } };
+        writeFileSync(file, stringify({ ...configuration(settings, port, rulesPath), ...spill }));
+        gateway = await startGatewayWithFile(file);
+        const created = Math.floor(Date.now() / 60_000) * 60_000 - 120_000;
+        for (const [url, runOn] of [
+          [reference.url, run],
+          [gateway.url, family.runner(settings)],
+        ] as const) {
+          for (const [name, engine] of engines) {
+            const cluster = {
+              name,
+              proxyTo: engine.url,
+              active: true,
+              routingGroup: name,
+              externalUrl: `http://${name}.example`,
+            };
+            expect((await send(`${url}/gateway/backend/modify/update`, 'POST', cluster)).status).toBe(200);
+          }
+          await runOn(['delete from query_history', ...historyRows(created)]);
+          await healthy(url);
+        }
+        const plain = (text: string) => {
+          let result = text;
+          for (const [name, { url }] of engines) result = result.replaceAll(url, `http://${name}`);
+          return result;
+        };
+        const found: Record<string, Differences> = {};
+        for (const call of registryCalls) {
+          const both = (sent: RestCall) =>
+            Promise.all([reference, gateway].map(({ url }) => sendCall(url, sent, plain)));
+          const [there, here] = (await both(call)) as [RestAnswer, RestAnswer];
+          const differences = { ...differencesOf(call, there, here) };
+          if (/^POST .(?:gateway|entity|webapp.\w+Backend$)/.test(`${call.method} ${call.path}`)) {
+            const [old, own] = await both(get('/gateway/backend/all', 'clusters'));
+            compareJson('clusters', dataOf(old), dataOf(own), differences);
+          }
+          for (const name of call.leaves ?? []) await both(post('/gateway/backend/modify/delete', 'clean up', name));
+          if (Object.keys(differences).length > 0) found[nameOf(call)] = differences;
+        }
+        expect(found).toEqual(listedDifferences(RELEASE, family.name, registryCalls));
       });
     },
   );

@@ -10,26 +10,42 @@ type Settings = Awaited<ReturnType<ServerDatabase['create']>>;
 /** Runs statements and answers the rows of each. */
 type Run = (statements: readonly string[]) => Promise<Record<string, unknown>[][]>;
 
-const onPostgresql =
-  ({ jdbcUrl, user }: Settings): Run =>
-  async (statements) => {
-    const client = new pg.Client({ connectionString: jdbcUrl.replace('jdbc:postgresql://', `postgresql://${user}@`) });
-    await client.connect();
+/** A connection to a database. */
+export interface DatabaseConnection {
+  readonly run: Run;
+  close(): Promise<void>;
+}
+
+const toPostgresql = async ({ jdbcUrl, user }: Settings): Promise<DatabaseConnection> => {
+  const client = new pg.Client({ connectionString: jdbcUrl.replace('jdbc:postgresql://', `postgresql://${user}@`) });
+  await client.connect();
+  const run: Run = async (statements) => {
     const rows = [];
     for (const statement of statements) rows.push((await client.query(statement)).rows);
-    await client.end();
     return rows;
   };
-const onMariadb =
-  ({ jdbcUrl, user, password }: Settings): Run =>
-  async (statements) => {
-    const url = new URL(jdbcUrl.replace('jdbc:', ''));
-    const connection = await mysql.createConnection({
-      ...{ host: url.hostname, port: Number(url.port), database: url.pathname.slice(1), user, password },
-    });
+  return { run, close: () => client.end() };
+};
+const toMariadb = async ({ jdbcUrl, user, password }: Settings): Promise<DatabaseConnection> => {
+  const url = new URL(jdbcUrl.replace('jdbc:', ''));
+  const connection = await mysql.createConnection({
+    ...{ host: url.hostname, port: Number(url.port), database: url.pathname.slice(1), user, password },
+  });
+  const run: Run = async (statements) => {
     const rows = [];
     for (const statement of statements) rows.push((await connection.query(statement))[0] as Record<string, unknown>[]);
-    await connection.end();
+    return rows;
+  };
+  return { run, close: () => connection.end() };
+};
+/** Runs statements on a connection of their own. */
+const runner =
+  (connect: (settings: Settings) => Promise<DatabaseConnection>) =>
+  (settings: Settings): Run =>
+  async (statements) => {
+    const connection = await connect(settings);
+    const rows = await connection.run(statements);
+    await connection.close();
     return rows;
   };
 
@@ -43,8 +59,8 @@ const fixture = (name: string) =>
 
 /** The database servers that the reference gateway runs on. */
 export const families = [
-  { ...mariadb, runner: onMariadb, schema: 'database()' },
-  { ...postgresql, runner: onPostgresql, schema: 'current_schema()' },
+  { ...mariadb, connect: toMariadb, runner: runner(toMariadb), schema: 'database()' },
+  { ...postgresql, connect: toPostgresql, runner: runner(toPostgresql), schema: 'current_schema()' },
 ];
 
 /** What tests of one family get. */
@@ -59,7 +75,7 @@ interface ReferenceFamily {
 
 /** Declares tests for each database server that the reference gateway runs on; skipped where it is not installed. */
 export function describeReferenceDatabases(declare: (family: ReferenceFamily) => void): void {
-  for (const { name, schema, available, start, runner } of families) {
+  for (const { name, schema, available, start, runner: runnerOf } of families) {
     describe.skipIf(!available())(`a ${name} database of the reference gateway`, () => {
       let server: ServerDatabase;
       beforeAll(async () => {
@@ -68,7 +84,7 @@ export function describeReferenceDatabases(declare: (family: ReferenceFamily) =>
       afterAll(() => server?.dispose());
       const create = async () => {
         const settings = await server.create();
-        return { settings, run: runner(settings) };
+        return { settings, run: runnerOf(settings) };
       };
       declare({ fixture: fixture(name), schema, create });
     });
