@@ -1,9 +1,10 @@
-/** Writes the files that are derived from `src/kinds`, `src/config`, `src/rules`, a gateway's metrics, the list of differences from Trino Gateway and package-lock.json; with `--check` it only says which of them are out of date. */
+/** Writes the files that are derived from `src/kinds`, `src/config`, `src/rules`, a gateway's metrics, the charts' values, the list of differences from Trino Gateway and package-lock.json; with `--check` it only says which of them are out of date. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { crdPath, customResourceDefinition } from '../src/kinds/crd.ts';
 import { resourceKinds } from '../src/kinds/registry.ts';
+import { chartPage } from './chartPage.ts';
 import { configurationPage } from './configurationPage.ts';
 import { metricsPage } from './metricsPage.ts';
 import { migrationPage } from './migrationPage.ts';
@@ -37,6 +38,10 @@ const files: readonly GeneratedFile[] = [
   ...roleFiles.map((path) => ({
     path,
     content: async () => withRoleRules(await readFile(path, 'utf8'), resourceKinds),
+  })),
+  ...['engine-gateway', 'engine-gateway-crds'].map((name) => ({
+    path: `manifests/helm/${name}/README.md`,
+    content: () => chartPage(name),
   })),
   { path: 'docs/configuration.md', content: configurationPage },
   { path: 'docs/metrics.md', content: metricsPage },

@@ -319,6 +319,24 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     await accept(secure);
   });
 
+  test('helm test asks the gateway behind its Service, over the listener that there is', async () => {
+    const urlOf = async (values: object): Promise<string> => {
+      const rendered = await render(values);
+      await accept(rendered);
+      const { containers } = objectOf(rendered, 'Pod', 'gw-engine-gateway-test').spec as {
+        readonly containers: readonly { readonly image: string; readonly env: readonly { readonly value: string }[] }[];
+      };
+      expect(containers[0]?.image).toBe(podOf(rendered).containers[0]?.image);
+      return containers[0]?.env[0]?.value ?? '';
+    };
+    expect(await urlOf({})).toBe('http://$(GW_ENGINE_GATEWAY_SERVICE_HOST):8080/readyz');
+    expect(await urlOf({ service: { port: 80 } })).toBe('http://$(GW_ENGINE_GATEWAY_SERVICE_HOST):80/readyz');
+    const tls = { enabled: true, existingSecret: 'tls' };
+    expect(await urlOf({ tls, http: { enabled: false } })).toBe(
+      'https://$(GW_ENGINE_GATEWAY_SERVICE_HOST):8443/readyz',
+    );
+  });
+
   test('an HTTPRoute each leads to queries and to the API', async () => {
     const rendered = await render({
       adminHosts: ['admin.example'],

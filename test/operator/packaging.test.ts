@@ -182,7 +182,11 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     ]);
   });
 
-  const chartKinds = [...namespaced.filter((kind) => !['ConfigMap', 'Namespace'].includes(kind)), 'Secret', 'Secret'];
+  const chartKinds = [
+    ...namespaced.filter((kind) => !['ConfigMap', 'Namespace'].includes(kind)),
+    // Of helm test.
+    ...['Pod', 'Secret', 'Secret'],
+  ];
   const optionalKinds = ['ClusterRole', 'ClusterRoleBinding', 'HorizontalPodAutoscaler', 'Ingress', 'ServiceMonitor'];
   test.each([
     ['the defaults', [], chartKinds],

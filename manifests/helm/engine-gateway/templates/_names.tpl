@@ -17,6 +17,10 @@
 {{- printf "%s-admin" (include "engine-gateway.fullname" . | trunc 57 | trimSuffix "-") }}
 {{- end }}
 
+{{- define "engine-gateway.image" -}}
+{{- if .Values.image.digest }}{{ printf "%s@%s" .Values.image.repository .Values.image.digest }}{{ else }}{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}{{ end }}
+{{- end }}
+
 {{- define "engine-gateway.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "engine-gateway.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
