@@ -9,10 +9,22 @@ interface Replacement {
   readonly instead: string;
   /** Files that may have the words; absent: none. */
   readonly except?: RegExp;
+  /** The files that may not have them; absent: all. */
+  readonly only?: RegExp;
 }
 
 /** Releases are described as they were. */
 const unchanged = /^CHANGELOG\.md$/;
+
+/** Participles as names of variables, parameters and private members; fields may be those of an answer or a table. */
+const participles = 'found|held|sent|seen|asked|known|kept|given|made|gone';
+const participle = new RegExp(
+  [
+    `\\b(?:const|let) (?:${participles})(?= =|:|;| of )`,
+    `(?:\\bthis\\.|^ +(?:readonly |async )?)#(?:${participles})\\b`,
+    `\\((?:${participles})(?=\\) =>)`,
+  ].join('|'),
+);
 
 const replacements: readonly Replacement[] = [
   { words: /\bmend(?:s|ed|ing)?\b/i, instead: 'fix' },
@@ -31,6 +43,7 @@ const replacements: readonly Replacement[] = [
   { words: /\blacking\b/i, instead: 'missing, or without', except: unchanged },
   { words: /\bas it were\b/i, instead: 'nothing' },
   { words: /\bof its own accord\b/i, instead: 'by itself' },
+  { words: participle, instead: 'a noun for the value, or a verb for the function', only: /^src\/.*\.tsx?$/ },
 ];
 
 /** Recorded and foreign text, and files that hold the words as data. */
@@ -49,8 +62,8 @@ function wordsOf(file: string): readonly string[] {
   return readFileSync(file, 'utf8')
     .split('\n')
     .flatMap((line, index) =>
-      replacements.flatMap(({ words, instead, except }) => {
-        if (except?.test(file) === true) return [];
+      replacements.flatMap(({ words, instead, except, only }) => {
+        if (except?.test(file) === true || only?.test(file) === false) return [];
         const [word] = words.exec(line) ?? [];
         return word === undefined ? [] : [`${file}:${index + 1}: "${word}": write ${instead}`];
       }),

@@ -123,7 +123,9 @@ export class HealthMonitors {
 
   #forget(cluster: string): void {
     this.#dependencies.credentials.report?.(cluster, null);
-    for (const found of ['healthy', 'unhealthy', 'pending', 'inconclusive']) this.#checks.remove({ cluster, found });
+    for (const result of ['healthy', 'unhealthy', 'pending', 'inconclusive']) {
+      this.#checks.remove({ cluster, found: result });
+    }
     for (const cause of ['connection', 'server_errors']) this.#takenOut.remove({ cluster, cause });
   }
 }

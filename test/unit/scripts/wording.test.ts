@@ -6,6 +6,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 
 const script = join(import.meta.dirname, '../../../scripts/wording.ts');
 
+const noun = 'write a noun for the value, or a verb for the function\n';
+
 let folder: string;
 
 beforeEach(() => {
@@ -37,6 +39,10 @@ test.each<[string, string, string]>([
   ['src/a.ts', 'const lacking = 1;', 'src/a.ts:1: "lacking": write missing, or without\n'],
   ['src/a.ts', '// It is, as it were, late.', 'src/a.ts:1: "as it were": write nothing\n'],
   ['src/a.ts', '// Closes of its own accord.', 'src/a.ts:1: "of its own accord": write by itself\n'],
+  ['src/a.ts', '  const known = 1;', `src/a.ts:1: "const known": ${noun}`],
+  ['src/a.ts', '  readonly #held = new Set();', `src/a.ts:1: "  readonly #held": ${noun}`],
+  ['src/a.ts', '  this.#seen(text);', `src/a.ts:1: "this.#seen": ${noun}`],
+  ['src/a.ts', 'rows.find((found) => found.isNew);', `src/a.ts:1: "(found": ${noun}`],
 ])('%s: %s', (path, text, problems) => {
   expect(check(path, text)).toEqual({ status: 1, problems });
 });
@@ -46,6 +52,9 @@ test.each<[string, string]>([
   ['docs/a.md', 'A role that is taken away; a client that goes away; it is away from here. There is no URL.'],
   ['docs/a.md', 'amendment, newer, leads'],
   ['CHANGELOG.md', 'The log tells why.'],
+  ['src/a.ts', '// Names that are known (given by the client) are sent; see docs/a.md#known.'],
+  ['src/a.ts', 'return { held: 1, message: `(found ${count})` };'],
+  ['test/a.test.ts', 'const found = 1;'],
 ])('%s: %s is accepted', (path, text) => {
   expect(check(path, text)).toEqual({ status: 0, problems: '' });
 });
