@@ -1,52 +1,15 @@
-import type { Logger } from 'pino';
-import type { Registry } from 'prom-client';
-import type { ProgramSettings } from '../kinds/kindProgram.ts';
-import type { KindRegistry } from '../kinds/kindRegistry.ts';
 import { noServices } from '../kinds/serviceLookup.ts';
-import type { Clock, Random } from '../model/clock.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import type { SourceName, Store } from '../store/store.ts';
-import type { EventRecorder } from './events/eventRecorder.ts';
 import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
+import type { OperatorOptions, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
-import type { DeletionGuardSettings } from './reconcile/deletionGuard.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
 import { clusterCredentials } from './registry/clusterCredentials.ts';
-import { type ApiWrites, ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
+import { ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
 import { DatabaseSource } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
-import type { HealthCredentials, SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
-import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
+import type { HealthCredentials } from './sources/kubernetes/healthCredentials.ts';
 import type { ResourceSource } from './sources/source.ts';
-
-/** `resources` of the configuration. */
-export interface ResourceSettings {
-  readonly source: SourceName;
-  readonly directory: string | null;
-  readonly namespace: string | null;
-  readonly kubeconfig: string | null;
-  readonly writeNamespace: string | null;
-  readonly unmanagedRows: 'serve' | 'ignore';
-}
-
-/** What an operator needs; call `controller.rulesFileChanged()` when what outcomes depend on changed. */
-export interface OperatorOptions extends Omit<ProgramSettings, 'services'> {
-  readonly resources: ResourceSettings;
-  readonly kinds: KindRegistry;
-  /** Settings that may change while running. */
-  readonly apiWrites: () => ApiWrites;
-  /** `resources.massDeletion`, as it is now. */
-  readonly deletionGuard: () => DeletionGuardSettings;
-  readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
-  readonly table: RoutingTableHolder;
-  /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */
-  readonly instance: string;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  readonly metrics: Registry;
-}
 
 /** The operator of one replica, ready to be started. */
 export interface Operator {
@@ -63,16 +26,6 @@ export interface Operator {
   recordChange(change: AppliedChange): void;
   start(): Promise<void>;
   stop(): Promise<void>;
-}
-
-/** Components that depend on the resource source. */
-export interface SourceComponents {
-  readonly source: ResourceSource;
-  readonly leadership: Leadership;
-  readonly services?: KubernetesServices;
-  readonly events?: EventRecorder;
-  readonly credentials?: SecretCredentials;
-  readonly stop?: () => Promise<void>;
 }
 
 /** Makes the operator for the configured source of resources. */

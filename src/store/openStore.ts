@@ -11,9 +11,9 @@ import { KnexQueryHistoryRepository } from './historyRepository.ts';
 import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { KnexLeaderRepository } from './leaderRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
+import { openResourceGroups } from './openResourceGroups.ts';
 import { type QueryCounts, queryCounts } from './queryCounts.ts';
 import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
-import { resourceGroupStore } from './resourceGroupStore.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
 import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
 import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
@@ -75,9 +75,9 @@ export class KnexStore implements Store {
     const { openOther } = this;
     const open = (openDatabase: (name: string) => Database) => (name: string) => {
       const database = openDatabase(name);
-      return { store: resourceGroupStore(database, name), close: () => database.close() };
+      return { store: openResourceGroups(database, name), close: () => database.close() };
     };
-    const own = resourceGroupStore(this.database, null);
+    const own = openResourceGroups(this.database, null);
     return schemaStores(own, openOther === null ? null : open(openOther), rules);
   }
 

@@ -1,10 +1,6 @@
 import type { GlobalProperty, GlobalPropertyRow } from '../model/globalProperty.ts';
 import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
 import type { NewSelector, SelectorColumns, SelectorRow } from '../model/selector.ts';
-import type { Database } from './database.ts';
-import { globalProperties } from './globalProperties.ts';
-import { resourceGroups } from './resourceGroups.ts';
-import { selectors } from './selectors.ts';
 
 /** A row as it is stored now, and what the engine would refuse in the meantime (sentences for people). */
 export interface Written<Row> {
@@ -67,13 +63,4 @@ export interface ResourceGroupStore {
   readonly groups: ResourceGroupRepository;
   readonly selectors: SelectorRepository;
   readonly properties: GlobalPropertyRepository;
-}
-
-/**
- * The resource groups of a database.
- * @param name its name for messages; null for the gateway's own
- */
-export function resourceGroupStore(database: Database, name: string | null): ResourceGroupStore {
-  const tables = { database, name };
-  return { groups: resourceGroups(tables), selectors: selectors(tables), properties: globalProperties(tables) };
 }

@@ -6,7 +6,8 @@ import type { NewSelector, SelectorRow } from '../../../src/model/selector.ts';
 import { type Database, defaultLimits, openDatabase } from '../../../src/store/database.ts';
 import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
 import { migrate } from '../../../src/store/migrations.ts';
-import { type ResourceGroupStore, resourceGroupStore } from '../../../src/store/resourceGroupStore.ts';
+import { openResourceGroups } from '../../../src/store/openResourceGroups.ts';
+import type { ResourceGroupStore } from '../../../src/store/resourceGroupStore.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
 import { engineMigrations } from '../../support/engineMigrations.ts';
 
@@ -103,7 +104,7 @@ for (const family of databases) {
         if (order === 'engine, then ours') await engine();
         await migrate(database, logger);
         if (order === 'ours, then engine') await engine();
-        store = resourceGroupStore(database, null);
+        store = openResourceGroups(database, null);
       });
       afterAll(() => database?.close());
       afterEach(async () => {
@@ -363,7 +364,7 @@ for (const family of databases) {
       const parsed = parseJdbcUrl(await server.create());
       if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
       const database = openDatabase(parsed.target, defaultLimits, logger);
-      const store = resourceGroupStore(database, 'other');
+      const store = openResourceGroups(database, 'other');
       expect(await failure(store.groups.all())).toMatch(
         /^EG_NOT_FOUND useSchema the database other lacks resource_groups/,
       );
