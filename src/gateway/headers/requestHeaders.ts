@@ -95,7 +95,7 @@ export class RequestHeaders {
     return prefix.length <= MAX_PREFIX && plainPath.test(prefix) ? prefix : '';
   }
 
-  /** The view of an untold client; its address may be another client's: hosts are shared. */
+  /** The view of a client that no trusted proxy describes; its address may be another client's: hosts are shared. */
   #directView(request: IncomingMessage, connection: Connection, host: string | undefined): ClientView {
     const hostHeader = host ?? '';
     const key = connection.scheme === 'https' ? `s${hostHeader}` : hostHeader;

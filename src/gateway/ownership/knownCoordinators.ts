@@ -25,7 +25,7 @@ export class KnownCoordinators {
     maxPerGroup: MAX_COORDINATORS_PER_CLUSTER,
     onDrop: (_suffix, coordinator) => this.#forgetNewest(coordinator),
   });
-  /** By base URL: the one that was learned last. */
+  /** By `proxyTo`: the one that was learned last. */
   readonly #newestAt = new Map<string, Coordinator>();
   #order = 0;
 
@@ -71,7 +71,7 @@ export class KnownCoordinators {
 
   /**
    * Suffixes whose owner is alive and that were asked about since the last call, or are the newest of their cluster.
-   * @param isAlive whether a base URL showed a sign of life lately
+   * @param isAlive whether the cluster at a `proxyTo` showed a sign of life lately
    */
   takeUsed(isAlive: (proxyTo: string) => boolean): readonly string[] {
     const used: string[] = [];

@@ -38,7 +38,7 @@ export interface ClaimDependencies {
   readonly memory: OwnerMemory;
   readonly records: OwnerRecords;
   readonly table: { readonly current: RoutingTable };
-  /** Milliseconds since the last sign of life of a base URL. */
+  /** Milliseconds since the last sign of life at a `proxyTo`. */
   readonly silentFor: (proxyTo: string) => number;
   /** `routing.ownerTakeover`, milliseconds. */
   readonly takeover: () => number;

@@ -23,7 +23,7 @@ export class OwnerPresence {
 
   /**
    * Notes who is alive now; called every second.
-   * @param owners base URLs of all known owners
+   * @param owners `proxyTo` of all known owners
    */
   sample(owners: Iterable<string>): void {
     const { table, upstream, clock } = this.#sources;
@@ -39,7 +39,7 @@ export class OwnerPresence {
     for (const proxyTo of this.#lastAlive.keys()) if (!present.has(proxyTo)) this.#lastAlive.delete(proxyTo);
   }
 
-  /** Milliseconds since the last sign of life of a base URL; 0 for one that was never sampled. */
+  /** Milliseconds since the last sign of life at a `proxyTo`; 0 for one that was never sampled. */
   silentFor(proxyTo: string): number {
     const { upstream, clock } = this.#sources;
     const now = clock.monotonic();

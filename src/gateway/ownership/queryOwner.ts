@@ -32,7 +32,7 @@ export function identified(table: RoutingTable, owner: QueryOwner): QueryOwner {
   return registered?.proxyTo === proxyTo ? { cluster, proxyTo, uid: registered.uid } : owner;
 }
 
-/** Whether a cluster of another name is registered at a base URL. */
+/** Whether a cluster of another name is registered with a `proxyTo`. */
 function isRegisteredByAnother(table: RoutingTable, { cluster, proxyTo }: QueryOwner): boolean {
   for (const entry of table.clusters.values()) if (entry.proxyTo === proxyTo && entry.name !== cluster) return true;
   return false;

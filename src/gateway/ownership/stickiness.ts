@@ -390,7 +390,7 @@ export class Stickiness {
   }
 }
 
-/** Registry name of the cluster at a base URL; "" for none. */
+/** Registry name of the cluster at a `proxyTo`; "" for none. */
 function clusterAt(table: RoutingTable, proxyTo: string): string {
   for (const cluster of table.clusters.values()) if (cluster.proxyTo === proxyTo) return cluster.name;
   return '';

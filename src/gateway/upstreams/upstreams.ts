@@ -28,7 +28,7 @@ const UNUSED_AFTER_MS = 600_000;
 /** One cluster address with its pool of connections. */
 export class Upstream {
   readonly proxyTo: string;
-  /** Path of the base URL without trailing slash; nearly always empty. */
+  /** Path of `proxyTo` without trailing slash; nearly always empty. */
   readonly basePath: string;
   /** Host name, for `includeClusterHostInResponse`. */
   readonly hostname: string;
@@ -114,7 +114,7 @@ export class Upstreams {
     this.#clock = clock;
   }
 
-  /** The upstream of a base URL; null when that is not an HTTP URL (a row written by others). */
+  /** The upstream of a `proxyTo`; null when that is not an HTTP URL (a row written by others). */
   get(proxyTo: string): Upstream | null {
     let upstream = this.#upstreams.get(proxyTo);
     if (upstream === undefined) {
@@ -127,7 +127,7 @@ export class Upstreams {
     return upstream;
   }
 
-  /** The upstream of a base URL that was used before. */
+  /** The upstream of a `proxyTo` that was used before. */
   peek(proxyTo: string): Upstream | undefined {
     return this.#upstreams.get(proxyTo);
   }
@@ -141,7 +141,7 @@ export class Upstreams {
 
   /**
    * Closes the pools that had no request for ten minutes and that no registered cluster needs.
-   * @param registered base URLs of the registered clusters
+   * @param registered `proxyTo` of the registered clusters
    */
   sweep(registered: ReadonlySet<string>): void {
     const before = this.#clock.monotonic() - UNUSED_AFTER_MS;
