@@ -17,7 +17,6 @@ export class KindRegistry {
     if (names.size !== all.length * 3) throw new TypeError('two kinds have a kind, plural or shortName in common');
   }
 
-  /** Names of the kinds. */
   get names(): readonly Kind[] {
     return this.all.map(({ kind }) => kind);
   }

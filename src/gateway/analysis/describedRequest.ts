@@ -103,7 +103,6 @@ export function describedHeaders({ headers = {} }: DescribedRequest): RawHeaders
   );
 }
 
-/** Whether it is a submission. */
 export function isDescribedSubmission(
   { method = 'POST', path = '/v1/statement' }: DescribedRequest,
   { statementPaths }: { readonly statementPaths: readonly string[] },

@@ -48,7 +48,6 @@ export interface StickinessOptions {
   readonly tick: number;
 }
 
-/** The defaults. */
 export const defaultStickinessOptions: StickinessOptions = {
   learnTimeout: 250,
   lookupTimeout: 2_000,

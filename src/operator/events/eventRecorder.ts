@@ -12,7 +12,6 @@ import { changeEvent, type EventDraft, transitionEvent } from './eventDrafts.ts'
 /** Events that wait at most; beyond that the newest are left out. */
 const MAX_PENDING = 1_000;
 
-/** Options of an event recorder. */
 export interface EventRecorderOptions {
   readonly api: Pick<KubeApi, 'createEvent'>;
   /** Name of this process. */

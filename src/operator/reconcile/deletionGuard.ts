@@ -33,7 +33,6 @@ export interface HeldDeletions {
   readonly names: readonly string[];
 }
 
-/** Options of a deletion guard. */
 export interface DeletionGuardOptions {
   readonly kind: Kind;
   readonly settings: () => DeletionGuardSettings;

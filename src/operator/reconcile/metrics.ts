@@ -25,7 +25,6 @@ export interface ObservedOperator {
   readonly rules: () => Pick<CompiledRules, 'reports' | 'fileProblems'> | null;
 }
 
-/** Metrics of the operator. */
 export interface OperatorMetrics {
   /** Counts and times a reconcile, whose rejection is passed on. */
   reconcile(kind: Kind, work: () => Promise<void>): Promise<void>;

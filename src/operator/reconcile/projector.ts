@@ -10,7 +10,6 @@ import type { ResourceSource } from '../sources/source.ts';
 import { sameStored } from '../sources/storedResource.ts';
 import { project, unproject } from './projection.ts';
 
-/** Options of a projector. */
 export interface ProjectorOptions {
   readonly kinds: KindRegistry;
   readonly store: Pick<Store, 'resources'>;

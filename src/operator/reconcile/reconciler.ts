@@ -15,7 +15,6 @@ import type { RoutingState } from './routingState.ts';
 import type { ServedResources } from './servedResources.ts';
 import type { StatusWriter } from './statusWriter.ts';
 
-/** Options of a reconciler. */
 export interface ReconcilerOptions {
   readonly kinds: KindRegistry;
   readonly source: Pick<ResourceSource, 'apply'>;

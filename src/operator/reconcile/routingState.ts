@@ -10,7 +10,6 @@ import type { CompiledRules } from '../../rules/ruleCompiler.ts';
 import type { BackendRow, StoredResource } from '../../store/store.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
 
-/** Options of a routing state. */
 export interface RoutingStateOptions extends ProgramSettings {
   readonly kinds: KindRegistry;
   readonly table: RoutingTableHolder;

@@ -17,7 +17,6 @@ export interface Transition {
   readonly before: Condition | null;
 }
 
-/** Options of a status writer. */
 export interface StatusWriterOptions {
   readonly source: Pick<ResourceSource, 'get' | 'patchStatus'>;
   readonly leadership: Pick<Leadership, 'isLeader' | 'fence' | 'noteFenced'>;

@@ -25,7 +25,6 @@ import { clusterChange, newClusterSpec } from './registryChange.ts';
 /** `resources.apiWrites`. */
 export type ApiWrites = 'enabled' | 'activation-only' | 'off';
 
-/** Options of a registry. */
 export interface ResourceClusterRegistryOptions {
   readonly source: ResourceSource;
   readonly controller: Pick<

@@ -29,7 +29,6 @@ import {
 import { resourceOfStored, storedOfResource } from '../storedResource.ts';
 import { PolledSource } from '../watchedSource.ts';
 
-/** Options of a database source. */
 export interface DatabaseSourceOptions {
   readonly store: Pick<Store, 'resources'>;
   /** Kinds that there are; left out, all of `registry.ts`. */

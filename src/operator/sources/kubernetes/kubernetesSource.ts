@@ -33,7 +33,6 @@ import { Slots } from './slots.ts';
 /** Field manager of statuses. */
 const STATUS_FIELD_MANAGER = 'engine-gateway';
 
-/** Options of a Kubernetes source. */
 export interface KubernetesSourceOptions {
   readonly api: KubeApi;
   /** Kinds that are followed; left out, all there are. */
