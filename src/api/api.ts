@@ -31,6 +31,7 @@ import { explainRoutes } from './explainRoutes.ts';
 import { healthRoutes } from './healthRoutes.ts';
 import { type HeldDeletionRoutes, heldDeletionRoutes } from './heldDeletionRoutes.ts';
 import { indexPage } from './indexPage.ts';
+import { type JwksRoutes, jwksRoutes } from './jwksRoutes.ts';
 import { answerUnserved } from './methods.ts';
 import { measureCalls, metricsRoutes, registerMetrics } from './metricsRoutes.ts';
 import { collectOpenapi, openapiRoute } from './openapi.ts';
@@ -73,6 +74,8 @@ export interface ApiDependencies {
   readonly runningQueries: ClusterQueriesLookup;
   /** Null: neither the web application's calls nor the JSON views are served. */
   readonly webapp: WebappDependencies | null;
+  /** Keys of tokens for clusters; null: there are none, and no JWKS. */
+  readonly publishedKeys: JwksRoutes['published'] | null;
   /** Null: no user interface is served, and `/` is a plain page. */
   readonly userInterface: Omit<UserInterfaceRoutes, 'names'> | null;
 }
@@ -163,6 +166,8 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   const allReadiness = withAuthentication(readiness, authentication);
   await app.register(healthRoutes, { readiness: allReadiness, table, names });
   await app.register(metricsRoutes, { metrics, table, version });
+  const { publishedKeys } = dependencies;
+  if (publishedKeys !== null) await app.register(jwksRoutes, { published: publishedKeys });
   if (resourceGroups !== null) {
     await app.register(resourceGroupRoutes, { stores: resourceGroups, names });
     await app.register(entityRoutes, { registry, stores: resourceGroups, names });

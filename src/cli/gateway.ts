@@ -9,6 +9,7 @@ import { OpenRequests } from '../gateway/server/openRequests.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startRetention } from '../store/retention.ts';
+import { openClientCertificates } from './gateway/clientCertificates.ts';
 import { type GatewayOptions, type OpenContext, openContext } from './gateway/context.ts';
 import { openControl } from './gateway/control.ts';
 import { openApi } from './gateway/management.ts';
@@ -61,6 +62,7 @@ export async function startComponents({ context, configure, beginStop, close }: 
   const tlsMetrics = new TlsMetrics(context.metrics);
   const tls = await openOutgoingTls(context, control.table, tlsMetrics);
   const clientTls = await openIncomingTls(context, tlsMetrics);
+  const certificates = await openClientCertificates(context);
   const monitors = openMonitors(context, control, tls.healthChecks);
   const longAnalysis = new AnalysisThread();
   onClose(() => longAnalysis.close());
@@ -95,11 +97,12 @@ export async function startComponents({ context, configure, beginStop, close }: 
     monitors,
     analyze,
     bodies,
+    certificates,
     externalRules,
     tls: tls.clusters,
     tracing: await openTracing(context),
   });
-  const api = await openApi(context, storage, control, analyze, bodies, externalRules);
+  const api = await openApi(context, storage, control, analyze, bodies, externalRules, certificates);
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: () => current().dataStore.queryHistoryHoursRetention,

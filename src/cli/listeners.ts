@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { originReader } from '../api/auth/clientAddress.ts';
+import { JWKS_PATH } from '../api/jwksRoutes.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';
 import { requestMemoryLimits } from '../config/requestMemory.ts';
@@ -18,11 +19,12 @@ import { hostCheck } from '../gateway/server/hostCheck.ts';
 import type { Http2Connections } from '../gateway/server/http2Connections.ts';
 import type { OpenRequests } from '../gateway/server/openRequests.ts';
 import { type Origins, sideByHost } from '../gateway/server/origins.ts';
-import { createSecureGatewayServer } from '../gateway/server/secureServer.ts';
+import { type ClientCertificateMode, createSecureGatewayServer } from '../gateway/server/secureServer.ts';
 import type { TlsWatch } from '../gateway/tls/tlsWatch.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { parseHost } from '../model/requestHost.ts';
+import { clientCertificateMode } from './tlsSettings.ts';
 
 /** Time between two looks for connections over their time. */
 const CONNECTIONS_CHECKING_INTERVAL_MS = 5_000;
@@ -82,10 +84,10 @@ export async function listen(
       ...{ dataPlane, api, origins, ...serverLimits(config), openRequests, bodies },
       ...{ http2Connections, hostCheck: hosts },
     };
-    const asksForCertificate = serverConfig['http-server.https.truststore.path'] !== null;
+    const clientCertificates = clientCertificateMode(config);
     const open = async (address: string, openPort: number): Promise<string> => {
       const listener = await (secure && tls !== null
-        ? startSecure(options, tls, asksForCertificate, { address, port: openPort, key })
+        ? startSecure(options, tls, clientCertificates, { address, port: openPort, key })
         : startClear(options, { address, port: openPort, key }));
       started.push(listener);
       return listener.url;
@@ -147,6 +149,7 @@ function separateOrigins({ protocol, server, serverConfig }: GatewayConfig): Ori
     sideOf: hosts.length === 0 ? () => 'queries' : sideByHost(hosts, (request) => view(request).view),
     adminAddress: places.join(' and '),
     sharedPaths: new Set([
+      JWKS_PATH,
       '/livez',
       '/readyz',
       '/metrics',
@@ -194,10 +197,10 @@ async function startClear(options: GatewayServerOptions, address: Address): Prom
 async function startSecure(
   options: GatewayServerOptions,
   tls: TlsWatch,
-  askClients: boolean,
+  clientCertificates: ClientCertificateMode,
   address: Address,
 ): Promise<Listener> {
-  const { useCertificate, ...listener } = createSecureGatewayServer(options, tls.current, askClients);
+  const { useCertificate, ...listener } = createSecureGatewayServer(options, tls.current, clientCertificates);
   tls.onChange(useCertificate);
   const url = `https://${await bind(listener.server, address)}`;
   return { ...listener, url };

@@ -3,7 +3,11 @@ import { sessionKeys } from '../api/auth/sessionKeys.ts';
 import type { Environment } from '../config/environment.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { readTlsFiles, TlsFileError, tlsMaterial } from '../gateway/tls/tlsFiles.ts';
+import { readKeyFiles } from '../gateway/user/signingKeys.ts';
+import { openUserMapping } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
+import { productNames } from '../model/names.ts';
+import { signingKeySettings } from './gateway/clientCertificates.ts';
 import { incomingTlsFiles, outgoingTlsFiles } from './tlsSettings.ts';
 
 /**
@@ -27,9 +31,12 @@ export async function namedFileProblems(config: GatewayConfig, environment: Envi
   }
   const ldap = ldapServers(environment);
   const { authentication, authorization } = config;
+  const tokenKeys = signingKeySettings(config);
   const reads = [
     () => sessionKeys(keySource(authentication)),
     () => ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath'),
+    () => openUserMapping(config.requestAnalyzerConfig, productNames(config.protocol.productName)),
+    async () => tokenKeys === null || readKeyFiles(tokenKeys),
     () => ldap(authorization?.ldapConfigPath ?? null, 'authorization.ldapConfigPath'),
   ];
   for (const read of reads) {

@@ -1,6 +1,8 @@
+import { namesUsersByCertificate } from '../config/consistency.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { httpClientSettings } from '../config/httpClient.ts';
 import type { HttpClient } from '../config/schema/serverConfig.ts';
+import type { ClientCertificateMode } from '../gateway/server/secureServer.ts';
 import type { TlsFiles } from '../gateway/tls/tlsFiles.ts';
 
 /** Files of the certificate that clients are shown; null where HTTPS is off. */
@@ -14,6 +16,14 @@ export function incomingTlsFiles({ serverConfig }: GatewayConfig): TlsFiles | nu
     keyStore: { path, password, key: 'serverConfig.http-server.https.keystore.path' },
     trustStore: trusted === null ? null : { path: trusted, key: 'serverConfig.http-server.https.truststore.path' },
   };
+}
+
+/** Whether connections over TLS are asked for client certificates (`server.clientCertificates`). */
+export function clientCertificateMode(config: GatewayConfig): ClientCertificateMode {
+  const stated = config.server.clientCertificates;
+  if (stated !== null) return stated;
+  if (config.serverConfig['http-server.https.truststore.path'] === null) return 'ignore';
+  return namesUsersByCertificate(config) ? 'request' : 'require';
 }
 
 /** Certificate files of one of the gateway's clients. */

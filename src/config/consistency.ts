@@ -38,6 +38,7 @@ const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkTimes,
   checkRules,
   checkVerification,
+  checkClientCertificates,
   checkMonitor,
   checkStatementPaths,
   checkPrefix,
@@ -141,6 +142,74 @@ function checkVerification({ requestAnalyzerConfig }: GatewayConfig, report: Rep
   }
 }
 
+/** Whether the configuration takes users from client certificates. */
+export function namesUsersByCertificate({
+  requestAnalyzerConfig,
+}: Pick<GatewayConfig, 'requestAnalyzerConfig'>): boolean {
+  const { clientCertificateIdentityField, clientCertificateUserExpression } = requestAnalyzerConfig;
+  return clientCertificateIdentityField !== null || clientCertificateUserExpression !== null;
+}
+
+/** How client certificates name users, and that somebody verifies them. */
+function checkClientCertificates(config: GatewayConfig, report: Report): void {
+  const { server, serverConfig, requestAnalyzerConfig } = config;
+  const key = (name: string) => `requestAnalyzerConfig.clientCertificate${name}`;
+  const mappings = ['UserMappingPattern', 'UserMappingFile'] as const;
+  const given = mappings.filter((name) => requestAnalyzerConfig[`clientCertificate${name}`] !== null);
+  const [first, second] = given;
+  if (requestAnalyzerConfig.clientCertificateUserExpression !== null) {
+    for (const name of ['IdentityField', ...mappings] as const) {
+      if (requestAnalyzerConfig[`clientCertificate${name}`] === null) continue;
+      report(key(name), `must be left out, as ${key('UserExpression')} gives the user`, key('UserExpression'));
+    }
+  } else if (second !== undefined) {
+    report(key(second), `must be left out, as ${key(first ?? second)} is given`);
+  } else if (first !== undefined && requestAnalyzerConfig.clientCertificateIdentityField === null) {
+    report(key('IdentityField'), `must be given, e.g. SUBJECT_DN or CN, as ${key(first)} is`, key(first));
+  }
+  const tokens = config.clientCertificateJwtAuthentication;
+  if (tokens !== null && !namesUsersByCertificate(config)) {
+    report(
+      key('IdentityField'),
+      'must be given, e.g. SUBJECT_DN or CN, as clientCertificateJwtAuthentication is',
+      'clientCertificateJwtAuthentication',
+    );
+  }
+  if (tokens !== null && ['iss', 'aud', 'exp', 'nbf', 'iat', 'jti'].includes(tokens.jwtPrincipalClaim)) {
+    report(
+      'clientCertificateJwtAuthentication.jwtPrincipalClaim',
+      `must not be ${tokens.jwtPrincipalClaim}, which means something else in a JWT; write sub or a name such as preferred_username`,
+    );
+  }
+  const truststore = 'serverConfig.http-server.https.truststore.path';
+  const isTrusting =
+    serverConfig['http-server.https.enabled'] && serverConfig['http-server.https.truststore.path'] !== null;
+  if (server.clientCertificateHeader !== null && server.trustedProxies.length === 0) {
+    report(
+      'server.trustedProxies',
+      'must name the proxies that verify client certificates, as server.clientCertificateHeader is given',
+      'server.clientCertificateHeader',
+    );
+  }
+  if (server.clientCertificates !== null && !isTrusting) {
+    report(
+      truststore,
+      'must name the authorities of client certificates (PEM or JKS), with http-server.https.enabled: true, as server.clientCertificates is given',
+      'server.clientCertificates',
+    );
+    return;
+  }
+  if (!namesUsersByCertificate(config) || isTrusting || server.clientCertificateHeader !== null) return;
+  const cause = key(
+    requestAnalyzerConfig.clientCertificateUserExpression === null ? 'IdentityField' : 'UserExpression',
+  );
+  report(
+    truststore,
+    `must name the authorities of client certificates (PEM or JKS), with http-server.https.enabled: true, as ${cause} is given; or set server.clientCertificateHeader where a proxy verifies them`,
+    cause,
+  );
+}
+
 function checkMonitor(config: GatewayConfig, report: Report): void {
   const { monitor, clusterStatsConfiguration, backendState, resources } = config;
   const { monitorType } = clusterStatsConfiguration;
@@ -187,7 +256,8 @@ function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Rep
   }
 }
 
-function checkAuthentication({ authentication, server }: GatewayConfig, report: Report): void {
+function checkAuthentication(config: GatewayConfig, report: Report): void {
+  const { authentication, server } = config;
   if (authentication === null) {
     if (isLoopback(server.address)) return;
     const message = `is reached from other machines, and nothing says who may call: configure "authentication", or add the line "authentication: none" to let every call pass, or write ${THIS_MACHINE}`;
@@ -196,8 +266,8 @@ function checkAuthentication({ authentication, server }: GatewayConfig, report: 
   }
   const { defaultType, form, oauth, kubernetes } = authentication;
   if (defaultType === 'none') {
-    for (const way of ['form', 'oauth', 'kubernetes'] as const) {
-      if (authentication[way] === null) continue;
+    for (const way of ['form', 'oauth', 'kubernetes', 'clientCertificates'] as const) {
+      if (authentication[way] === null || authentication[way] === false) continue;
       const message = 'must be left out, as authentication.defaultType is none: every call would pass all the same';
       report(`authentication.${way}`, message);
     }
@@ -214,6 +284,13 @@ function checkAuthentication({ authentication, server }: GatewayConfig, report: 
       `authentication.${defaultType}`,
       `must be given, as authentication.defaultType is ${defaultType}`,
       'authentication.defaultType',
+    );
+  }
+  if (authentication.clientCertificates && !namesUsersByCertificate(config)) {
+    report(
+      'requestAnalyzerConfig.clientCertificateIdentityField',
+      'must be given, e.g. SUBJECT_DN or CN, as authentication.clientCertificates is true',
+      'authentication.clientCertificates',
     );
   }
   const { secret } = authentication.session;

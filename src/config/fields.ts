@@ -5,6 +5,7 @@ export type TextFormat =
   | 'authority'
   | 'cidr'
   | 'databaseName'
+  | 'headerName'
   | 'host'
   | 'hostNamePattern'
   | 'hostPattern'

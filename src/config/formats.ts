@@ -21,6 +21,8 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
     /^[A-Za-z0-9_$-]{1,64}$/.test(text)
       ? null
       : `must be a database name of letters, digits, "_", "$" and "-", at most 64, not "${text}"`,
+  headerName: (text) =>
+    /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/.test(text) ? null : `must be the name of a header, not "${text}"`,
   host: (text) =>
     isIP(text) !== 0 || /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/.test(text)
       ? null

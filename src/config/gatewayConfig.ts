@@ -3,6 +3,7 @@ import { listOf, schemaData, section, text } from './fields.ts';
 import {
   authentication,
   authorization,
+  clientCertificateJwtAuthentication,
   gatewayCookieConfiguration,
   oauth2GatewayCookieConfiguration,
   pagePermissions,
@@ -46,6 +47,7 @@ const configSchema = section(
     resourceGroups,
     authentication,
     authorization,
+    clientCertificateJwtAuthentication,
     presetUsers,
     pagePermissions,
     uiConfiguration,

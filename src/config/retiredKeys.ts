@@ -11,16 +11,5 @@ export const retiredKeys: ReadonlyMap<string, string> = new Map([
   ['server.adminConnectors', 'write server.adminPort'],
   ['clusterStatsConfiguration.useApi', 'write clusterStatsConfiguration.monitorType, e.g. UI_API or INFO_API'],
   ['cookiePaths', 'write gatewayCookieConfiguration and oauth2GatewayCookieConfiguration'],
-  [
-    'clientCertificateJwtAuthentication',
-    'tokens made of client certificates are not available; let clusters authenticate the clients',
-  ],
-  ...['clientCertificateIdentityField', 'clientCertificateUserMappingPattern', 'clientCertificateUserMappingFile'].map(
-    (key) =>
-      [
-        `requestAnalyzerConfig.${key}`,
-        'users are not taken from client certificates; see docs/request-user.md',
-      ] as const,
-  ),
   ['notifier', 'there are no notifications; watch /metrics'],
 ]);

@@ -20,6 +20,8 @@ import type { ProxiedRequest } from './proxiedRequest.ts';
 import { answer } from './requests/ownAnswers.ts';
 import { PREFIXED_METHODS } from './requests/prefixRouting.ts';
 import type { Tracing } from './tracing/requestTrace.ts';
+import { isAuthenticated } from './user/authenticatedPaths.ts';
+import type { CertificateUser } from './user/clientCertificates.ts';
 
 /** The proxying half of the gateway (docs/routing.md). */
 export interface DataPlane {
@@ -49,6 +51,7 @@ class QueryDataPlane implements DataPlane {
   readonly #bodies: RequestBodies;
   readonly #tracing: Tracing | null;
   readonly #isLoaded: () => boolean;
+  readonly #certificates: DataPlaneOptions['certificates'];
   /** The steps that requests are given to. */
   readonly #to: DataPlaneSteps;
   #settings: DataPlaneSettings;
@@ -60,6 +63,7 @@ class QueryDataPlane implements DataPlane {
     this.#bodies = dependencies.bodies;
     this.#tracing = dependencies.tracing;
     this.#settings = options.settings;
+    this.#certificates = options.certificates;
     this.#isLoaded = dependencies.isLoaded;
     this.#to = composeDataPlane(dependencies, options, () => this.#settings);
   }
@@ -95,6 +99,7 @@ class QueryDataPlane implements DataPlane {
     const method = request.method ?? '';
     const isSubmission = prefixed === null && method === 'POST' && this.#to.paths.isSubmissionPath(target.path);
     const kind = kindOf(pathKind, isSubmission);
+    const certificate = this.#certificates?.users.of(request) ?? withoutCertificate;
     const proxied: ProxiedRequest = {
       request,
       response,
@@ -105,12 +110,14 @@ class QueryDataPlane implements DataPlane {
       pathKind,
       statementPath: pathKind === 'statement' && this.#to.paths.statementPathOf(target.path) !== null,
       kind,
+      certificateUser: certificate.kind === 'user' && isAuthenticated(target.path) ? certificate.user : null,
       startedAt: this.#clock.monotonic(),
       trace: this.#tracing?.begin(request, method, kind) ?? null,
       ended: false,
     };
     try {
-      this.#route(proxied, isSubmission);
+      if (certificate.kind === 'refused') refuseCertificate(this.#to, proxied, certificate.why);
+      else this.#route(proxied, isSubmission);
     } catch (error) {
       this.#to.steps.defect(proxied, error);
     }
@@ -158,6 +165,10 @@ class QueryDataPlane implements DataPlane {
         return;
       }
     }
+    if (this.#certificates?.isRequired === true && proxied.certificateUser === null && isAuthenticated(target.path)) {
+      refuseCertificate(this.#to, proxied, 'This gateway takes queries over TLS with a client certificate only.');
+      return;
+    }
     if (!this.#isLoaded()) {
       answers.refuse(proxied, starting);
       return;
@@ -176,6 +187,12 @@ class QueryDataPlane implements DataPlane {
       else followUps.followUp(proxied, id);
     }
   }
+}
+
+const withoutCertificate: CertificateUser = { kind: 'none' };
+
+function refuseCertificate({ answers }: DataPlaneSteps, proxied: ProxiedRequest, message: string): void {
+  answers.refuse(proxied, { reason: 'client_certificate', message, queryId: null });
 }
 
 const starting: Refusal = {

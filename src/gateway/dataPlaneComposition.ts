@@ -53,6 +53,8 @@ import { SubmissionBodies } from './requests/submissionBodies.ts';
 import { Submissions } from './requests/submissions.ts';
 import type { Tracing } from './tracing/requestTrace.ts';
 import { type UpstreamOptions, Upstreams } from './upstreams/upstreams.ts';
+import type { CertificateIdentities } from './user/certificateIdentities.ts';
+import type { ClientCertificates } from './user/clientCertificates.ts';
 
 /** What the data plane works with. */
 export interface DataPlaneDependencies {
@@ -88,8 +90,18 @@ export interface DataPlaneOptions {
   readonly additionalStatementPaths: readonly string[];
   readonly extraWhitelistPaths: readonly PathPattern[];
   readonly trustPeer: TrustPeer;
+  /** `server.clientCertificateHeader`: never sent to a cluster; null for none. */
+  readonly certificateHeader: string | null;
   /** Cookies of the gateway itself: never sent to a cluster. */
   readonly ownCookies: readonly string[];
+  /** Users of client certificates; null: certificates name no users. */
+  readonly certificates: {
+    readonly users: ClientCertificates;
+    /** Whether queries need one. */
+    readonly isRequired: boolean;
+    /** How clusters recognise them; null: they are sent what clients send. */
+    readonly identities: CertificateIdentities | null;
+  } | null;
   /** `routing.prefixSticky`: follow-up URLs carry the key of their cluster. */
   readonly prefixSticky: boolean;
   /** Cookies of OAuth2 logins; null for none. */
@@ -138,6 +150,7 @@ export function composeDataPlane(
     forwardedHeadersEnabled: () => settings().forwardedHeadersEnabled,
     trustPeer: options.trustPeer,
     ownCookies: [...options.ownCookies, names.pageCookie],
+    certificateHeader: options.certificateHeader,
     tracing: dependencies.tracing !== null,
   });
   const answers = new OwnAnswers({ names, headers: clients, metrics, logger, clock, settings });
@@ -289,7 +302,8 @@ function exchangesOf(
   { keys, handshakes, places, engineCookies }: Pages,
 ): ExchangeDependencies {
   const prefixes = options.prefixSticky ? keys : null;
-  const clusterHeaders = new ClusterHeaders({ headers: clients, prefixes, engineCookies, settings });
+  const identities = options.certificates?.identities ?? null;
+  const clusterHeaders = new ClusterHeaders({ headers: clients, prefixes, engineCookies, identities, settings });
   return {
     settings,
     requests: new OutgoingRequests({ clusterHeaders, bodies, settings }),

@@ -17,6 +17,8 @@ export interface ProxiedRequest {
   /** Below a statement path: refusals come in the engine's protocol. */
   readonly statementPath: boolean;
   readonly kind: RequestKind;
+  /** User of the client's certificate, in whose name clusters are asked; null without one, and for pages and probes. */
+  readonly certificateUser: string | null;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
   /** Null: traces are off. */

@@ -20,6 +20,7 @@ export type RefusalReason =
   | 'body_too_slow'
   | 'request_memory'
   | 'dot_segments'
+  | 'client_certificate'
   | 'engine_pages'
   | 'method';
 
@@ -84,6 +85,7 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   body_too_slow: { status: 408, engine: null },
   request_memory: { status: 503, engine: null, retryAfterSeconds: 1 },
   dot_segments: { status: 400, engine: null },
+  client_certificate: { status: 401, engine: null },
   engine_pages: { status: 404, engine: null },
   method: { status: 405, engine: null },
 };

@@ -125,6 +125,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       userInterface: options.userInterface ?? null,
       rules: options.rules ?? null,
       heldDeletions: null,
+      publishedKeys: null,
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
     },
     { names, version: '1.2.3', bodyLimit: defaultApiBodyLimit, ...options },

@@ -28,6 +28,13 @@ export interface TestAuthority {
   readonly file: string;
   /** @param names subject alternative names, e.g. `DNS:localhost`; the first is the subject too */
   issue(names: readonly string[], days?: number): TestCertificate;
+  /**
+   * Issues a client's certificate.
+   * @param subject as openssl has it, e.g. `/O=Example/CN=ann`
+   * @param names subject alternative names; none by default
+   * @param days validity; negative: it has expired
+   */
+  issueTo(subject: string, names?: readonly string[], days?: number): TestCertificate;
 }
 
 /** A folder with authorities; `dispose` removes it. */
@@ -54,35 +61,40 @@ function makeAuthority(folder: string, name: string): TestAuthority {
   return {
     cert: readFileSync(file, 'utf8'),
     file,
-    issue(names, days = 30) {
-      const base = join(folder, `${name}-${++count}`);
-      const subject = (names[0] ?? name).replace(/^[A-Za-z]+:/, '');
-      const [request, certFile, ownKey, extensions] = ['csr', 'crt', 'key', 'ext'].map((end) => `${base}.${end}`) as [
-        string,
-        string,
-        string,
-        string,
-      ];
-      writeFileSync(extensions, `subjectAltName=${names.join(',')}\n`);
-      openssl('req', '-new', ...newKey, '-keyout', ownKey, '-out', request, '-subj', `/CN=${subject}`);
-      openssl(
-        ...['x509', '-req', '-in', request, '-CA', file, '-CAkey', keyFile, '-CAcreateserial'],
-        ...['-days', String(days), '-extfile', extensions, '-out', certFile],
-      );
-      const cert = readFileSync(certFile, 'utf8');
-      const key = readFileSync(ownKey, 'utf8');
-      const both = `${base}.pem`;
-      writeFileSync(both, cert + key);
-      return {
-        cert,
-        key,
-        file: both,
-        pkcs12() {
-          const out = `${base}.p12`;
-          openssl('pkcs12', '-export', '-in', both, '-out', out, '-passout', 'pass:changeit');
-          return out;
-        },
-      };
-    },
+    issue: (names, days) => issueTo(`/CN=${(names[0] ?? name).replace(/^[A-Za-z]+:/, '')}`, names, days),
+    issueTo,
   };
+
+  function issueTo(subject: string, names: readonly string[] = [], days = 30): TestCertificate {
+    const base = join(folder, `${name}-${++count}`);
+    const [request, certFile, ownKey, extensions] = ['csr', 'crt', 'key', 'ext'].map((end) => `${base}.${end}`) as [
+      string,
+      string,
+      string,
+      string,
+    ];
+    writeFileSync(
+      extensions,
+      names.length === 0 ? 'basicConstraints=CA:FALSE\n' : `subjectAltName=${names.join(',')}\n`,
+    );
+    openssl('req', '-new', '-utf8', ...newKey, '-keyout', ownKey, '-out', request, '-subj', subject);
+    openssl(
+      ...['x509', '-req', '-in', request, '-CA', file, '-CAkey', keyFile, '-CAcreateserial'],
+      ...['-days', String(days), '-extfile', extensions, '-out', certFile],
+    );
+    const cert = readFileSync(certFile, 'utf8');
+    const key = readFileSync(ownKey, 'utf8');
+    const both = `${base}.pem`;
+    writeFileSync(both, cert + key);
+    return {
+      cert,
+      key,
+      file: both,
+      pkcs12() {
+        const out = `${base}.p12`;
+        openssl('pkcs12', '-export', '-in', both, '-out', out, '-passout', 'pass:changeit');
+        return out;
+      },
+    };
+  }
 }

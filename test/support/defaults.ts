@@ -81,6 +81,8 @@ export const defaultDataPlaneOptions = {
   handshakeCookies: null,
   enginePages: 'proxy',
   pageCookies: null,
+  certificateHeader: null,
+  certificates: null,
   stickiness: defaultStickinessOptions,
 } as const satisfies Partial<DataPlaneOptions>;
 

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { GatewayServerOptions } from '../../src/gateway/server/gatewayServer.ts';
 import { OpenRequests } from '../../src/gateway/server/openRequests.ts';
-import { createSecureGatewayServer } from '../../src/gateway/server/secureServer.ts';
+import { type ClientCertificateMode, createSecureGatewayServer } from '../../src/gateway/server/secureServer.ts';
 import type { TestCertificate } from './certificates.ts';
 import { defaultServerOptions } from './defaults.ts';
 import { closing, startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
@@ -22,14 +22,14 @@ export async function startSecureGateway(
   ca: string,
   options: TestGatewayOptions,
   limits: Partial<GatewayServerOptions> = {},
-  askClients = false,
+  clientCertificates: ClientCertificateMode = 'ignore',
 ): Promise<SecureGateway> {
   const gateway = await startGateway(options);
   const openRequests = new OpenRequests();
   const { server, closeAllConnections } = createSecureGatewayServer(
     { ...defaultServerOptions(), dataPlane: gateway.dataPlane, api: null, openRequests, ...limits },
     { context: { cert: certificate.cert, key: certificate.key, ca }, chain: [] },
-    askClients,
+    clientCertificates,
   );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   closing({

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { LoginType } from '../answers/session.ts';
@@ -29,6 +30,8 @@ export interface AuthenticationParts {
   readonly oidc: OidcLogin | null;
   readonly providerTokens: ProviderTokens | null;
   readonly kubernetes: KubernetesAccess | null;
+  /** Users of client certificates, for programs; null where they are not recognised by them. */
+  readonly certificates: ClientCertificates | null;
   readonly sealedTokens: SealedTokens;
   readonly pagePermissions: Readonly<Record<string, string | null>>;
   /** Where the browser goes after a login at the provider. */
@@ -60,13 +63,18 @@ export class Authentication {
 
   /** For `/readyz?verbose`. */
   state(): ComponentState {
-    const { form, oidc, kubernetes } = this.parts;
+    const { form, oidc, kubernetes, certificates } = this.parts;
     if (this.isOpen) {
       const message =
         'open: every call passes with all roles; configure "authentication" (docs/authentication.md) to change that';
       return { name: 'authentication', ok: false, message };
     }
-    const ways = [form && 'form', oidc && 'oauth', kubernetes && 'kubernetes'].filter((way) => way !== null);
+    const ways = [
+      form && 'form',
+      oidc && 'oauth',
+      kubernetes && 'kubernetes',
+      certificates && 'client certificates',
+    ].filter((way) => way !== null);
     return { name: 'authentication', ok: true, message: ways.join(', ') };
   }
 
@@ -90,8 +98,12 @@ export class Authentication {
       return new GatewayError('EG_UNAUTHENTICATED', why);
     };
     switch (credentials.kind) {
-      case 'none':
+      case 'none': {
+        const caller = await this.#ofCertificate(request);
+        if (typeof caller === 'string') throw refuse(caller);
+        if (caller !== null) return caller;
         throw refuse('Log in first, or send an Authorization header.');
+      }
       case 'unreadable':
         throw refuse(credentials.why);
       case 'basic': {
@@ -157,6 +169,20 @@ export class Authentication {
     if (kubernetes === null) return 'The token is not accepted here.';
     const reviewed = await kubernetes.review(token, source);
     return typeof reviewed === 'string' ? reviewed : kubernetes.caller(reviewed.identity);
+  }
+
+  /**
+   * The caller of a client certificate, why it is not accepted, or null without one. Browsers send theirs with whatever a
+   * page makes them ask, so that people log in instead.
+   */
+  async #ofCertificate({ raw, headers }: FastifyRequest): Promise<Caller | string | null> {
+    const { certificates, privileges } = this.parts;
+    if (certificates === null || isBrowser(headers) || headers.origin !== undefined) return null;
+    const certificate = certificates.of(raw);
+    if (certificate.kind === 'none') return null;
+    if (certificate.kind === 'refused') return certificate.why;
+    const { user } = certificate;
+    return callerWithRoles(user, 'certificate', privileges.rolesOf(await privileges.of(user)));
   }
 
   /** The caller who logged in in some way, or why there is none any more. */

@@ -7,7 +7,7 @@ export const roles = ['ADMIN', 'USER', 'API'] as const;
 export type Role = (typeof roles)[number];
 
 /** How a caller was recognised; `open`: nothing is configured, so everybody is. */
-export type Recognition = 'open' | 'session' | 'basic' | 'bearer' | 'kubernetes';
+export type Recognition = 'open' | 'session' | 'basic' | 'bearer' | 'certificate' | 'kubernetes';
 
 /** Who calls, and what they may do. */
 export interface Caller {

@@ -23,6 +23,7 @@ export function originReader(names: ProductNames, trustPeer: TrustPeer): (reques
     forwardedHeadersEnabled: () => true,
     ownCookies: [],
     tracing: false,
+    certificateHeader: null,
   });
   return (request) => ({ ...addressesOf(request, trustPeer), view: headers.clientOf(request) });
 }

@@ -6,6 +6,7 @@ import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { loadLdapFile } from '../../config/ldapFile.ts';
 import { problemLine } from '../../config/problem.ts';
 import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
+import type { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
@@ -49,6 +50,8 @@ export interface AuthenticationDependencies {
   }>;
   /** Where all replicas keep ended sessions; null: each in its memory. */
   readonly revocations: EndedSessionRepository | null;
+  /** Users of client certificates; null: certificates name no users. */
+  readonly certificates?: ClientCertificates | null;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;
@@ -112,6 +115,7 @@ export async function openAuthentication(
     oidc,
     providerTokens,
     kubernetes,
+    certificates: authentication?.clientCertificates === true ? (dependencies.certificates ?? null) : null,
     sealedTokens: new SealedTokens(keys.seal),
     pagePermissions,
     redirectWebUrl: authentication?.oauth?.redirectWebUrl ?? '/',

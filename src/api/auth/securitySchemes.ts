@@ -5,6 +5,7 @@ import type { Access } from './endpointAccess.ts';
 
 /** A scheme of the OpenAPI document, as far as schemes are used here (OpenAPI 3.1, Security Scheme Object). */
 export type SecurityScheme =
+  | { readonly type: 'mutualTLS'; readonly description: string }
   | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer'; readonly description: string }
   | {
       readonly type: 'apiKey';
@@ -19,7 +20,7 @@ export type SecurityRequirement = Readonly<Record<string, readonly string[]>>;
 /** How callers show who they are, for the OpenAPI document: what the configuration accepts, by name. */
 export function securitySchemes({ parts, isOpen }: Authentication): Readonly<Record<string, SecurityScheme>> {
   if (isOpen) return {};
-  const { names, form, oidc, kubernetes } = parts;
+  const { names, form, oidc, kubernetes, certificates } = parts;
   const cookie = (secure: boolean, over: string): SecurityScheme => ({
     type: 'apiKey',
     in: 'cookie',
@@ -36,6 +37,9 @@ export function securitySchemes({ parts, isOpen }: Authentication): Readonly<Rec
       ? {}
       : { basic: { type: 'http', scheme: 'basic', description: 'Name and password, for programs.' } as const }),
     bearer: { type: 'http', scheme: 'bearer', description: `One of: ${tokens.join('; ')}.` },
+    ...(certificates === null
+      ? {}
+      : { certificate: { type: 'mutualTLS', description: 'A client certificate, for programs.' } as const }),
     session: cookie(false, 'clear text'),
     secureSession: cookie(true, 'TLS'),
     csrf: {
@@ -53,6 +57,7 @@ export function securityOf(authentication: Authentication, method: string): Secu
   return [
     ...(authentication.parts.form === null ? [] : [{ basic: [] }]),
     { bearer: [] },
+    ...(authentication.parts.certificates === null ? [] : [{ certificate: [] }]),
     { session: [], ...header },
     { secureSession: [], ...header },
   ];

@@ -1,10 +1,11 @@
 import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { type SignatureAlgorithm, signatureAlgorithm, USABLE_KEYS } from '../../gateway/user/signingKey.ts';
 import { GatewayError } from '../../model/errors.ts';
 
 /** Keys of sessions, the same on all replicas. */
 export interface SessionKeys {
-  readonly algorithm: 'RS256' | 'ES256' | 'ES384' | 'ES512' | 'HS256';
+  readonly algorithm: SignatureAlgorithm | 'HS256';
   readonly sign: KeyObject | Uint8Array;
   readonly verify: KeyObject | Uint8Array;
   /** 32 bytes that seal the state of a login at a provider (A256GCM). */
@@ -18,16 +19,6 @@ export type KeySource =
   | { readonly privateKeyPath: string; readonly publicKeyPath: string }
   | { readonly secret: string }
   | null;
-
-/** Algorithms of elliptic curves by their name in OpenSSL (RFC 7518 §3.4). */
-const CURVES: ReadonlyMap<string | undefined, SessionKeys['algorithm']> = new Map([
-  ['prime256v1', 'ES256'],
-  ['secp384r1', 'ES384'],
-  ['secp521r1', 'ES512'],
-]);
-
-/** Smallest RSA modulus in bits that RS256 may use (RFC 7518 §3.3). */
-const LEAST_RSA_BITS = 2048;
 
 /**
  * Makes the keys of sessions.
@@ -45,7 +36,7 @@ export async function sessionKeys(source: KeySource): Promise<SessionKeys> {
     }
     const secret = sign.export({ type: 'pkcs8', format: 'der' });
     return {
-      algorithm: algorithmOf(sign) ?? 'RS256',
+      algorithm: signatureAlgorithm(sign) ?? 'RS256',
       sign,
       verify,
       seal: derived(secret, 'seal'),
@@ -77,15 +68,6 @@ async function readKey(path: string, field: string, parse: (pem: string) => KeyO
     // The parser's own words may repeat the file.
     throw fail('holds no key in PEM form that can be read without a password');
   }
-  if (algorithmOf(key) === null) {
-    throw fail(`must hold an RSA key of at least ${LEAST_RSA_BITS} bits, or an EC key of P-256, P-384 or P-521`);
-  }
+  if (signatureAlgorithm(key) === null) throw fail(USABLE_KEYS);
   return key;
-}
-
-/** How a key signs; null for keys that cannot be used. */
-function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): SessionKeys['algorithm'] | null {
-  if (asymmetricKeyType === 'ec') return CURVES.get(asymmetricKeyDetails?.namedCurve) ?? null;
-  const bits = asymmetricKeyDetails?.modulusLength ?? 0;
-  return asymmetricKeyType === 'rsa' && bits >= LEAST_RSA_BITS ? 'RS256' : null;
 }

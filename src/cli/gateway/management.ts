@@ -2,6 +2,7 @@ import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
 import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
+import type { JwksRoutes } from '../../api/jwksRoutes.ts';
 import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
 import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
@@ -12,6 +13,7 @@ import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { gatewayReadiness } from '../gatewayReadiness.ts';
 import { sharesOrigin } from '../settings.ts';
+import type { CertificateParts } from './clientCertificates.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
 import type { Storage } from './storage.ts';
@@ -27,6 +29,7 @@ export async function openApi(
   analyze: AnalyzeLongRequest,
   bodies: RequestBodies,
   externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
+  certificates: CertificateParts | null,
 ): Promise<Api> {
   const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } =
     context;
@@ -55,6 +58,7 @@ export async function openApi(
       return { kubeConfig, namespace: watchedNamespace(config.resources.namespace, kubeConfig) };
     },
     revocations: store.endedSessions,
+    certificates: certificates?.users ?? null,
     clock,
     logger,
     metrics,
@@ -88,12 +92,19 @@ export async function openApi(
       webapp,
       rules,
       userInterface,
+      publishedKeys: publishedKeys(certificates),
       runningQueries: (cluster) => runningQueries.ofCluster(cluster),
     },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
   onClose(() => api.close());
   return api;
+}
+
+/** The public keys of tokens for clusters, as they are when they are asked for; null where there are none. */
+function publishedKeys(certificates: CertificateParts | null): JwksRoutes['published'] | null {
+  const keys = certificates?.keys ?? null;
+  return keys === null ? null : () => keys.published();
 }
 
 function ruleDependencies(

@@ -3,6 +3,7 @@ import { ownCookies } from '../../api/auth/cookies.ts';
 import { admitAll } from '../../gateway/admission/admission.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
+import type { DataPlaneOptions } from '../../gateway/dataPlaneComposition.ts';
 import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
@@ -43,6 +44,8 @@ export interface DataPlaneDependencies {
   readonly monitors: HealthMonitors;
   readonly analyze: AnalyzeLongRequest;
   readonly bodies: RequestBodies;
+  /** Null: certificates name no users. */
+  readonly certificates: DataPlaneOptions['certificates'];
   /** Null: rules and header decide. */
   readonly externalRules: ExternalRules | null;
   /** TLS toward clusters. */
@@ -60,6 +63,7 @@ export function openDataPlane(
     monitors,
     analyze,
     bodies,
+    certificates,
     externalRules,
     tls,
     tracing,
@@ -79,7 +83,7 @@ export function openDataPlane(
       history,
       runningQueries,
       tracing,
-      analyzer: userAndQueryAnalyzer({ users, analyze, logger }),
+      analyzer: userAndQueryAnalyzer({ users, certificates: certificates?.users ?? null, analyze, logger }),
       externalRules,
       isLoaded: () => operator.controller.isLoaded,
       admission: admitAll,
@@ -96,6 +100,8 @@ export function openDataPlane(
       additionalStatementPaths: config.additionalStatementPaths,
       extraWhitelistPaths: config.extraWhitelistPaths.map((pattern) => RE2JS.compile(pattern)),
       trustPeer,
+      certificateHeader: config.server.clientCertificateHeader,
+      certificates,
       ownCookies: ownCookies(names),
       prefixSticky: config.routing.prefixSticky,
       handshakeCookies: handshakeCookieOptions(config, names),

@@ -114,6 +114,11 @@ export const authentication = optionalSection(
       },
       { description: 'Logging in at an OpenID Connect provider.' },
     ),
+    clientCertificates: flag({
+      description:
+        'Whether programs are recognised by their client certificate, as requestAnalyzerConfig names its user; form, oauth or kubernetes must be there for people.',
+      default: false,
+    }),
     publicReads: flag({
       description: `Whether \`/api/public/*\` answers without credentials; \`false\`: the caller needs the role API, USER or ADMIN (in Kubernetes: list ${ENGINE_CLUSTERS}).`,
       default: true,
@@ -146,6 +151,84 @@ export const authentication = optionalSection(
       'Who may call the API. Without it every call passes and the gateway listens on this machine alone; `authentication: none` lets every call pass on all addresses.',
     shorthand: { word: 'none', key: 'defaultType' },
   },
+);
+
+/** `clientCertificateJwtAuthentication` (docs/client-certificates.md). */
+export const clientCertificateJwtAuthentication = optionalSection(
+  {
+    jwtSigningKeyPair: section(
+      {
+        privateKey: text({
+          description:
+            'PEM file of the private key that signs tokens: RSA of at least 2048 bits, or EC (P-256, P-384, P-521). Followed while running.',
+          aliases: ['privateKeyRsa'],
+          format: 'path',
+        }),
+        publicKey: text({
+          description:
+            'PEM file of its public key, or of a certificate of it, to check the pair; unset, it is derived.',
+          default: null,
+          aliases: ['publicKeyRsa'],
+          format: 'path',
+        }),
+      },
+      { description: 'Keys of tokens.' },
+    ),
+    jwtPrincipalClaim: text({
+      description: 'Claim that holds the user, beside `sub`.',
+      default: 'sub',
+      format: 'name',
+    }),
+    jwtIssuer: text({ description: 'Issuer of tokens (`iss`); unset, they name none.', default: null }),
+    jwtAudiences: listOf(text({ description: 'Audience.' }), {
+      description:
+        'Audiences of tokens (`aud`); `{cluster}` stands for the name of the cluster, so that a token is worth nothing at others. Unset, tokens name none.',
+      default: null,
+    }),
+    jwtClusterAudiences: mapOf(listOf(text({ description: 'Audience.' }), { description: 'Audiences.' }), {
+      description: 'Audiences of tokens for single clusters, by name, in place of `jwtAudiences`.',
+      default: {},
+    }),
+    jwtKeyId: text({
+      description:
+        'Id of the key (`kid`); unset, its thumbprint (RFC 7638). Set, a new key cannot be published before it signs.',
+      default: null,
+    }),
+    jwtLifetime: duration({
+      description: 'Time that tokens are valid.',
+      default: 300_000,
+      minimum: 30_000,
+      maximum: 3_600_000,
+    }),
+    jwtPublishAhead: duration({
+      description:
+        'Time between publishing a new key and signing with it: more than clusters wait before they read the keys again, which for Trino is 15m.',
+      default: 1_200_000,
+      minimum: 0,
+      maximum: 86_400_000,
+    }),
+    jwtPublishedKeys: listOf(text({ description: 'PEM file.', format: 'path' }), {
+      description: 'PEM files of further public keys that are published, such as the next one.',
+      default: [],
+    }),
+    tokenHosts: listOf(text({ description: 'Host.', format: 'hostPattern' }), {
+      description:
+        'Hosts whose clusters get tokens, over TLS and in clear text, e.g. `*.trino.svc` or `trino.example:8443`. Unset, all clusters over TLS and none in clear text.',
+      default: null,
+    }),
+    clientCertificateRequired: flag({
+      description:
+        "Whether requests without a certificate are refused (401), but those for engines' pages, logins and probes.",
+      default: false,
+    }),
+    overrideTrinoUser: flag({
+      description:
+        'Whether clusters are sent the user of the certificate as user and original user, whatever the client asks to be.',
+      default: false,
+      aliases: ['overrideUser'],
+    }),
+  },
+  { description: 'Tokens (JWT) by which clusters recognise the users of client certificates.' },
 );
 
 /** `authorization` (docs/authentication.md#roles). */

@@ -161,6 +161,17 @@ export const server = section(
       description: 'Addresses and networks (CIDR) of proxies whose X-Forwarded-* and Forwarded are believed.',
       default: [],
     }),
+    clientCertificates: choice(['request', 'require'], {
+      description:
+        'Whether connections over TLS are asked for a client certificate, or cannot be made without a verified one. Unset, `request` where certificates name users (requestAnalyzerConfig), else `require` where `http-server.https.truststore.path` is set, else neither.',
+      default: null,
+    }),
+    clientCertificateHeader: text({
+      description:
+        'Header in which server.trustedProxies pass the certificate of a client on that they have verified, e.g. `X-Forwarded-Client-Cert`. They must overwrite what clients send under this name. Unset, no header is believed.',
+      default: null,
+      format: 'headerName',
+    }),
     drainDelay: duration({
       description:
         'Time at a clean stop between not ready and the end of listening, in which all is served and answers end their connections, so that load balancers and clients take note.',

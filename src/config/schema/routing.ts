@@ -227,6 +227,27 @@ export const requestAnalyzerConfig = section(
         default: ['header', 'basic', 'bearer', 'cookie'],
       },
     ),
+    clientCertificateIdentityField: text({
+      description:
+        'What of a verified client certificate names the user: `SUBJECT_DN`, an attribute of the subject such as `CN`, or `SAN_URI`, `SAN_EMAIL`, `SAN_DNS`. Set, the user of a certificate comes before all other sources.',
+      default: null,
+      format: 'name',
+    }),
+    clientCertificateUserMappingPattern: text({
+      description:
+        'Regular expression that the whole identity must match; its first group is the user. Unset, the identity is.',
+      default: null,
+    }),
+    clientCertificateUserMappingFile: text({
+      description: "JSON file of rules in the form of Trino's user mapping, in place of the pattern.",
+      default: null,
+      format: 'path',
+    }),
+    clientCertificateUserExpression: text({
+      description:
+        'Expression of the rules language that gives the user of a `certificate`, e.g. `certificate.CN.toLowerCase()`, in place of the three keys above.',
+      default: null,
+    }),
   },
   { description: 'Who asks, and what is asked.' },
 );

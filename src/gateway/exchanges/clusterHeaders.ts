@@ -4,6 +4,7 @@ import type { ClusterKeys } from '../ownership/clusterKeys.ts';
 import type { ClusterIdentity } from '../pages/clusterIdentities.ts';
 import type { EngineCookies } from '../pages/engineCookies.ts';
 import type { RequestTrace } from '../tracing/requestTrace.ts';
+import type { CertificateIdentities } from '../user/certificateIdentities.ts';
 
 /** What the header lines of requests to clusters are made with. */
 export interface ClusterHeadersDependencies {
@@ -12,6 +13,8 @@ export interface ClusterHeadersDependencies {
   readonly prefixes: ClusterKeys | null;
   /** Keeps the cookies of clusters apart; null where they pass as they are. */
   readonly engineCookies: EngineCookies | null;
+  /** How clusters recognise users of client certificates; null: they are sent what clients send. */
+  readonly identities: CertificateIdentities | null;
   readonly settings: () => { readonly forwardedHeadersEnabled: boolean };
 }
 
@@ -25,6 +28,8 @@ export interface ClusterHop {
   readonly isPage: boolean;
   /** Whether the answer may hold URLs of the gateway, as those of statement paths do. */
   readonly answersUrls: boolean;
+  /** User of a client certificate in whose name the request is made; null for none. */
+  readonly certificateUser: string | null;
   /** Null: traces are off. */
   readonly trace: RequestTrace | null;
 }
@@ -43,16 +48,22 @@ export class ClusterHeaders {
   }
 
   /** Whether the lines of a request are not the same for every cluster. */
-  differ({ answersUrls, trace }: Pick<ClusterHop, 'answersUrls' | 'trace'>): boolean {
-    const { prefixes, engineCookies } = this.#dependencies;
+  differ({
+    answersUrls,
+    certificateUser,
+    trace,
+  }: Pick<ClusterHop, 'answersUrls' | 'certificateUser' | 'trace'>): boolean {
+    const { prefixes, engineCookies, identities } = this.#dependencies;
+    if (certificateUser !== null && identities !== null) return true;
     return trace !== null || engineCookies !== null || (answersUrls && prefixes !== null);
   }
 
   /** The lines of `forAny` for one cluster: with its own cookies alone, its key as a path prefix, and the trace. */
   forOne(lines: readonly string[], hop: ClusterHop): readonly string[] {
-    const { prefixes, engineCookies, settings } = this.#dependencies;
-    const { name, trace } = hop;
-    const own = engineCookies?.forCluster(lines, hop.identity, hop.isPage) ?? lines;
+    const { prefixes, engineCookies, identities, settings } = this.#dependencies;
+    const { name, trace, certificateUser } = hop;
+    const named = certificateUser === null ? lines : (identities?.named(lines, certificateUser, hop) ?? lines);
+    const own = engineCookies?.forCluster(named, hop.identity, hop.isPage) ?? named;
     const isPrefixed = prefixes !== null && hop.answersUrls && name !== '' && settings().forwardedHeadersEnabled;
     const prefixed = isPrefixed ? prefixes.withPrefix(own, name) : own;
     return trace === null ? prefixed : [...prefixed, ...trace.toCluster(name, hop.proxyTo)];

@@ -77,25 +77,25 @@ export class OutgoingRequests {
   }
 
   /**
-   * The request as one cluster gets it: its own cookies, the gateway's prefix, the trace.
+   * The request as one cluster gets it: its own cookies, a token of the user, the gateway's prefix, the trace.
    * @param isPage whether the path is one of an engine's pages or logins
    * @param answersUrls whether the answer may hold URLs of the gateway
    */
   to(
     { name, proxyTo, identity }: Destination,
     outgoing: OutgoingRequest,
-    { trace }: ProxiedRequest,
+    { trace, certificateUser }: ProxiedRequest,
     isPage: boolean,
     answersUrls: boolean,
   ): OutgoingRequest {
     const { clusterHeaders } = this.#dependencies;
-    const hop = { name, proxyTo, identity, isPage, answersUrls, trace };
+    const hop = { name, proxyTo, identity, isPage, answersUrls, certificateUser, trace };
     return { ...outgoing, headers: clusterHeaders.forOne(outgoing.headers, hop) };
   }
 
   /** Whether `to` makes another request of one; else it can be sent as it is. */
-  differ(answersUrls: boolean, { trace }: ProxiedRequest): boolean {
-    return this.#dependencies.clusterHeaders.differ({ answersUrls, trace });
+  differ(answersUrls: boolean, { trace, certificateUser }: ProxiedRequest): boolean {
+    return this.#dependencies.clusterHeaders.differ({ answersUrls, certificateUser, trace });
   }
 
   #make(

@@ -46,6 +46,8 @@ export interface RequestHeaderOptions {
   readonly trustPeer: TrustPeer;
   /** Whether the gateway writes the headers of traces itself; else they pass untouched. */
   readonly tracing: boolean;
+  /** Header by which proxies pass certificates on (`server.clientCertificateHeader`), which ends here; null for none. */
+  readonly certificateHeader: string | null;
   /** Cookies of the gateway itself, never sent to a cluster (docs/authentication.md#sessions). */
   readonly ownCookies: readonly string[];
 }
@@ -66,6 +68,7 @@ export class RequestHeaders {
   readonly #via: string;
   readonly #via2: string;
   readonly #viaOld: string;
+  readonly #certificateHeader: string | undefined;
   readonly #ownCookies: ReadonlySet<string>;
 
   constructor(options: RequestHeaderOptions) {
@@ -73,6 +76,7 @@ export class RequestHeaders {
     this.#via = `HTTP/1.1 ${options.names.gateway}`;
     this.#via2 = `HTTP/2.0 ${options.names.gateway}`;
     this.#viaOld = `HTTP/1.0 ${options.names.gateway}`;
+    this.#certificateHeader = options.certificateHeader?.toLowerCase();
     this.#ownCookies = new Set(options.ownCookies);
   }
 
@@ -220,7 +224,7 @@ export class RequestHeaders {
   #learn(name: string): Action {
     const lower = name.toLowerCase();
     const action =
-      dropped.includes(lower) || (this.#options.tracing && isTraceHeader(lower))
+      dropped.includes(lower) || lower === this.#certificateHeader || (this.#options.tracing && isTraceHeader(lower))
         ? Action.drop
         : lower === 'host'
           ? Action.host

@@ -9,6 +9,12 @@ import { type GatewayServerOptions, http1Options, type RequestHandler, requestHa
 import { answerParserErrors, MAX_HTTP2_HEAD } from './headLimits.ts';
 import { asHttp1, Http2Request, Http2Response, resetStream } from './http2Messages.ts';
 
+/**
+ * What is done about certificates of clients: nothing, they are asked for one, or connections are not made without one that
+ * is verified.
+ */
+export type ClientCertificateMode = 'ignore' | 'request' | 'require';
+
 /** A server of clients over TLS. */
 export interface SecureServer {
   readonly server: Http2SecureServer | HttpsServer;
@@ -26,16 +32,19 @@ const CONNECTION_WINDOW = 512 * 1024;
 /**
  * Makes the server of proxied paths and API over TLS: HTTP/2 where the client asks for it by ALPN and `http2` allows it,
  * else HTTP/1.1 (docs/serving.md#http2). The caller listens.
- * @param askClients whether clients must show a certificate of one of the material's authorities
+ * @param clientCertificates whether clients are asked for a certificate of one of the material's authorities
  */
 export function createSecureGatewayServer(
   options: GatewayServerOptions,
   material: TlsMaterial,
-  askClients: boolean,
+  clientCertificates: ClientCertificateMode,
 ): SecureServer {
   const tls = {
     ...material.context,
-    ...(askClients ? { requestCert: true, rejectUnauthorized: true } : {}),
+    // With `request` a certificate that is not accepted is answered in words (docs/client-certificates.md).
+    ...(clientCertificates === 'ignore'
+      ? {}
+      : { requestCert: true, rejectUnauthorized: clientCertificates === 'require' }),
     handshakeTimeout: options.headersTimeout,
   };
   const server = options.http2 ? createBothServer(options, tls) : createHttp1Server(options, tls);

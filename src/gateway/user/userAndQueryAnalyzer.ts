@@ -5,19 +5,29 @@ import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { Analysis, RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/body.ts';
+import type { ClientCertificates } from './clientCertificates.ts';
 import type { UserExtractor } from './userExtractor.ts';
 
 /** What the analyzer joins. */
 export interface UserAndQueryAnalyzerDependencies {
   readonly users: UserExtractor;
+  /** Users of client certificates, which come first; null or absent: certificates name no users. */
+  readonly certificates?: ClientCertificates | null;
   readonly analyze: AnalyzeLongRequest;
   readonly logger: Logger;
 }
 
 /** Finds user and query properties of requests. A defect is logged and means "unknown": it never fails a query. */
-export function userAndQueryAnalyzer({ users, analyze, logger }: UserAndQueryAnalyzerDependencies): RequestAnalyzer {
+export function userAndQueryAnalyzer({
+  users,
+  certificates,
+  analyze,
+  logger,
+}: UserAndQueryAnalyzerDependencies): RequestAnalyzer {
   const user = (request: IncomingMessage): RequestUser | Promise<RequestUser> => {
     try {
+      const certificate = certificates?.of(request);
+      if (certificate?.kind === 'user') return { user: certificate.user, userInfo: null };
       const result = users.user(request.rawHeaders);
       return result instanceof Promise ? result.catch((error: unknown) => failedUser(error)) : result;
     } catch (error) {

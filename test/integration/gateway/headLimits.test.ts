@@ -53,7 +53,7 @@ describe.each([
       ? createSecureGatewayServer(
           options,
           { context: { cert: certificate.cert, key: certificate.key }, chain: [] },
-          false,
+          'ignore',
         ).server
       : createGatewayServer(options);
     let accepted: Socket | null = null;

@@ -33,9 +33,9 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
   async function secureGateway(
     options: TestGatewayOptions,
     limits: Partial<GatewayServerOptions> = {},
-    askClients = false,
+    clientCertificates: 'ignore' | 'require' = 'ignore',
   ) {
-    const gateway = await startSecureGateway(certificate, authority.cert, options, limits, askClients);
+    const gateway = await startSecureGateway(certificate, authority.cert, options, limits, clientCertificates);
     return { ...gateway, client: async () => closing(await http2Client(gateway.url, { ca: authority.cert })) };
   }
 
@@ -318,7 +318,7 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
     expect([answer.status, answer.text]).toEqual([200, 'body']);
     expect(valuesOf(engine.seen[0]!.rawHeaders, 'x-engine-prepared-statement')).toEqual([statement]);
     const own = authority.issue(['DNS:client']);
-    const guarded = await secureGateway({ clusters: [] }, { http2: false }, true);
+    const guarded = await secureGateway({ clusters: [] }, { http2: false }, 'require');
     const status = (shown: object) =>
       new Promise<number | undefined>((resolve, reject) => {
         const outgoing = httpsRequest(`${guarded.url}/nowhere`, { ca: authority.cert, agent: false, ...shown });
@@ -330,7 +330,7 @@ describe.skipIf(!hasOpenssl)('clients over TLS', () => {
   });
 
   test('clients must show a certificate where authorities are configured', async () => {
-    const gateway = await secureGateway({ clusters: [] }, {}, true);
+    const gateway = await secureGateway({ clusters: [] }, {}, 'require');
     const own = authority.issue(['DNS:client']);
     const known = closing(await http2Client(gateway.url, { ca: authority.cert, cert: own.cert, key: own.key }));
     expect((await known.send({ ':path': '/nowhere' })).status).toBe(404);

@@ -109,7 +109,7 @@ describe.skipIf(!hasOpenssl)('a head that cannot be sent to a client over HTTP/2
     const { server, closeAllConnections } = createSecureGatewayServer(
       { ...defaultServerOptions(), dataPlane: gateway.dataPlane, api: null },
       { context: { cert: certificate.cert, key: certificate.key, ca: authority.cert }, chain: [] },
-      false,
+      'ignore',
     );
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     closing({

@@ -67,11 +67,34 @@ describe('what means something here is mapped, the rest noted', () => {
     expect(result.config.backendState?.xForwardedProtoHeader).toBe(true);
   });
 
-  test.each([
-    'clientCertificateJwtAuthentication: {jwtIssuer: a}',
-    'requestAnalyzerConfig: {clientCertificateIdentityField: CN}',
-  ])('what guards clients is refused where it is not available: %s', (text) => {
+  test('client certificates as release 21 has them', () => {
+    const text = [
+      'requestAnalyzerConfig:',
+      '  clientCertificateIdentityField: SUBJECT_DN',
+      '  clientCertificateUserMappingPattern: (.*)@example.com',
+      'clientCertificateJwtAuthentication:',
+      '  jwtPrincipalClaim: preferred_username',
+      '  jwtIssuer: trino-gateway-tests',
+      '  jwtAudiences: [trino, backend]',
+      '  jwtKeyId: test-key',
+      '  jwtSigningKeyPair: {privateKey: private.pem, publicKey: public.pem}',
+      '  clientCertificateRequired: true',
+      '  overrideTrinoUser: true',
+      'serverConfig:',
+      '  http-server.https.enabled: true',
+      '  http-server.https.keystore.path: gateway.pem',
+      '  http-server.https.truststore.path: clients.pem',
+    ].join('\n');
     const result = parseConfig(`${open}${text}`, {});
-    expect('problems' in result && result.problems[0]?.message).toMatch(/^is not a key of this gateway: /);
+    if ('problems' in result) throw new Error(JSON.stringify(result.problems));
+    expect(result.config.clientCertificateJwtAuthentication).toMatchObject({
+      jwtPrincipalClaim: 'preferred_username',
+      jwtIssuer: 'trino-gateway-tests',
+      jwtAudiences: ['trino', 'backend'],
+      jwtKeyId: 'test-key',
+      jwtSigningKeyPair: { privateKey: 'private.pem', publicKey: 'public.pem' },
+      clientCertificateRequired: true,
+      overrideTrinoUser: true,
+    });
   });
 });

@@ -1,0 +1,68 @@
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
+import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
+import { CertificateIdentities } from '../../gateway/user/certificateIdentities.ts';
+import { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
+import { ClusterTokens } from '../../gateway/user/clusterTokens.ts';
+import { openSigningKeys, type SigningKeySettings, type SigningKeys } from '../../gateway/user/signingKeys.ts';
+import { openUserMapping } from '../../gateway/user/userMapping.ts';
+import type { GatewayContext } from './context.ts';
+
+/** What finds users of client certificates, and what names them to clusters. */
+export interface CertificateParts {
+  readonly users: ClientCertificates;
+  readonly isRequired: boolean;
+  /** Null: clusters are sent what clients send. */
+  readonly identities: CertificateIdentities | null;
+  /** Keys of tokens for clusters; null: there are none. */
+  readonly keys: SigningKeys | null;
+}
+
+/**
+ * Makes what finds users of client certificates; null where the configuration takes none from them.
+ * @throws GatewayError naming the key whose pattern, file, expression or key file cannot be used
+ */
+export async function openClientCertificates(context: GatewayContext): Promise<CertificateParts | null> {
+  const { config, names, clock, logger, onClose } = context;
+  const mapping = await openUserMapping(config.requestAnalyzerConfig, names);
+  if (mapping === null) return null;
+  const { clientCertificateHeader: name, trustedProxies } = config.server;
+  // Believing everybody's forwarded headers (http-server.process-forwarded) must not let everybody be anybody.
+  const isProxy = trustPeers(false, trustedProxies);
+  const header = name === null ? null : { name: name.toLowerCase(), isProxy };
+  const users = new ClientCertificates({ mapping, header, clock });
+  const settings = config.clientCertificateJwtAuthentication;
+  const keySettings = signingKeySettings(config);
+  if (settings === null || keySettings === null) return { users, isRequired: false, identities: null, keys: null };
+  const refreshTime = config.serverConfig['http-server.https.ssl-context.refresh-time'];
+  const keys = await openSigningKeys(keySettings, { refreshTime, clock, logger });
+  onClose(() => keys.stop());
+  const tokens = new ClusterTokens({
+    settings: {
+      principalClaim: settings.jwtPrincipalClaim,
+      issuer: settings.jwtIssuer === '' ? null : settings.jwtIssuer,
+      audiences: settings.jwtAudiences?.length === 0 ? null : settings.jwtAudiences,
+      clusterAudiences: settings.jwtClusterAudiences,
+      lifetime: settings.jwtLifetime,
+      hosts: settings.tokenHosts,
+    },
+    keys,
+    clock,
+    logger,
+  });
+  const identities = new CertificateIdentities({ tokens, replacesUser: settings.overrideTrinoUser, names });
+  return { users, isRequired: settings.clientCertificateRequired, identities, keys };
+}
+
+/** Where the keys of tokens for clusters are; null where there are no such tokens. */
+export function signingKeySettings({ clientCertificateJwtAuthentication }: GatewayConfig): SigningKeySettings | null {
+  if (clientCertificateJwtAuthentication === null) return null;
+  const { jwtSigningKeyPair, jwtKeyId, jwtLifetime, jwtPublishAhead, jwtPublishedKeys } =
+    clientCertificateJwtAuthentication;
+  return {
+    ...jwtSigningKeyPair,
+    publishedKeys: jwtPublishedKeys,
+    keyId: jwtKeyId === '' ? null : jwtKeyId,
+    publishAhead: jwtPublishAhead,
+    lifetime: jwtLifetime,
+  };
+}

@@ -1,0 +1,214 @@
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
+import {
+  type PublishedKey,
+  publishedKey,
+  type SigningKey,
+  signatureAlgorithm,
+  signingKey,
+  USABLE_KEYS,
+} from './signingKey.ts';
+
+/** Where the keys of tokens are, and how they are replaced (`clientCertificateJwtAuthentication`). */
+export interface SigningKeySettings {
+  readonly privateKey: string;
+  /** Public key, or a certificate of it; null: that of the private key. */
+  readonly publicKey: string | null;
+  /** Further public keys that are published, such as the next one, or the previous one after a restart. */
+  readonly publishedKeys: readonly string[];
+  /** `jwtKeyId`; null: the thumbprint of each key. */
+  readonly keyId: string | null;
+  /** Milliseconds between publishing a new key and signing with it. */
+  readonly publishAhead: number;
+  /** Milliseconds that tokens are valid. */
+  readonly lifetime: number;
+}
+
+/** What following the files works with. */
+export interface SigningKeysDependencies {
+  /** Milliseconds between two looks at the files. */
+  readonly refreshTime: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const SECTION = 'clientCertificateJwtAuthentication';
+/** Keys that are published at most: files that change all the time must not fill the memory. */
+const MOST_KEYS = 16;
+
+/** What the files hold. */
+interface KeyFiles {
+  readonly signing: SigningKey;
+  readonly published: readonly PublishedKey[];
+  /** To see whether they changed. */
+  readonly contents: string;
+}
+
+/**
+ * Reads the files of keys.
+ * @throws GatewayError EG_IMPOSSIBLE naming the key of the configuration whose file cannot be used
+ */
+export async function readKeyFiles(settings: SigningKeySettings): Promise<KeyFiles> {
+  const { privateKey, publicKey, publishedKeys, keyId } = settings;
+  const pair = `${SECTION}.jwtSigningKeyPair`;
+  const [secret, secretText] = await readKey(privateKey, `${pair}.privateKey`, createPrivateKey);
+  const texts = [secretText];
+  if (publicKey !== null) {
+    const field = `${pair}.publicKey`;
+    const [open, text] = await readKey(publicKey, field, createPublicKey);
+    if (!bytesOf(open).equals(bytesOf(createPublicKey(secret as never)))) {
+      throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${publicKey} is not the public key of privateKey.`, { field });
+    }
+    texts.push(text);
+  }
+  const published: PublishedKey[] = [];
+  for (const [index, path] of publishedKeys.entries()) {
+    const [key, text] = await readKey(path, `${SECTION}.jwtPublishedKeys[${index}]`, createPublicKey);
+    published.push(publishedKey(key, null));
+    texts.push(text);
+  }
+  return { signing: signingKey(secret, keyId), published, contents: texts.join('\0') };
+}
+
+/**
+ * Reads the keys and follows their files: a new key is published at once and signs after `publishAhead`, so that clusters
+ * have read it by then; the one before stays published until its last token has run out and as long as that again.
+ * @throws GatewayError EG_IMPOSSIBLE for files that cannot be used at the start
+ */
+export async function openSigningKeys(
+  settings: SigningKeySettings,
+  dependencies: SigningKeysDependencies,
+): Promise<SigningKeys> {
+  return new SigningKeys(settings, dependencies, await readKeyFiles(settings));
+}
+
+/** Keys that tokens are signed and verified with. */
+export class SigningKeys {
+  readonly #settings: SigningKeySettings;
+  readonly #dependencies: SigningKeysDependencies;
+  readonly #timer: NodeJS.Timeout;
+  #files: KeyFiles;
+  #signing: SigningKey;
+  /** The key that signs next, and from when on, in monotonic milliseconds. */
+  #next: { readonly key: SigningKey; readonly from: number } | null = null;
+  /** Keys that no longer sign, with the time up to which they are published. */
+  #retired: { readonly key: PublishedKey; readonly until: number }[] = [];
+  #isLooking = false;
+  #lastComplaint = '';
+
+  constructor(settings: SigningKeySettings, dependencies: SigningKeysDependencies, files: KeyFiles) {
+    this.#settings = settings;
+    this.#dependencies = dependencies;
+    this.#files = files;
+    this.#signing = files.signing;
+    this.#timer = setInterval(() => void this.#look(), dependencies.refreshTime).unref();
+  }
+
+  /** The key that signs now. */
+  get current(): SigningKey {
+    if (this.#next !== null && this.#dependencies.clock.monotonic() >= this.#next.from) this.#use(this.#next.key);
+    return this.#signing;
+  }
+
+  /** The public keys, as the body of a JWKS (RFC 7517 §5): the one that signs first. */
+  published(): { readonly keys: readonly PublishedKey[] } {
+    const { current } = this;
+    const now = this.#dependencies.clock.monotonic();
+    this.#retired = this.#retired.filter(({ until }) => now < until);
+    const all = [
+      current.published,
+      ...(this.#next === null ? [] : [this.#next.key.published]),
+      ...this.#files.published,
+      ...this.#retired.map(({ key }) => key),
+    ];
+    // Engines refuse a set with two keys of one id.
+    return { keys: [...new Map(all.toReversed().map((key) => [key.kid, key])).values()].toReversed() };
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #use(key: SigningKey): void {
+    const { logger, clock } = this.#dependencies;
+    const { lifetime, publishAhead } = this.#settings;
+    const before = this.#signing.published;
+    // Other replicas may begin with the new one later.
+    this.#retired.unshift({ key: before, until: clock.monotonic() + lifetime + publishAhead });
+    this.#retired.length = Math.min(this.#retired.length, MOST_KEYS);
+    this.#signing = key;
+    this.#next = null;
+    logger.info({ kid: key.published.kid, before: before.kid }, 'tokens for clusters are signed with another key');
+  }
+
+  /** Never rejects. */
+  async #look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    const { logger } = this.#dependencies;
+    try {
+      const files = await readKeyFiles(this.#settings);
+      this.#lastComplaint = '';
+      if (files.contents !== this.#files.contents) this.#take(files);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (reason !== this.#lastComplaint) {
+        this.#lastComplaint = reason;
+        logger.error({ reason }, 'changed keys of tokens refused; the last good ones stay in use');
+      }
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  #take(files: KeyFiles): void {
+    const { clock, logger } = this.#dependencies;
+    this.#files = files;
+    const { current } = this;
+    const isSame = samePublicKey(files.signing.published, current.published);
+    if (isSame) {
+      // Put back before it was used.
+      this.#next = null;
+      return;
+    }
+    const { keyId, publishAhead } = this.#settings;
+    // Two keys of one id are not distinguishable: the new one cannot be published beside the old one.
+    const wait = keyId === null ? publishAhead : 0;
+    this.#next = { key: files.signing, from: clock.monotonic() + wait };
+    logger.info({ kid: files.signing.published.kid, signsIn: wait }, 'another key of tokens for clusters is published');
+  }
+}
+
+function samePublicKey(one: PublishedKey, other: PublishedKey): boolean {
+  return ['kty', 'crv', 'x', 'y', 'n', 'e'].every((member) => one[member] === other[member]);
+}
+
+function bytesOf(key: KeyObject): Buffer {
+  return key.export({ type: 'spki', format: 'der' });
+}
+
+async function readKey(
+  path: string,
+  field: string,
+  parse: (pem: string) => KeyObject,
+): Promise<readonly [KeyObject, string]> {
+  const fail = (why: string) => new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} ${why}.`, { field });
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw fail(`cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  let key: KeyObject;
+  try {
+    key = parse(text);
+  } catch {
+    // The parser's own words may repeat the file.
+    throw fail('holds no key in PEM form that can be read without a password');
+  }
+  if (signatureAlgorithm(key) === null) throw fail(USABLE_KEYS);
+  return [key, text];
+}

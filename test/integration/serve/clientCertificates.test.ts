@@ -1,0 +1,200 @@
+/** Client certificates of real connections, and what rules, clusters and the API make of them. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { overHttp1, overHttp2 } from '../../support/certificateClient.ts';
+import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
+import { until } from '../../support/gateway.ts';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+
+function sessionKeyPaths() {
+  const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
+  return { privateKeyRsa, publicKeyRsa };
+}
+
+type Keys = Readonly<Record<string, unknown>>;
+
+const protocols = { 'HTTP/1.1': overHttp1, 'HTTP/2': overHttp2 } as const;
+const both = Object.entries(protocols);
+
+describe.skipIf(!hasOpenssl)('client certificates', () => {
+  let certificates: ReturnType<typeof certificateFolder>;
+  let authority: TestAuthority;
+  let clients: TestAuthority;
+  let server: TestCertificate;
+  let folder: string;
+  /** Of the default group, and of the group that rules lead `ann` to. */
+  let engines: readonly [SimulatedEngine, SimulatedEngine];
+  let gateway: GatewayProcess | null = null;
+
+  beforeAll(async () => {
+    certificates = certificateFolder();
+    authority = certificates.authority('servers');
+    clients = certificates.authority('clients');
+    server = authority.issue(['DNS:localhost', 'IP:127.0.0.1']);
+    folder = await mkdtemp(join(tmpdir(), 'client-certificates-'));
+    engines = [
+      await startSimulatedEngine({ name: 'a', record: true }),
+      await startSimulatedEngine({ name: 'b', record: true }),
+    ];
+    const manifests = engines.map((engine, index) =>
+      stringify({
+        apiVersion: 'enginegateway.dev/v1',
+        kind: 'EngineCluster',
+        metadata: { name: 'ab'[index] },
+        spec: { proxyTo: engine.url, routingGroup: ['adhoc', 'etl'][index] },
+      }),
+    );
+    const rule = stringify({
+      apiVersion: 'enginegateway.dev/v1',
+      kind: 'RoutingRule',
+      metadata: { name: 'ann' },
+      spec: {
+        priority: 1,
+        condition: 'engineRequestUser.userExistsAndEquals("ann")',
+        routeTo: { routingGroup: 'etl' },
+      },
+    });
+    await writeFile(join(folder, 'resources.yaml'), [...manifests, rule].join('---\n'));
+  });
+  afterEach(async () => {
+    await gateway?.stop();
+    gateway = null;
+  });
+  afterAll(async () => {
+    await Promise.all(engines.map((engine) => engine.close()));
+    await rm(folder, { recursive: true, force: true });
+    certificates.dispose();
+  });
+
+  const byName: Keys = { clientCertificateIdentityField: 'CN' };
+
+  /** Starts a gateway that takes users from certificates; answers its address over TLS. */
+  async function start(requestAnalyzerConfig: Keys, more: Keys = {}): Promise<string> {
+    gateway = await startGateway({
+      resources: { source: 'directory', directory: folder },
+      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
+      queryHistory: { spillDirectory: join(folder, 'spill') },
+      requestAnalyzerConfig: { analyzeRequest: true, ...requestAnalyzerConfig },
+      ...more,
+      serverConfig: {
+        'http-server.https.enabled': true,
+        'http-server.https.port': 0,
+        'http-server.https.keystore.path': server.file,
+        'http-server.https.truststore.path': clients.file,
+        ...(more.serverConfig as object | undefined),
+      },
+    });
+    const { url } = gateway;
+    for (const name of ['a', 'b']) {
+      const state = async () => (await fetch(`${url}/api/public/backends/${name}/state`)).text();
+      await until(async () => (await state()).includes('"HEALTHY"'), `${name} to be healthy`);
+    }
+    return String(gateway.listening.httpsUrl).replace('127.0.0.1', 'localhost');
+  }
+
+  const client = (own?: TestCertificate) => ({ ca: authority.cert, ...(own === undefined ? {} : { own }) });
+  const headers = { 'x-engine-user': 'bob' };
+  /** Name of the engine that got the last submission, from answers that name it. */
+  const submissionsOf = (index: 0 | 1) => engines[index].requests.filter(({ method }) => method === 'POST').length;
+
+  test.each(both)('the user of rules is that of the certificate, over %s', async (_, send) => {
+    const url = await start(byName);
+    const ann = clients.issueTo('/O=Example/OU=data/CN=ann');
+    const [toA, toB] = [submissionsOf(0), submissionsOf(1)];
+    expect(await send(client(ann), url, '/v1/statement', headers, 'SELECT 1')).toMatchObject({ status: 200 });
+    expect([submissionsOf(0) - toA, submissionsOf(1) - toB]).toEqual([0, 1]);
+    // Without one, what the client says counts, as before.
+    expect(await send(client(), url, '/v1/statement', headers, 'SELECT 1')).toMatchObject({ status: 200 });
+    expect([submissionsOf(0) - toA, submissionsOf(1) - toB]).toEqual([1, 1]);
+  });
+
+  test.each(both)('one that is not accepted is refused in words, over %s', async (_, send) => {
+    const url = await start({ ...byName, clientCertificateUserMappingPattern: '([a-z]+)' });
+    const foreign = authority.issueTo('/CN=ann');
+    const expired = clients.issueTo('/CN=ann', [], -1);
+    const unmapped = clients.issueTo('/CN=Ann 7');
+    const unnamed = clients.issueTo('/O=Example');
+    const before = [submissionsOf(0), submissionsOf(1)];
+    const answers: unknown[] = [];
+    for (const own of [foreign, expired, unmapped, unnamed]) {
+      answers.push(await send(client(own), url, '/v1/statement', headers, 'SELECT 1'));
+    }
+    expect(answers).toEqual([
+      { status: 401, text: 'The client certificate is not accepted: no trusted authority has issued it.\n' },
+      { status: 401, text: 'The client certificate is not accepted: it has expired.\n' },
+      { status: 401, text: 'The client certificate stands for no user: no rule for users matches it.\n' },
+      { status: 401, text: 'The client certificate stands for no user: it has no CN, which users are taken from.\n' },
+    ]);
+    expect([submissionsOf(0), submissionsOf(1)]).toEqual(before);
+  });
+
+  test.each(both)(
+    'programs call the API by their certificate, with the roles of its user, over %s',
+    async (_, send) => {
+      const url = await start(byName, {
+        authentication: { form: { selfSignKeyPair: sessionKeyPaths() }, clientCertificates: true },
+        authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
+        presetUsers: { ann: { privileges: 'API' } },
+      });
+      const ann = clients.issueTo('/CN=ann');
+      const call = (own: TestCertificate | undefined, path: string, sent: Readonly<Record<string, string>> = {}) =>
+        send(client(own), url, path, sent).then(({ status }) => status);
+      expect(await call(ann, '/gateway/backend/all')).toBe(200);
+      expect(await call(ann, '/api/rules')).toBe(403);
+      expect(await call(clients.issueTo('/CN=stranger'), '/gateway/backend/all')).toBe(403);
+      expect(await call(undefined, '/gateway/backend/all')).toBe(401);
+      // What else a program shows counts first, and people log in: pages could use their certificate without their knowing.
+      expect(await call(ann, '/gateway/backend/all', { authorization: 'Bearer x' })).toBe(401);
+      expect(await call(ann, '/gateway/backend/all', { 'sec-fetch-mode': 'cors' })).toBe(401);
+      const refused = await send(client(authority.issueTo('/CN=ann')), url, '/gateway/backend/all');
+      expect([refused.status, refused.text]).toEqual([
+        401,
+        expect.stringContaining('no trusted authority has issued it'),
+      ]);
+      expect(await call(undefined, '/.well-known/jwks.json')).toBe(404);
+    },
+  );
+
+  test('connections can be made with a certificate alone where that is required', async () => {
+    const url = await start(byName, { server: { clientCertificates: 'require' } });
+    const ann = clients.issueTo('/CN=ann');
+    expect(await overHttp1(client(ann), url, '/v1/info')).toMatchObject({ status: 200 });
+    await expect(overHttp1(client(), url, '/v1/info')).rejects.toThrow();
+    await expect(overHttp1(client(authority.issueTo('/CN=ann')), url, '/v1/info')).rejects.toThrow();
+  });
+
+  test('a header counts from trusted proxies alone, by its name, and ends here', async () => {
+    const ann = clients.issueTo('/CN=ann');
+    const header = { ...headers, 'x-client-cert': encodeURIComponent(ann.cert) };
+    const countedAt = async (url: string, sent: Readonly<Record<string, string>>, own?: TestCertificate) => {
+      const before = submissionsOf(1);
+      const { status, text } = await overHttp1(client(own), url, '/v1/statement', sent, 'SELECT 1');
+      return status === 200 ? submissionsOf(1) - before : text;
+    };
+    const plain = await start(byName, { serverConfig: { 'http-server.process-forwarded': true } });
+    expect(await countedAt(plain, header)).toBe(0);
+    await gateway?.stop();
+    const named = { clientCertificateHeader: 'X-Client-Cert' };
+    const foreign = await start(byName, { server: { ...named, trustedProxies: ['10.0.0.0/8'] } });
+    expect(await countedAt(foreign, header)).toBe(0);
+    expect(engines[0].requests.at(-1)?.headers['x-client-cert']).toBeUndefined();
+    await gateway?.stop();
+    const trusting = await start(byName, { server: { ...named, trustedProxies: ['127.0.0.1', '::1'] } });
+    expect(await countedAt(trusting, header)).toBe(1);
+    expect(engines[1].requests.at(-1)?.headers['x-client-cert']).toBeUndefined();
+    // The proxy's own certificate is nobody's.
+    expect(await countedAt(trusting, headers, ann)).toBe(0);
+    expect(await countedAt(trusting, { ...headers, 'x-client-cert': 'x' })).toBe(
+      'The header x-client-cert holds no certificate that can be read.\n',
+    );
+    const expired = encodeURIComponent(clients.issueTo('/CN=ann', [], -1).cert);
+    expect(await countedAt(trusting, { ...headers, 'x-client-cert': expired })).toBe(
+      'The client certificate has expired or is not valid yet.\n',
+    );
+  });
+});
