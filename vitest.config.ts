@@ -55,7 +55,7 @@ export default defineConfig({
       suite('contract', 300, { workers: 1 }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
       suite('engine', 600, { workers: 2, downloads: true }),
-      suite('migration', 300, { workers: 1, downloads: true }),
+      suite('migration', 300, { workers: 2, downloads: true }),
       suite('clients', 600, { workers: 1 }),
       suite('packaging', 180, { workers: 1 }),
       suite('ui', 180, { workers: 2 }),

@@ -103,7 +103,7 @@ const registry: readonly RestCall[] = [
   post('/gateway/backend/activate/x', 'a cluster'),
   post('/gateway/backend/activate/none', 'an unknown name'),
   post('/gateway/backend/deactivate/none', 'an unknown name'),
-  post('/gateway/backend/activate/a%2Fb', 'a name with a slash'),
+  post('/gateway/backend/activate/x%2Fb', 'a name with a slash'),
   post(remove, 'a cluster', 'x'),
   post(remove, 'an unknown name', 'x'),
   post(remove, 'without a body'),
@@ -132,7 +132,7 @@ const registry: readonly RestCall[] = [
     post(path, 'as plain text', JSON.stringify(x), { leaves: ['x'] }),
     post(path, 'without Content-Type', JSON.stringify(x), { contentType: null, leaves: ['x'] }),
   ]),
-  post(add, 'a name with a slash', { ...x, name: 'a/b' }, { leaves: ['a/b'] }),
+  post(add, 'a name with a slash', { ...x, name: 'x/b' }, { leaves: ['x/b'] }),
   post('/entity', 'without a type', x, { leaves: ['x'] }),
   post('/entity?entityType=NONE', 'an unknown type', x, { leaves: ['x'] }),
 ];
