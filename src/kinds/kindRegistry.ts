@@ -1,6 +1,6 @@
 import type { Problem } from '../model/errors.ts';
 import type { Kind, Resource } from '../model/resource.ts';
-import type { BackendRow } from '../store/store.ts';
+import type { BackendRow, KEPT_ROW } from '../store/store.ts';
 import type { ResourceKind } from './resourceKind.ts';
 
 /** The registered kinds. Code that works on any kind takes a registry. */
@@ -42,7 +42,7 @@ export class KindRegistry {
   }
 
   /** The row of `gateway_backend` that a resource gives when it is looked at alone; null: none. */
-  rowOf(resource: Resource): BackendRow | null {
+  rowOf(resource: Resource): BackendRow | typeof KEPT_ROW | null {
     return this.of(resource.kind).rows?.ofResource(resource) ?? null;
   }
 

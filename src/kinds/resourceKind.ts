@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
 import type { Problem } from '../model/errors.ts';
 import type { Kind, Resource } from '../model/resource.ts';
-import type { BackendRow } from '../store/store.ts';
+import type { BackendRow, KEPT_ROW } from '../store/store.ts';
 import type { Exportable, ExportedResource } from './exported.ts';
 import type { KindProgram, ProgramSettings } from './kindProgram.ts';
 import type { CheckedManifest, ManifestFinding } from './manifestFinding.ts';
@@ -41,8 +41,9 @@ export interface RowProjection<Outcome extends ResourceOutcome = ResourceOutcome
   /**
    * The row that a resource gives when it is looked at alone, for a write whose transaction stores both. What others have
    * to do with it (a name that is claimed twice) the reconcile puts right.
+   * @returns null for none
    */
-  ofResource(resource: Resource): BackendRow | null;
+  ofResource(resource: Resource): BackendRow | typeof KEPT_ROW | null;
 }
 
 /**

@@ -45,6 +45,8 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     defaultRoutingGroup: options.defaultRoutingGroup,
     policy: options.policy,
     deletionGuard: options.deletionGuard,
+    adopter: () => registry,
+    foreignWrites: options.foreignWrites,
     unmanagedRows: options.resources.unmanagedRows,
     clock,
     random,
@@ -52,8 +54,9 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     metrics: operatorMetrics(options.metrics, kinds),
     services: services ?? noServices,
     onTransition: (transition) => events?.recordTransition(transition),
+    onForeignWrite: (write) => events?.recordForeignWrite(write),
   });
-  const registry = new ResourceClusterRegistry({
+  const registry: ResourceClusterRegistry = new ResourceClusterRegistry({
     source,
     controller,
     table,

@@ -8,6 +8,7 @@ import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
 import type { Leadership } from './leadership/leadership.ts';
 import type { DeletionGuardSettings } from './reconcile/deletionGuard.ts';
+import type { ForeignWriteMode } from './reconcile/foreignWrites.ts';
 import type { ApiWrites } from './registry/resourceClusterRegistry.ts';
 import type { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
@@ -31,6 +32,8 @@ export interface OperatorOptions extends Omit<ProgramSettings, 'services'> {
   readonly apiWrites: () => ApiWrites;
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
+  /** `resources.foreignWrites`, as it is now. */
+  readonly foreignWrites: () => ForeignWriteMode;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
   readonly table: RoutingTableHolder;
   /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */

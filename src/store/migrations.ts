@@ -66,6 +66,11 @@ async function plannedSteps(connection: Knex, dialect: SqlDialect): Promise<read
     const sql = 'alter table eg_coordinators add cluster_uid varchar(128)';
     steps.push({ adds: 'column eg_coordinators.cluster_uid', sql });
   }
+  // A database of a version that did not keep which row it projected last.
+  if ((await dialect.columns(connection, 'eg_resources'))?.has('backend_row') === false) {
+    const sql = `alter table eg_resources add backend_row ${dialect.types.longText}`;
+    steps.push({ adds: 'column eg_resources.backend_row', sql });
+  }
   if (dialect.widenQueryText !== null && /char/.test(history?.get('query_text') ?? '')) {
     steps.push({ adds: 'column query_history.query_text widened', sql: dialect.widenQueryText });
   }

@@ -6,15 +6,19 @@ import { Turns } from '../model/turns.ts';
 import { backendColumns, backendRow } from './backendRepository.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
+import { type KeptRow, keptOfText, keptText, type MergedRow, mergeKept, seenRow, settleRow } from './derivedRow.ts';
 import { fenceHolds } from './leaderRepository.ts';
-import type {
-  BackendRow,
-  Fence,
-  ProjectionResult,
-  ResourceRepository,
-  SourceName,
-  StoredMark,
-  StoredResource,
+import {
+  type BackendRow,
+  type DerivedRow,
+  type DerivedRowCount,
+  type Fence,
+  KEPT_ROW,
+  type ProjectionResult,
+  type ResourceRepository,
+  type SourceName,
+  type StoredMark,
+  type StoredResource,
 } from './store.ts';
 
 interface Row {
@@ -32,6 +36,7 @@ interface Row {
   readonly status: string | null;
   readonly source: SourceName;
   readonly backend_name: string | null;
+  readonly backend_row: string | null;
   readonly deleted_at: number | null;
 }
 
@@ -41,7 +46,8 @@ const DELETED_BY_API = JSON.stringify({ 'enginegateway.dev/deleted-by': 'api' })
 /** Name of the row of `eg_marks` that counts confirmations of losses. */
 const CONFIRMATIONS = 'deletions';
 
-function toColumns(resource: StoredResource, backend: BackendRow | null): Row {
+/** @param kept what is kept of the derived row; null for none */
+function toColumns(resource: StoredResource, kept: KeptRow | null): Row {
   return {
     kind: resource.kind,
     namespace: resource.namespace,
@@ -56,7 +62,8 @@ function toColumns(resource: StoredResource, backend: BackendRow | null): Row {
     annotations: JSON.stringify(resource.annotations),
     status: resource.status === null ? null : JSON.stringify(resource.status),
     source: resource.source,
-    backend_name: backend?.name ?? null,
+    backend_name: kept?.projected.name ?? null,
+    backend_row: kept === null ? null : keptText(kept),
     deleted_at: null,
   };
 }
@@ -106,7 +113,8 @@ function isStale(stored: Row, resource: StoredResource): boolean {
 
 const widths = { name: 256, routingGroup: 256, proxyTo: 256, externalUrl: 256 } as const;
 
-function checkWidths(backend: BackendRow): void {
+function checkWidths(backend: BackendRow | typeof KEPT_ROW | null): void {
+  if (backend === null || backend === KEPT_ROW) return;
   for (const [field, width] of Object.entries(widths) as [keyof typeof widths, number][]) {
     const value = backend[field];
     if (value.length > width && [...value].length > width) {
@@ -146,22 +154,63 @@ export class KnexResourceRepository implements ResourceRepository {
 
   async project(
     resource: StoredResource,
-    backend: BackendRow | null,
+    backend: BackendRow | typeof KEPT_ROW | null,
     fence: Fence | null,
     replaces?: StoredMark,
   ): Promise<ProjectionResult> {
-    if (backend !== null) checkWidths(backend);
+    checkWidths(backend);
     return this.guarded(fence, async (trx, mark) => {
       const stored = await storedRow(trx, resource);
       const isReplaced = replaces !== undefined && stored !== undefined && isDeepStrictEqual(markOf(stored), replaces);
       if (stored !== undefined && !isReplaced && isStale(stored, resource)) return 'stale';
-      const columns = toColumns(resource, backend);
-      if (stored !== undefined && isDeepStrictEqual({ ...stored }, columns) && (await derived(trx, backend))) {
-        return 'unchanged';
+      const derived = await derivedRow(trx, this.database, stored, backend);
+      const columns = toColumns(resource, derived?.kept ?? null);
+      const isSame = stored !== undefined && isDeepStrictEqual({ ...stored }, columns) && derived?.isWritten !== true;
+      if (!isSame) {
+        await this.store(trx, stored, columns, derived);
+        await setMark(trx, mark + 1);
       }
-      await this.store(trx, stored, columns, backend);
+      if (derived?.foreign === true) return 'foreign';
+      return isSame ? 'unchanged' : 'applied';
+    });
+  }
+
+  derivedRow(key: ResourceKey, fence: Fence): Promise<DerivedRow | 'fenced' | null> {
+    // Under the mark's lock no projection of ours comes between the two.
+    return this.marked(async (trx) => {
+      if (!(await fenceHolds(trx, this.database, fence))) return 'fenced';
+      const stored = await storedRow(trx, key);
+      if (stored?.backend_row == null || stored.deleted_at !== null) return null;
+      const { projected } = keptOfText(stored.backend_row);
+      const present = await presentRow(trx, this.database, projected.name);
+      const text = keptText(seenRow(projected, present));
+      if (text !== stored.backend_row) await trx('eg_resources').where(keyColumns(key)).update({ backend_row: text });
+      return { projected, present };
+    });
+  }
+
+  settleRow(key: ResourceKey, backend: BackendRow, settled: DerivedRow, fence: Fence): Promise<ProjectionResult> {
+    return this.guarded(fence, async (trx, mark) => {
+      const stored = await storedRow(trx, key);
+      if (stored === undefined || stored.deleted_at !== null || stored.backend_name !== backend.name) return 'stale';
+      const derived = await derivedRow(trx, this.database, stored, backend, settled);
+      const columns = { ...stored, backend_row: derived === null ? null : keptText(derived.kept) };
+      await this.store(trx, stored, columns, derived);
       await setMark(trx, mark + 1);
-      return 'applied';
+      return derived?.foreign === true ? 'foreign' : 'applied';
+    });
+  }
+
+  countDerivedRows(): Promise<DerivedRowCount> {
+    return this.marked(async (trx) => {
+      const projected: readonly { readonly backend_name: string }[] = await trx('eg_resources')
+        .whereNull('deleted_at')
+        .whereNotNull('backend_row')
+        .select('backend_name');
+      const rows: readonly { readonly name: string }[] = await trx('gateway_backend').select('name');
+      const names = new Set(rows.map(({ name }) => name));
+      const missing = projected.filter(({ backend_name: name }) => !names.has(name));
+      return { projected: projected.length, missing: missing.length };
     });
   }
 
@@ -181,18 +230,21 @@ export class KnexResourceRepository implements ResourceRepository {
         if (byApi) await trx('eg_resources').where(keyColumns(key)).update({ annotations: DELETED_BY_API });
         return 'unchanged';
       }
+      const kept = stored?.backend_row == null ? null : keptOfText(stored.backend_row);
+      const present = kept === null || kept.missing ? null : await presentRow(trx, this.database, kept.projected.name);
       await this.bury(trx, key, uid, stored, byApi);
       await setMark(trx, mark + 1);
-      return 'applied';
+      const isForeign = kept !== null && present !== null && !isDeepStrictEqual(present, kept.projected);
+      return isForeign ? 'foreign' : 'applied';
     });
   }
 
   async write(
     resource: StoredResource,
-    backend: BackendRow | null,
+    backend: BackendRow | typeof KEPT_ROW | null,
     expectedVersion: string | null,
   ): Promise<StoredResource | null> {
-    if (backend !== null) checkWidths(backend);
+    checkWidths(backend);
     return this.marked(async (trx, mark) => {
       const stored = await storedRow(trx, resource);
       const live = stored !== undefined && stored.deleted_at === null ? stored : undefined;
@@ -203,7 +255,8 @@ export class KnexResourceRepository implements ResourceRepository {
       const sameSpec = live !== undefined && isDeepStrictEqual(JSON.parse(live.spec), resource.spec);
       const generation = live === undefined ? 1 : sameSpec ? live.generation : live.generation + 1;
       const written: StoredResource = { ...resource, resourceVersion: version, generation };
-      await this.store(trx, stored, toColumns(written, backend), backend);
+      const derived = await derivedRow(trx, this.database, stored, backend);
+      await this.store(trx, stored, toColumns(written, derived?.kept ?? null), derived);
       await setMark(trx, mark + 1);
       return written;
     });
@@ -274,14 +327,14 @@ export class KnexResourceRepository implements ResourceRepository {
     });
   }
 
-  private async store(trx: Knex.Transaction, stored: Row | undefined, columns: Row, backend: BackendRow | null) {
+  private async store(trx: Knex.Transaction, stored: Row | undefined, columns: Row, derived: WrittenRow | null) {
     if (stored === undefined) await trx('eg_resources').insert(columns);
     else await trx('eg_resources').where(keyColumns(columns)).update(columns);
     if (stored?.backend_name !== undefined && stored.backend_name !== columns.backend_name) {
       await dropBackend(trx, stored.backend_name);
     }
-    if (backend === null) return;
-    await trx('gateway_backend').insert(backendColumns(backend)).onConflict('name').merge();
+    if (derived === null || derived.row === null || !derived.isWritten) return;
+    await trx('gateway_backend').insert(backendColumns(derived.row)).onConflict('name').merge();
   }
 
   /** Leaves a tombstone, also for a resource never stored: a replica may still be about to project it. */
@@ -294,10 +347,14 @@ export class KnexResourceRepository implements ResourceRepository {
   ): Promise<void> {
     const now = await trx.select(trx.raw(`${this.database.dialect.clockMs} as now`)).first();
     const annotations = byApi ? DELETED_BY_API : '{}';
-    const tombstone = { backend_name: null, deleted_at: Number(now.now), spec: '{}', status: null, annotations };
+    const tombstone = {
+      ...{ backend_name: null, backend_row: null, deleted_at: Number(now.now) },
+      ...{ spec: '{}', status: null, annotations },
+    };
     if (stored !== undefined) {
       await trx('eg_resources').where(keyColumns(key)).update(tombstone);
-      await dropBackend(trx, stored.backend_name);
+      const isOthers = stored.backend_row !== null && keptOfText(stored.backend_row).missing;
+      if (!isOthers) await dropBackend(trx, stored.backend_name);
       return;
     }
     const unknown = {
@@ -324,11 +381,41 @@ async function setMark(trx: Knex.Transaction, value: number): Promise<void> {
   await trx('eg_marks').where('name', 'resources').update({ value });
 }
 
-/** Whether the derived row is there as it should be. */
-async function derived(trx: Knex.Transaction, backend: BackendRow | null): Promise<boolean> {
-  if (backend === null) return true;
-  const row = await trx('gateway_backend').where('name', backend.name).first();
-  return row !== undefined && isDeepStrictEqual(backendRow(row), { ...backend });
+/** The derived row of a transaction, and whether the table lacks it as it should be. */
+interface WrittenRow extends MergedRow {
+  readonly kept: KeptRow;
+  readonly isWritten: boolean;
+}
+
+/** A row as it is now, locked until the transaction ends: another gateway may be about to write it. */
+async function presentRow(trx: Knex.Transaction, database: Database, name: string): Promise<BackendRow | null> {
+  const query = trx('gateway_backend').where('name', name).first();
+  const row = await (database.dialect.forUpdate === '' ? query : query.forUpdate());
+  return row === undefined ? null : backendRow(row);
+}
+
+/** What becomes of the row that a resource gives; null where it gives none. @param settled what was decided on */
+async function derivedRow(
+  trx: Knex.Transaction,
+  database: Database,
+  stored: Row | undefined,
+  given: BackendRow | typeof KEPT_ROW | null,
+  settled?: DerivedRow,
+): Promise<WrittenRow | null> {
+  const last = stored?.deleted_at === null && stored.backend_row !== null ? keptOfText(stored.backend_row) : null;
+  const wanted = given === KEPT_ROW ? (last?.projected ?? null) : given;
+  if (wanted === null) return null;
+  const present = await presentRow(trx, database, wanted.name);
+  const before = last?.projected.name === wanted.name ? last : null;
+  const { merged, kept } =
+    settled === undefined
+      ? mergeKept(before, present, wanted)
+      : settledRow(settleRow(before?.projected ?? null, present, wanted, settled));
+  return { ...merged, kept, isWritten: merged.row !== null && !isDeepStrictEqual(present, merged.row) };
+}
+
+function settledRow(merged: MergedRow): { readonly merged: MergedRow; readonly kept: KeptRow } {
+  return { merged, kept: { projected: merged.projected, seen: {}, missing: false } };
 }
 
 /** Deletes a row of `gateway_backend` that no live resource derives any more. */

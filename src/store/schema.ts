@@ -75,12 +75,13 @@ export const sharedTables: readonly TableDefinition[] = [
 export const ownTables: readonly TableDefinition[] = [
   table(
     'eg_resources',
-    ['kind', 'namespace', 'name', 'uid', 'resource_version', 'spec', 'backend_name', 'deleted_at'],
+    ['kind', 'namespace', 'name', 'uid', 'resource_version', 'spec', 'backend_name', 'backend_row', 'deleted_at'],
     (dialect) => `kind varchar(32) not null, namespace varchar(253) not null, name varchar(253) not null,
       registry_name varchar(256) not null, uid varchar(128) not null, resource_version varchar(64) not null,
       generation bigint not null, creation_timestamp varchar(40) not null, spec ${dialect.types.longText} not null,
       labels ${dialect.types.longText} not null, annotations ${dialect.types.longText} not null,
-      status ${dialect.types.longText}, source varchar(16) not null, backend_name varchar(256), deleted_at bigint,
+      status ${dialect.types.longText}, source varchar(16) not null, backend_name varchar(256),
+      backend_row ${dialect.types.longText}, deleted_at bigint,
       primary key (kind, namespace, name)`,
   ),
   table(

@@ -13,6 +13,9 @@ export interface BackendRow {
   readonly active: boolean;
 }
 
+/** In place of a row: the one that was derived last stays, if there is one. */
+export const KEPT_ROW = 'kept';
+
 /**
  * `gateway_backend`. Rows of resources are written by `ResourceRepository.project`; those that no resource stands for, and
  * none can, by `setActive` and `remove`.
@@ -60,8 +63,23 @@ export interface StoredMark {
   readonly removed: boolean;
 }
 
-/** What a projection did: `stale` when a newer version of the same uid was there; `fenced` when leadership was lost. */
-export type ProjectionResult = 'applied' | 'unchanged' | 'stale' | 'fenced';
+/**
+ * What a projection did: `stale` when a newer version of the same uid was there; `fenced` when leadership was lost;
+ * `foreign` when the resource is stored, and its row has a foreign write that was left as it is.
+ */
+export type ProjectionResult = 'applied' | 'unchanged' | 'stale' | 'fenced' | 'foreign';
+
+/** The row derived from a resource: as it was projected last, and as it is; null when it was deleted. */
+export interface DerivedRow {
+  readonly projected: BackendRow;
+  readonly present: BackendRow | null;
+}
+
+/** How many resources have a derived row, and of how many it is missing. */
+export interface DerivedRowCount {
+  readonly projected: number;
+  readonly missing: number;
+}
 
 /** `eg_resources` and the rows derived from it. */
 export interface ResourceRepository {
@@ -70,19 +88,32 @@ export interface ResourceRepository {
   get(key: ResourceKey): Promise<StoredResource | null>;
   /**
    * Stores a resource and its derived row in one guarded transaction (docs/decisions/0005-guarded-projection.md).
-   * @param backend row to derive; null when the resource gives none (a rule, or a cluster that is not accepted)
+   * @param backend row to derive; null when the resource gives none (a rule, or a cluster that is not accepted);
+   *   `KEPT_ROW` when that is not known
    * @param replaces what is replaced although it seems newer, as its source has lost it; `stale` when the database has
    *   something else by now
    */
   project(
     resource: StoredResource,
-    backend: BackendRow | null,
+    backend: BackendRow | typeof KEPT_ROW | null,
     fence: Fence | null,
     replaces?: StoredMark,
   ): Promise<ProjectionResult>;
+  /** The derived row of a resource; null where it has none, or by a version of the gateway that did not keep it. */
+  derivedRow(key: ResourceKey, fence: Fence): Promise<DerivedRow | 'fenced' | null>;
+  /**
+   * Puts the derived row back after a foreign write was settled; what was written since stays (`foreign`).
+   * @param backend row that the resource gives
+   * @param settled what was decided on
+   */
+  settleRow(key: ResourceKey, backend: BackendRow, settled: DerivedRow, fence: Fence): Promise<ProjectionResult>;
+  countDerivedRows(): Promise<DerivedRowCount>;
   /** What the guard of projections compares with, of a resource or of its tombstone; null where there is neither. */
   mark(key: ResourceKey): Promise<StoredMark | null>;
-  /** Removes a resource and the row derived from it; only if the stored uid is this one. A late older projection of that uid does not bring it back. */
+  /**
+   * Removes a resource and the row derived from it; only if the stored uid is this one. A late older projection of that uid does
+   * not bring it back. `foreign` when the row had a foreign write, which went with it.
+   */
   remove(key: ResourceKey, uid: string, fence: Fence | null): Promise<ProjectionResult>;
   /**
    * Writes as the source (`source: database`): compares `expectedVersion` (null: must not exist), assigns the next
@@ -91,7 +122,7 @@ export interface ResourceRepository {
    */
   write(
     resource: StoredResource,
-    backend: BackendRow | null,
+    backend: BackendRow | typeof KEPT_ROW | null,
     expectedVersion: string | null,
   ): Promise<StoredResource | null>;
   /** Deletes as the source; false when it is not there (or not with that version). */

@@ -32,6 +32,7 @@ export function kubernetesOperatorOptions(parts: {
     kinds: resourceKinds,
     policy: () => openPolicy,
     apiWrites: () => 'enabled',
+    foreignWrites: () => 'adopt',
     allowedServiceNamespaces: () => [],
     defaultRoutingGroup: () => 'adhoc',
     deletionGuard: () => defaultDeletionGuard,

@@ -97,6 +97,9 @@ export async function startOperator(
     defaultRoutingGroup: () => 'adhoc',
     unmanagedRows: 'serve',
     deletionGuard: () => defaultDeletionGuard,
+    adopter: () => registry,
+    foreignWrites: () => 'adopt',
+    onForeignWrite: () => undefined,
     clock: systemClock,
     random: Math.random,
     logger,
@@ -107,7 +110,7 @@ export async function startOperator(
     startTimeoutMs: 2_000,
     ...options.controller,
   });
-  const registry = new ResourceClusterRegistry({
+  const registry: ResourceClusterRegistry = new ResourceClusterRegistry({
     source,
     controller,
     table,

@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { mariadb, postgresql, type ServerDatabase } from './databases.ts';
 
 /** How `openStore` and the configuration reach a database. */
-type Settings = Awaited<ReturnType<ServerDatabase['create']>>;
+export type Settings = Awaited<ReturnType<ServerDatabase['create']>>;
 /** Runs statements and answers the rows of each. */
-type Run = (statements: readonly string[]) => Promise<Record<string, unknown>[][]>;
+export type Run = (statements: readonly string[]) => Promise<Record<string, unknown>[][]>;
 
 /** A connection to a database. */
 export interface DatabaseConnection {

@@ -60,6 +60,7 @@ export async function openControl(context: GatewayContext, store: Store): Promis
     defaultRoutingGroup: () => current().routing.defaultRoutingGroup,
     policy: () => clusterPolicy(current()),
     deletionGuard: () => deletionGuard(current()),
+    foreignWrites: () => current().resources.foreignWrites,
     store,
     table,
     compiler,

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { API_GROUP_VERSION } from '../../model/resource.ts';
+import { type ForeignWrite, foreignWriteText } from '../reconcile/foreignWrites.ts';
 import type { Transition } from '../reconcile/statusWriter.ts';
 import { type AppliedChange, type ResourceReference, referenceTo } from '../registry/appliedChange.ts';
 import type { KubeEvent } from '../sources/kubernetes/kubeApi.ts';
@@ -20,6 +21,8 @@ export type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'no
  */
 export function transitionEvent({ resource, condition, before }: Transition): EventDraft | null {
   const { type, status, reason, message } = condition;
+  // Each foreign write has an event of its own.
+  if (type === 'Drift') return null;
   const hasEvent =
     before === null
       ? type === 'Accepted' || status === 'False' || type === 'Stalled'
@@ -56,6 +59,19 @@ export function changeEvent(
     reason: `${past}ByRest`,
     note: cutBytes(`${who} ${past.toLowerCase()} ${object}: ${difference(before, after)}`, MAX_NOTE),
     type: 'Normal',
+  };
+}
+
+/** The event of a change of a row by another gateway: what was written, and what became of it. Pure. */
+export function foreignWriteEvent(write: ForeignWrite): EventDraft {
+  const { resource, outcome } = write;
+  const words = { adopted: 'Adopted', refused: 'Refused', overruled: 'Overruled' } as const;
+  return {
+    regarding: regardingResource(referenceTo(resource)),
+    action: outcome === 'adopted' ? 'AdoptForeignWrite' : 'PutBack',
+    reason: `ForeignWrite${words[outcome]}`,
+    note: cutBytes(foreignWriteText(write), MAX_NOTE),
+    type: outcome === 'adopted' ? 'Normal' : 'Warning',
   };
 }
 

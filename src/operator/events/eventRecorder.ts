@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { API_GROUP } from '../../model/resource.ts';
+import type { ForeignWrite } from '../reconcile/foreignWrites.ts';
 import type { Transition } from '../reconcile/statusWriter.ts';
 import type { AppliedChange } from '../registry/appliedChange.ts';
 import { type KubeApi, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeReason } from '../sources/kubernetes/kubeErrors.ts';
 import { Slots } from '../sources/kubernetes/slots.ts';
-import { changeEvent, type EventDraft, transitionEvent } from './eventDrafts.ts';
+import { changeEvent, type EventDraft, foreignWriteEvent, transitionEvent } from './eventDrafts.ts';
 
 /** Events that wait at most; beyond that the newest are left out. */
 const MAX_PENDING = 1_000;
@@ -45,6 +46,11 @@ export class EventRecorder {
   /** Records a change by REST, if it changed something. */
   recordChange(change: AppliedChange): void {
     this.#record(changeEvent(change, this.#options.lease));
+  }
+
+  /** Records what became of a change of a row by another gateway. */
+  recordForeignWrite(write: ForeignWrite): void {
+    this.#record(foreignWriteEvent(write));
   }
 
   #record(draft: EventDraft | null): void {

@@ -17,6 +17,8 @@ import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import type { DeletionGuardSettings, HeldDeletions } from './deletionGuard.ts';
 import { findDrift } from './drift.ts';
+import { DriftFindings } from './driftFindings.ts';
+import { type ForeignWrite, type ForeignWriteMode, ForeignWrites, type RowAdopter } from './foreignWrites.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { type ProjectionResult, Projector } from './projector.ts';
 import { Reconciler } from './reconciler.ts';
@@ -46,6 +48,11 @@ export interface ControllerOptions extends ProgramSettings {
   readonly onTransition: (transition: Transition) => void;
   /** `resources.massDeletion`, as it is now. */
   readonly deletionGuard: () => DeletionGuardSettings;
+  /** What takes over foreign writes: the registry, which is made with the controller. Called once it has been started. */
+  readonly adopter: () => RowAdopter;
+  /** `resources.foreignWrites`, as it is now. */
+  readonly foreignWrites: () => ForeignWriteMode;
+  readonly onForeignWrite: (write: ForeignWrite) => void;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
@@ -69,6 +76,7 @@ export class Controller {
   readonly #resources: ServedResources;
   readonly #projector: Projector;
   readonly #findings = new DataPlaneFindings();
+  readonly #drift: DriftFindings;
   readonly #schedule: RefreshSchedule;
   readonly #stops: (() => unknown)[] = [];
   /** The last complete look at the database, while another replica leads. */
@@ -119,6 +127,23 @@ export class Controller {
     });
     const holds = (key: ResourceKey): boolean => this.#resources.holds(key);
     this.#projector = new Projector({ kinds, store: options.store, source, leadership, holds, logger });
+    this.#drift = new DriftFindings(clock);
+    const foreignWrites = new ForeignWrites({
+      kinds,
+      store: options.store,
+      source,
+      leadership,
+      adopter: options.adopter,
+      mode: options.foreignWrites,
+      deletionGuard: options.deletionGuard,
+      outcome: (key) => this.#state.outcomes.get(key),
+      holds,
+      findings: this.#drift,
+      clock,
+      metrics: options.metrics,
+      logger,
+      ...(options.onForeignWrite === undefined ? {} : { onSettled: options.onForeignWrite }),
+    });
     const reconciler = new Reconciler({
       kinds,
       source,
@@ -126,6 +151,8 @@ export class Controller {
       state: this.#state,
       leadership,
       projector: this.#projector,
+      foreignWrites,
+      drift: this.#drift,
       statuses: this.#statuses,
       findings: this.#findings,
       table: options.table,
@@ -367,7 +394,9 @@ export class Controller {
     const { same, differs } = findDrift(view, this.#kinds, this.#state.outcomes, source.name);
     for (const [key, outcome] of same) this.#projector.noteStored(key, outcome);
     for (const key of differs) this.#projector.noteDrift(key);
-    if (leadership.isLeader) for (const key of differs) this.#queue.add(key);
+    if (!leadership.isLeader) return;
+    for (const key of differs) this.#queue.add(key);
+    for (const key of this.#drift.over) this.#queue.add(key);
   }
 
   #enqueue(key: string): void {

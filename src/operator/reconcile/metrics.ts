@@ -33,6 +33,8 @@ export interface OperatorMetrics {
   statusWrite(isWritten: boolean): void;
   readonly refreshes: Counter;
   readonly statusTransitions: Counter;
+  /** By `outcome`: adopted, refused, overruled. */
+  readonly foreignWrites: Counter<'outcome'>;
   /** Makes the gauges report the state of these objects. */
   observe(observed: ObservedOperator): void;
 }
@@ -61,12 +63,21 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
   for (const result of ['written', 'failed']) statusWrites.inc({ result }, 0);
   // Also where nobody asks an API server, so that it shows as 0 calls.
   countedCalls(registry);
+  const foreignWrites = new Counter({
+    name: 'engine_gateway_foreign_writes_total',
+    help: 'Changes of gateway_backend by another gateway: taken over into the resource (adopted), or put back (refused, overruled).',
+    labelNames: ['outcome'],
+    registers: [registry],
+  });
+  // From zero on, so that the first one is a rise.
+  for (const outcome of ['adopted', 'refused', 'overruled']) foreignWrites.inc({ outcome }, 0);
   return {
     reconcile,
     queue: (clock) => new QueueMetrics(registry, kinds, clock),
     statusWrite: (isWritten) => statusWrites.inc({ result: isWritten ? 'written' : 'failed' }),
     refreshes: counter('routing_table_refreshes_total', 'Recomputations of the routing table.'),
     statusTransitions: counter('status_transitions_total', 'Conditions that changed in written statuses.'),
+    foreignWrites,
     observe({ source, queue, leadership, clock, resources, databaseIsAvailable, rules }) {
       gauge('resource_source_available', '1 while the resource source can be read.', () =>
         source.state().available ? 1 : 0,

@@ -2,7 +2,7 @@ import type { StatusDraft } from '../../kinds/status.ts';
 import type { Kind } from '../../model/resource.ts';
 
 /** Types that are only there at times: after a restart no draft may say that they are ours. */
-const transient = ['DeletionsHeld', 'Failing', 'HealthCredentials', 'Paused', 'Stalled'];
+const transient = ['DeletionsHeld', 'Drift', 'Failing', 'HealthCredentials', 'Paused', 'Stalled'];
 
 /** Which types of conditions the gateway writes; all others in a status belong to somebody else. */
 export class OwnConditions {

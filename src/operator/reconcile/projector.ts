@@ -20,6 +20,12 @@ export interface ProjectorOptions {
   readonly logger: Logger;
 }
 
+/**
+ * Result of a projection as leader: `foreign` where the row has a foreign write, which was left as it is, or went with its
+ * resource.
+ */
+export type LeaderProjection = 'done' | 'foreign';
+
 /** Result of a requested projection. */
 export type ProjectionResult = 'stored' | 'pending';
 
@@ -66,8 +72,8 @@ export class Projector {
    * Projects an outcome, or (null) the absence of a resource, as leader. Rejects with EG_DATABASE_UNAVAILABLE while the
    * database is unavailable.
    */
-  async project(key: string, outcome: ResourceOutcome | null): Promise<void> {
-    const { kinds, store, source, leadership, logger } = this.#options;
+  async project(key: string, outcome: ResourceOutcome | null): Promise<LeaderProjection> {
+    const { kinds, store, source, leadership } = this.#options;
     const { fence } = leadership;
     // A leader without a fence is one that the database has not confirmed: it is unavailable, and there is nothing to write to.
     if (fence === null)
@@ -77,23 +83,30 @@ export class Projector {
       outcome === null
         ? await unproject(store, resourceKey, source.name, fence)
         : await project(store, kinds, outcome, source.name, fence);
-    if (result === 'fenced') {
-      leadership.noteFenced(fence);
-      return;
-    }
-    if (outcome === null) return;
-    if (result !== 'stale') {
-      this.noteStored(key, outcome);
-      return;
-    }
+    if (result === 'fenced') leadership.noteFenced(fence);
+    if (result === 'fenced') return 'done';
+    if (outcome === null) return result === 'foreign' ? 'foreign' : 'done';
+    if (result === 'stale') await this.#settleStale(key, outcome, fence);
+    else this.#noteResult(key, outcome, result);
+    return result === 'foreign' ? 'foreign' : 'done';
+  }
+
+  /** Notes what the database has after a projection: with a foreign write, the resource but not its row. */
+  #noteResult(key: string, outcome: ResourceOutcome, result: 'applied' | 'unchanged' | 'foreign'): void {
+    this.noteStored(key, outcome);
+    if (result === 'foreign') this.noteDrift(key);
+  }
+
+  async #settleStale(key: string, outcome: ResourceOutcome, fence: Fence): Promise<void> {
+    const { store, source, logger } = this.#options;
     // Another replica may have projected the same at a later version.
-    const stored = await store.resources.get(resourceKey);
+    const stored = await store.resources.get(outcome.key);
     if (stored !== null && sameStored(stored, outcome.resource, source.name)) {
       this.noteStored(key, outcome);
       return;
     }
     this.#storedVersions.delete(key);
-    if (source.renewVersion(resourceKey)) return;
+    if (source.renewVersion(outcome.key)) return;
     if (await this.#replaceLost(key, outcome, fence)) return;
     logger.warn({ key }, 'the database has a newer version of the resource than its source');
   }
@@ -113,7 +126,7 @@ export class Projector {
     const result = await project(store, kinds, outcome, source.name, fence, mark);
     if (result === 'stale' || result === 'fenced') return false;
     logger.info({ key }, 'the database had what the source has lost; replaced');
-    this.noteStored(key, outcome);
+    this.#noteResult(key, outcome, result);
     return true;
   }
 
@@ -133,7 +146,7 @@ export class Projector {
     try {
       const result = await Promise.race([work, late]);
       if (result !== 'late') {
-        if (outcome !== null && result !== 'stale') this.noteStored(text, outcome);
+        if (outcome !== null && result !== 'stale' && result !== 'fenced') this.#noteResult(text, outcome, result);
         return 'stored';
       }
       this.#options.logger.warn({ key: text }, 'the database did not take the change in time; it follows later');

@@ -3,13 +3,16 @@ import type { DataPlaneFindings } from '../../kinds/dataPlaneFindings.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { StatusDraft, Stored } from '../../kinds/status.ts';
-import { conditionsAt } from '../../model/condition.ts';
+import { type ConditionDraft, conditionsAt } from '../../model/condition.ts';
 import { keyOfText } from '../../model/resource.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
+import type { DriftFindings } from './driftFindings.ts';
 import { removeEnded } from './endedAnnotations.ts';
+import type { ForeignWrites } from './foreignWrites.ts';
 import type { OperatorMetrics } from './metrics.ts';
+import { rowOfOutcome } from './projection.ts';
 import type { Projector } from './projector.ts';
 import type { RoutingState } from './routingState.ts';
 import type { ServedResources } from './servedResources.ts';
@@ -17,11 +20,13 @@ import type { StatusWriter } from './statusWriter.ts';
 
 export interface ReconcilerOptions {
   readonly kinds: KindRegistry;
-  readonly source: Pick<ResourceSource, 'apply'>;
+  readonly source: Pick<ResourceSource, 'apply' | 'get'>;
   readonly resources: Pick<ServedResources, 'fromSource' | 'heldOf'>;
   readonly state: Pick<RoutingState, 'outcomes'>;
   readonly leadership: Pick<Leadership, 'isLeader'>;
   readonly projector: Projector;
+  readonly foreignWrites: Pick<ForeignWrites, 'settle' | 'forget' | 'reportLost'>;
+  readonly drift: Pick<DriftFindings, 'condition'>;
   readonly statuses: Pick<StatusWriter, 'offer' | 'forget'>;
   readonly findings: DataPlaneFindings;
   readonly table: Pick<RoutingTableHolder, 'current'>;
@@ -49,17 +54,22 @@ export class Reconciler {
 
   async #reconcile(key: string): Promise<void> {
     const { kinds, source, state, projector, logger } = this.#options;
-    const outcome = state.outcomes.get(key);
-    if (outcome === undefined) {
+    const before = state.outcomes.get(key);
+    if (before === undefined) {
       await this.#reconcileAbsence(key);
       return;
     }
     let failure: unknown = null;
     try {
-      if (!projector.has(key, outcome)) await projector.project(key, outcome);
+      if (!projector.has(key, before) && (await projector.project(key, before)) === 'foreign') {
+        await this.#options.foreignWrites.settle(before);
+      }
     } catch (error) {
       failure = error;
     }
+    // A foreign write may have changed the resource, which is reconciled again then.
+    const outcome = state.outcomes.get(key);
+    if (outcome === undefined) return;
     this.#options.statuses.offer(outcome.resource, this.#status(key, outcome, failure));
     const ended = kinds.of(outcome.key.kind).endedAnnotations(outcome);
     if (ended.length > 0) await removeEnded(source, outcome.resource, ended, logger);
@@ -67,11 +77,12 @@ export class Reconciler {
   }
 
   async #reconcileAbsence(key: string): Promise<void> {
-    const { findings, statuses, projector } = this.#options;
+    const { findings, foreignWrites, statuses, projector } = this.#options;
     findings.forget(key);
+    foreignWrites.forget(key);
     statuses.forget(key);
     projector.forget(key);
-    await projector.project(key, null);
+    if ((await projector.project(key, null)) === 'foreign') foreignWrites.reportLost(key);
   }
 
   #status(key: string, outcome: ResourceOutcome, failure: unknown): StatusDraft {
@@ -80,10 +91,22 @@ export class Reconciler {
     const { kind } = outcome.key;
     const loss = resources.heldOf(kind);
     const draft = kinds.of(kind).status(outcome, { stored, table: table.current, findings });
-    if (loss === null) return draft;
+    const drift = this.#drift(key, outcome);
+    const conditions = drift === null ? draft.conditions : [...draft.conditions, drift];
+    if (loss === null) return { ...draft, conditions };
     const condition = conditionsAt(draft.observedGeneration);
     const message = `${loss.held} ${kind} resources are gone from the source at once and stay routed; confirm with POST /api/heldDeletions/confirm, or declare them again`;
-    return { ...draft, conditions: [...draft.conditions, condition('DeletionsHeld', 'True', 'MassDeletion', message)] };
+    return { ...draft, conditions: [...conditions, condition('DeletionsHeld', 'True', 'MassDeletion', message)] };
+  }
+
+  #drift(key: string, outcome: ResourceOutcome): ConditionDraft | null {
+    const { kinds, source, drift } = this.#options;
+    const row = rowOfOutcome(kinds, outcome);
+    if (row === null) return null;
+    const { generation } = outcome.resource.metadata;
+    // The outcome holds the resource as it was when anything but its status changed last.
+    const present = source.get(outcome.key)?.status?.conditions?.find(({ type }) => type === 'Drift');
+    return drift.condition(key, generation, JSON.stringify(row), present);
   }
 
   #storedState(key: string, outcome: ResourceOutcome, failure: unknown): Stored {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   effectiveActive,
   overrideAnnotation,
@@ -21,6 +22,9 @@ import { annotate, type ResourceSource, VersionConflict } from '../sources/sourc
 import { referenceTo } from './appliedChange.ts';
 import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
 import { clusterChange, newClusterSpec } from './registryChange.ts';
+
+/** Some fields of a cluster. */
+type ClusterFields = Partial<Omit<RegistryCluster, 'name'>>;
 
 /** `resources.apiWrites`. */
 export type ApiWrites = 'enabled' | 'activation-only' | 'off';
@@ -74,16 +78,33 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     this.#mayWrite('update a cluster', false);
     return await this.#decideAnew(async () => {
       const holder = this.#holder(cluster.name);
-      if (holder === null) return await this.#create(cluster);
-      this.#mustNotBePaused(holder);
-      const { resource } = holder;
-      const change = clusterChange(resource, holder.routable, cluster);
-      this.#mustBeAllowed(cluster, resource.metadata.namespace);
-      if (isEmptyChange(change)) return await this.#settle(keyOf(resource), cluster.name);
-      const { force } = context;
-      const expectedVersion = resource.metadata.resourceVersion;
-      await this.#options.source.apply(keyOf(resource), change, { force, expectedVersion });
-      return await this.#settle(keyOf(resource), cluster.name);
+      return holder === null ? await this.#create(cluster) : await this.#change(holder, cluster, context);
+    });
+  }
+
+  /**
+   * Changes these fields of a cluster that has a resource, whatever its others are by now.
+   * @param expected the values that they have; EG_CONFLICT when one of them was changed meanwhile
+   */
+  async updateFields(
+    name: string,
+    fields: ClusterFields,
+    expected: ClusterFields,
+    context: WriteContext,
+  ): Promise<RegistryWrite> {
+    this.#mayWrite('update a cluster', false);
+    return await this.#decideAnew(async () => {
+      const holder = this.#holder(name);
+      if (holder?.routable == null) {
+        throw new GatewayError('EG_NOT_FOUND', `there is no resource of a cluster named ${name}`, { field: 'name' });
+      }
+      const present = summary(holder.routable);
+      // By another attempt it would be so as well.
+      if (!isDeepStrictEqual({ ...present, ...expected }, present)) {
+        const cause = new VersionConflict(keyOf(holder.resource));
+        throw new GatewayError('EG_CONFLICT', `${cause.message}; try again`, { cause });
+      }
+      return await this.#change(holder, { ...present, ...fields }, context);
     });
   }
 
@@ -130,6 +151,18 @@ export class ResourceClusterRegistry implements ClusterRegistry {
       }
       return await this.#settle(keyOf(resource), name);
     });
+  }
+
+  async #change(holder: ClusterOutcome, wanted: RegistryCluster, { force }: WriteContext): Promise<RegistryWrite> {
+    this.#mustNotBePaused(holder);
+    const { resource } = holder;
+    const change = clusterChange(resource, holder.routable, wanted);
+    this.#mustBeAllowed(wanted, resource.metadata.namespace);
+    if (!isEmptyChange(change)) {
+      const expectedVersion = resource.metadata.resourceVersion;
+      await this.#options.source.apply(keyOf(resource), change, { force, expectedVersion });
+    }
+    return await this.#settle(keyOf(resource), wanted.name);
   }
 
   /** The annotation that makes `active` effective: null removes it, undefined leaves it as it is. */
@@ -199,7 +232,9 @@ export class ResourceClusterRegistry implements ClusterRegistry {
         return await decide();
       } catch (error) {
         if (!(error instanceof VersionConflict)) throw error;
-        if (attempt === ATTEMPTS) throw new GatewayError('EG_CONFLICT', `${error.message}; try again`);
+        if (attempt === ATTEMPTS) {
+          throw new GatewayError('EG_CONFLICT', `${error.message}; try again`, { cause: error });
+        }
         // The source has the other's change at hand or is reading it.
         await new Promise((resolve) => setTimeout(resolve, 50 * attempt));
         this.#options.controller.refreshNow();

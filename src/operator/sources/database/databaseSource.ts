@@ -156,7 +156,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     const resource = { ...current, status };
     const stored = storedOfResource(resource, 'database');
     const result = await this.#options.store.resources.project(stored, this.#kinds.rowOf(resource), fence);
-    if (result === 'applied') this.#take(keyText(key), resource);
+    if (result === 'applied' || result === 'foreign') this.#take(keyText(key), resource);
     else if (result === 'stale') await this.#read();
     else if (result === 'fenced') throw new FencedWrite();
   }
