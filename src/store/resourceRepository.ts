@@ -353,7 +353,8 @@ export class KnexResourceRepository implements ResourceRepository {
     };
     if (stored !== undefined) {
       await trx('eg_resources').where(keyColumns(key)).update(tombstone);
-      const isOthers = stored.backend_row !== null && keptOfText(stored.backend_row).missing;
+      // The deletion follows that of the row, which the other gateway has added again meanwhile.
+      const isOthers = byApi && stored.backend_row !== null && keptOfText(stored.backend_row).missing;
       if (!isOthers) await dropBackend(trx, stored.backend_name);
       return;
     }

@@ -202,10 +202,12 @@ export class ForeignWrites {
     const { outcome, wanted } = subject;
     const text = keyText(outcome.key);
     const now = this.#options.clock.monotonic();
-    const since = this.#missing.get(text);
-    if (since === undefined) this.#missing.set(text, now);
+    const since = this.#missing.get(text) ?? Number.NEGATIVE_INFINITY;
+    // It may have been there again since.
+    const isFirstLook = now - since > AT_ONCE_MS;
+    if (isFirstLook) this.#missing.set(text, now);
     // The next look at the database comes back to it.
-    if (since === undefined || now - since < SETTLE_MS) return;
+    if (isFirstLook || now - since < SETTLE_MS) return;
     this.#missing.delete(text);
     const reason = isOverruled
       ? 'the resource was changed at the same time; delete it again if that is still wanted'
