@@ -70,15 +70,25 @@ export interface KeptRow {
    * write, also of the value before, is another one then.
    */
   readonly seen: Partial<Omit<BackendRow, 'name'>>;
+  /** When it was looked at, in milliseconds since 1970 by the database's clock; 0: never. */
+  readonly seenAt: number;
   /** Whether the row was missing when that was looked at: one that is there again is not the resource's. */
   readonly missing: boolean;
 }
 
+/** How long a foreign write is being settled at most, in milliseconds: later the resource has a value for other reasons. */
+const SETTLING_MS = 60_000;
+
 /** What is kept once a foreign write was looked at. */
-export function seenRow(projected: BackendRow, present: BackendRow | null): KeptRow {
-  if (present === null) return { projected, seen: {}, missing: true };
+export function seenRow(projected: BackendRow, present: BackendRow | null, seenAt: number): KeptRow {
+  if (present === null) return { projected, seen: {}, seenAt, missing: true };
   const fields = rowFields.filter((field) => present[field] !== projected[field]);
-  return { projected, seen: Object.fromEntries(fields.map((field) => [field, present[field]])), missing: false };
+  return {
+    projected,
+    seen: Object.fromEntries(fields.map((field) => [field, present[field]])),
+    seenAt,
+    missing: false,
+  };
 }
 
 /** `mergeRow` after what is kept; answers what is to be kept then. Pure. */
@@ -89,9 +99,9 @@ export function mergeKept(
 ): { readonly merged: MergedRow; readonly kept: KeptRow } {
   if (kept === null) {
     const merged = mergeRow(null, present, wanted);
-    return { merged, kept: { projected: merged.projected, seen: {}, missing: false } };
+    return { merged, kept: { projected: merged.projected, seen: {}, seenAt: 0, missing: false } };
   }
-  const { projected, seen } = kept;
+  const { projected, seen, seenAt } = kept;
   const taken = rowFields.filter((field) => field in seen && seen[field] === wanted[field]);
   const merged = mergeRow(withFields(projected, wanted, taken), present, wanted);
   const open = rowFields.filter((field) => field in seen && !taken.includes(field));
@@ -99,25 +109,28 @@ export function mergeKept(
     merged,
     kept: {
       projected: merged.projected,
-      seen: merged.foreign ? Object.fromEntries(open.map((field) => [field, seen[field]])) : {},
+      seen: Object.fromEntries(open.map((field) => [field, seen[field]])),
+      seenAt,
       missing: kept.missing && present === null,
     },
   };
 }
 
 /** Text that a row is kept as; the same for equal ones. */
-export function keptText({ projected, seen, missing }: KeptRow): string {
+export function keptText({ projected, seen, seenAt, missing }: KeptRow): string {
   const { name, routingGroup, proxyTo, externalUrl, active } = projected;
   const row = { name, routingGroup, proxyTo, externalUrl, active };
-  return JSON.stringify({
-    ...row,
-    ...(Object.keys(seen).length === 0 ? {} : { seen }),
-    ...(missing ? { missing } : {}),
-  });
+  const isSettling = Object.keys(seen).length > 0;
+  return JSON.stringify({ ...row, ...(isSettling ? { seen, seenAt } : {}), ...(missing ? { missing } : {}) });
 }
 
 /** What such a text says. */
 export function keptOfText(text: string): KeptRow {
-  const { seen = {}, missing = false, ...projected } = JSON.parse(text) as BackendRow & Partial<KeptRow>;
-  return { projected, seen, missing };
+  const { seen = {}, seenAt = 0, missing = false, ...projected } = JSON.parse(text) as BackendRow & Partial<KeptRow>;
+  return { projected, seen, seenAt, missing };
+}
+
+/** What is kept at a time: a foreign write that was looked at long ago is not being settled any more. */
+export function keptAt(kept: KeptRow, now: number): KeptRow {
+  return now - kept.seenAt < SETTLING_MS ? kept : { ...kept, seen: {}, seenAt: 0 };
 }

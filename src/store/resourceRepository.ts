@@ -6,7 +6,16 @@ import { Turns } from '../model/turns.ts';
 import { backendColumns, backendRow } from './backendRepository.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { type KeptRow, keptOfText, keptText, type MergedRow, mergeKept, seenRow, settleRow } from './derivedRow.ts';
+import {
+  type KeptRow,
+  keptAt,
+  keptOfText,
+  keptText,
+  type MergedRow,
+  mergeKept,
+  seenRow,
+  settleRow,
+} from './derivedRow.ts';
 import { fenceHolds } from './leaderRepository.ts';
 import {
   type BackendRow,
@@ -183,7 +192,7 @@ export class KnexResourceRepository implements ResourceRepository {
       if (stored?.backend_row == null || stored.deleted_at !== null) return null;
       const { projected } = keptOfText(stored.backend_row);
       const present = await presentRow(trx, this.database, projected.name);
-      const text = keptText(seenRow(projected, present));
+      const text = keptText(seenRow(projected, present, await databaseTime(trx, this.database)));
       if (text !== stored.backend_row) await trx('eg_resources').where(keyColumns(key)).update({ backend_row: text });
       return { projected, present };
     });
@@ -345,10 +354,10 @@ export class KnexResourceRepository implements ResourceRepository {
     stored: Row | undefined,
     byApi: boolean,
   ): Promise<void> {
-    const now = await trx.select(trx.raw(`${this.database.dialect.clockMs} as now`)).first();
+    const now = await databaseTime(trx, this.database);
     const annotations = byApi ? DELETED_BY_API : '{}';
     const tombstone = {
-      ...{ backend_name: null, backend_row: null, deleted_at: Number(now.now) },
+      ...{ backend_name: null, backend_row: null, deleted_at: now },
       ...{ spec: '{}', status: null, annotations },
     };
     if (stored !== undefined) {
@@ -388,6 +397,12 @@ interface WrittenRow extends MergedRow {
   readonly isWritten: boolean;
 }
 
+/** Milliseconds since 1970 by the database's clock, which all replicas share. */
+async function databaseTime(trx: Knex.Transaction, database: Database): Promise<number> {
+  const row = await trx.select(trx.raw(`${database.dialect.clockMs} as now`)).first();
+  return Number(row.now);
+}
+
 /** A row as it is now, locked until the transaction ends: another gateway may be about to write it. */
 async function presentRow(trx: Knex.Transaction, database: Database, name: string): Promise<BackendRow | null> {
   const query = trx('gateway_backend').where('name', name).first();
@@ -407,7 +422,9 @@ async function derivedRow(
   const wanted = given === KEPT_ROW ? (last?.projected ?? null) : given;
   if (wanted === null) return null;
   const present = await presentRow(trx, database, wanted.name);
-  const before = last?.projected.name === wanted.name ? last : null;
+  const known = last?.projected.name === wanted.name ? last : null;
+  const isSettling = known !== null && Object.keys(known.seen).length > 0;
+  const before = isSettling ? keptAt(known, await databaseTime(trx, database)) : known;
   const { merged, kept } =
     settled === undefined
       ? mergeKept(before, present, wanted)
@@ -416,7 +433,7 @@ async function derivedRow(
 }
 
 function settledRow(merged: MergedRow): { readonly merged: MergedRow; readonly kept: KeptRow } {
-  return { merged, kept: { projected: merged.projected, seen: {}, missing: false } };
+  return { merged, kept: { projected: merged.projected, seen: {}, seenAt: 0, missing: false } };
 }
 
 /** Deletes a row of `gateway_backend` that no live resource derives any more. */

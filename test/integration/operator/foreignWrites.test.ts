@@ -361,6 +361,44 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
       expect(lines.map(({ msg }) => msg)).toContain('a change of gateway_backend by another gateway was dropped');
     });
 
+    test('while an earlier write is being settled is a write of its own, also back to the value before', async () => {
+      const row = { name: 'a', routingGroup: 'adhoc', proxyTo: 'http://a:1', externalUrl: 'http://a:1', active: true };
+      const stored = {
+        ...clusterKey('a'),
+        registryName: 'a',
+        uid: 'u',
+        resourceVersion: '1',
+        generation: 1,
+        creationTimestamp: '2026-11-01T00:00:00Z',
+        spec: {},
+        labels: {},
+        annotations: {},
+        status: null,
+        source: 'kubernetes' as const,
+      };
+      const fence = await store.leader.acquire('leader', 600_000);
+      if (fence === null) expect.fail('nobody else leads');
+      const present = async () => (await store.backends.all()).map(({ managed: _, ...each }) => each);
+      await store.resources.project(stored, row, fence);
+      const off = { ...row, active: false };
+      await other([setActive('a', false)]);
+      const read = await store.resources.derivedRow(clusterKey('a'), fence);
+      expect(read).toEqual({ projected: row, present: off });
+      await other([setActive('a', true)]);
+      // The resource has taken over what was read.
+      expect(await store.resources.project({ ...stored, resourceVersion: '2' }, off, fence)).toBe('foreign');
+      expect(await present()).toEqual([row]);
+      expect(await store.resources.derivedRow(clusterKey('a'), fence)).toEqual({ projected: off, present: row });
+      expect(await store.resources.project({ ...stored, resourceVersion: '3' }, row, fence)).toBe('applied');
+      await other([drop('a')]);
+      expect(await store.resources.derivedRow(clusterKey('a'), fence)).toEqual({ projected: row, present: null });
+      await other([
+        "insert into gateway_backend (name, routing_group, backend_url, external_url, active) values ('a', 'etl', 'http://x:1', 'http://x:1', true)",
+      ]);
+      expect(await store.resources.remove(clusterKey('a'), 'u', null)).toBe('applied');
+      expect(await store.backends.all()).toMatchObject([{ name: 'a', routingGroup: 'etl', managed: false }]);
+    });
+
     test('is not taken for a change where only its form differs', async () => {
       const rig = await startOperator(store, quickDatabase(store), {
         controller: { onForeignWrite: (write) => settled.push(write) },
