@@ -155,8 +155,8 @@ function checkClientCertificates(config: GatewayConfig, report: Report): void {
   const { server, serverConfig, requestAnalyzerConfig } = config;
   const key = (name: string) => `requestAnalyzerConfig.clientCertificate${name}`;
   const mappings = ['UserMappingPattern', 'UserMappingFile'] as const;
-  const given = mappings.filter((name) => requestAnalyzerConfig[`clientCertificate${name}`] !== null);
-  const [first, second] = given;
+  const mappingKeys = mappings.filter((name) => requestAnalyzerConfig[`clientCertificate${name}`] !== null);
+  const [first, second] = mappingKeys;
   if (requestAnalyzerConfig.clientCertificateUserExpression !== null) {
     for (const name of ['IdentityField', ...mappings] as const) {
       if (requestAnalyzerConfig[`clientCertificate${name}`] === null) continue;

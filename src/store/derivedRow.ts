@@ -50,10 +50,10 @@ export function settleRow(
     return mergeRow(isSame ? null : projected, present, wanted);
   }
   // A value that comes back after a projection is another write.
-  const known = rowFields.filter(
+  const sameFields = rowFields.filter(
     (field) => present[field] === before[field] && projected[field] === settled.projected[field],
   );
-  return mergeRow(withFields(projected, present, known), present, wanted);
+  return mergeRow(withFields(projected, present, sameFields), present, wanted);
 }
 
 /** A row with fields of another one. */

@@ -239,11 +239,11 @@ export class KnexResourceRepository implements ResourceRepository {
         if (byApi) await trx('eg_resources').where(keyColumns(key)).update({ annotations: DELETED_BY_API });
         return 'unchanged';
       }
-      const kept = stored?.backend_row == null ? null : keptOfText(stored.backend_row);
-      const present = kept === null || kept.missing ? null : await presentRow(trx, this.database, kept.projected.name);
+      const last = stored?.backend_row == null ? null : keptOfText(stored.backend_row);
+      const present = last === null || last.missing ? null : await presentRow(trx, this.database, last.projected.name);
       await this.bury(trx, key, uid, stored, byApi);
       await setMark(trx, mark + 1);
-      const isForeign = kept !== null && present !== null && !isDeepStrictEqual(present, kept.projected);
+      const isForeign = last !== null && present !== null && !isDeepStrictEqual(present, last.projected);
       return isForeign ? 'foreign' : 'applied';
     });
   }
@@ -422,9 +422,9 @@ async function derivedRow(
   const wanted = given === KEPT_ROW ? (last?.projected ?? null) : given;
   if (wanted === null) return null;
   const present = await presentRow(trx, database, wanted.name);
-  const known = last?.projected.name === wanted.name ? last : null;
-  const isSettling = known !== null && Object.keys(known.seen).length > 0;
-  const before = isSettling ? keptAt(known, await databaseTime(trx, database)) : known;
+  const previous = last?.projected.name === wanted.name ? last : null;
+  const isSettling = previous !== null && Object.keys(previous.seen).length > 0;
+  const before = isSettling ? keptAt(previous, await databaseTime(trx, database)) : previous;
   const { merged, kept } =
     settled === undefined
       ? mergeKept(before, present, wanted)

@@ -37,12 +37,12 @@ export class CertificateIdentities {
     ];
     if (own.length === 0) return lines;
     const replaced = new Set(own.flatMap((name, index) => (index % 2 === 0 ? [name.toLowerCase()] : [])));
-    const kept: string[] = [];
+    const others: string[] = [];
     for (let index = 0; index < lines.length; index += 2) {
       const name = lines[index] as string;
-      if (!replaced.has(name.toLowerCase())) kept.push(name, lines[index + 1] as string);
+      if (!replaced.has(name.toLowerCase())) others.push(name, lines[index + 1] as string);
     }
-    return [...kept, ...own];
+    return [...others, ...own];
   }
 }
 

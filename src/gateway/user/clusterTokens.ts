@@ -41,7 +41,7 @@ const NOT_BEFORE_S = 60;
  */
 export class ClusterTokens {
   readonly #dependencies: ClusterTokensDependencies;
-  readonly #kept = new LRUCache<string, { readonly token: string; readonly until: number }>(growingTo(MOST_TOKENS));
+  readonly #tokens = new LRUCache<string, { readonly token: string; readonly until: number }>(growingTo(MOST_TOKENS));
   readonly #warned = new LRUCache<string, true>(growingTo(MOST_WARNINGS));
 
   constructor(dependencies: ClusterTokensDependencies) {
@@ -62,8 +62,8 @@ export class ClusterTokens {
     const key = keys.current;
     const id = JSON.stringify([key.published.kid, audiences, user]);
     const now = clock.now();
-    const known = this.#kept.get(id);
-    if (known !== undefined && now < known.until) return known.token;
+    const entry = this.#tokens.get(id);
+    if (entry !== undefined && now < entry.until) return entry.token;
     const seconds = Math.trunc(now / 1000);
     const { principalClaim, issuer, lifetime } = settings;
     const token = key.sign({
@@ -75,7 +75,7 @@ export class ClusterTokens {
       nbf: seconds - NOT_BEFORE_S,
       exp: seconds + Math.trunc(lifetime / 1000),
     });
-    this.#kept.set(id, { token, until: now + lifetime - Math.min(60_000, lifetime / 5) });
+    this.#tokens.set(id, { token, until: now + lifetime - Math.min(60_000, lifetime / 5) });
     return token;
   }
 

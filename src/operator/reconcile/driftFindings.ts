@@ -38,8 +38,8 @@ export class DriftFindings {
    * @param before the condition that its status has
    */
   condition(key: string, generation: number, row: string, before: Condition | undefined): ConditionDraft | null {
-    const known = this.#findings.get(key);
-    const finding = known === undefined ? findingOf(before, row) : known;
+    const entry = this.#findings.get(key);
+    const finding = entry === undefined ? findingOf(before, row) : entry;
     const isShown =
       finding !== null && finding.generation === generation && finding.row === row && !this.#isOver(finding);
     this.#findings.set(key, isShown ? finding : null);

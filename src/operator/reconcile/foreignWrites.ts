@@ -248,8 +248,8 @@ export class ForeignWrites {
     if (clock.monotonic() < this.#distrustUntil) return true;
     const { projected, missing } = await store.resources.countDerivedRows();
     this.#deletions = this.#recentDeletions();
-    const gone = missing + this.#deletions.length;
-    if (gone < minimum || gone <= projected - missing) return false;
+    const losses = missing + this.#deletions.length;
+    if (losses < minimum || losses <= projected - missing) return false;
     this.#distrustUntil = clock.monotonic() + AT_ONCE_MS;
     return true;
   }
