@@ -156,8 +156,10 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
     const resource = { ...current, status };
     const stored = storedOfResource(resource, 'database');
     const result = await this.#options.store.resources.project(stored, this.#kinds.rowOf(resource), fence);
-    if (result === 'applied' || result === 'foreign') this.#take(keyText(key), resource);
-    else if (result === 'stale') await this.#read();
+    if (result === 'applied' || result === 'foreign') {
+      // Deleted meanwhile: the answer to a later transaction may come before that to an earlier one.
+      if (this.get(key)?.metadata.uid === uid) this.#take(keyText(key), resource);
+    } else if (result === 'stale') await this.#read();
     else if (result === 'fenced') throw new FencedWrite();
   }
 
