@@ -102,7 +102,7 @@ async function largeSet(rig: KubeRig, api: KubeApi): Promise<void> {
     ...watching,
     kinds: resourceKinds,
     api,
-    namespace: rig.namespace,
+    namespaces: [rig.namespace],
     writeNamespace: rig.namespace,
   });
   await statuses.start(30_000);

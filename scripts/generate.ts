@@ -9,7 +9,7 @@ import { configurationPage } from './configurationPage.ts';
 import { metricsPage } from './metricsPage.ts';
 import { migrationPage } from './migrationPage.ts';
 import { nativeDependenciesPage } from './nativeDependenciesPage.ts';
-import { roleFiles, withRoleRules } from './roleRules.ts';
+import { roleFiles, userRoleFiles, withRoleRules, withUserRules } from './roleRules.ts';
 import { rulesLibraryPage } from './rulesLibraryPage.ts';
 
 /** A generated file: its path from the project's root, and what belongs in it. */
@@ -35,9 +35,9 @@ const crds = resourceKinds.all.flatMap((kind) => {
 
 const files: readonly GeneratedFile[] = [
   ...crds,
-  ...roleFiles.map((path) => ({
+  ...[...new Set<string>([...roleFiles, ...userRoleFiles])].map((path) => ({
     path,
-    content: async () => withRoleRules(await readFile(path, 'utf8'), resourceKinds),
+    content: async () => withRules(path, await readFile(path, 'utf8')),
   })),
   ...['engine-gateway', 'engine-gateway-crds'].map((name) => ({
     path: `manifests/helm/${name}/README.md`,
@@ -49,6 +49,12 @@ const files: readonly GeneratedFile[] = [
   { path: 'docs/rules-library.md', content: rulesLibraryPage },
   { path: 'docs/native-dependencies.md', content: nativeDependenciesPage },
 ];
+
+/** A file with all rules that are derived in it. */
+function withRules(path: string, text: string): string {
+  const withOwn = (roleFiles as readonly string[]).includes(path) ? withRoleRules(text, resourceKinds) : text;
+  return (userRoleFiles as readonly string[]).includes(path) ? withUserRules(withOwn, resourceKinds) : withOwn;
+}
 
 const check = process.argv.includes('--check');
 let stale = 0;

@@ -1,8 +1,17 @@
 import type { KindRegistry } from '../src/kinds/kindRegistry.ts';
-import { roleRules } from '../src/kinds/rbac.ts';
+import { type RoleRule, roleRules, userRules } from '../src/kinds/rbac.ts';
 
-const BEGIN = '# The rules from here to "end of derived rules" are written by "npm run generate" from src/kinds.';
-const END = '# End of derived rules.';
+/** First and last line of a block of derived rules. */
+type Marks = readonly [begin: string, end: string];
+
+const own: Marks = [
+  '# The rules from here to "end of derived rules" are written by "npm run generate" from src/kinds.',
+  '# End of derived rules.',
+];
+const ofUsers = (role: 'view' | 'edit'): Marks => [
+  `# The rules from here to "end of rules to ${role}" are written by "npm run generate" from src/kinds.`,
+  `# End of rules to ${role}.`,
+];
 
 /** Files with the gateway's rights on its resources, from the project's root. */
 export const roleFiles = [
@@ -11,19 +20,35 @@ export const roleFiles = [
   'manifests/helm/engine-gateway/templates/_names.tpl',
 ] as const;
 
+/** Files with the rights of users, from the project's root. */
+export const userRoleFiles = [
+  'manifests/base/user-roles.yaml',
+  'manifests/helm/engine-gateway/templates/_names.tpl',
+] as const;
+
 /**
  * A file with the rules of a Role between two marks replaced by those of the kinds, indented as the marks are.
  * @throws Error when it has no marks
  */
 export function withRoleRules(text: string, kinds: KindRegistry): string {
-  const found = new RegExp(`^([ ]*)${BEGIN}\n[^]*?^[ ]*${END}\n`, 'm').exec(text);
-  if (found === null) throw new Error(`the marks of derived rules are missing: ${BEGIN}`);
-  const lines = roleRules(kinds).flatMap(({ apiGroups, resources, verbs, why }) => [
+  return withRules(text, own, roleRules(kinds));
+}
+
+/** The same for what roles of users include. */
+export function withUserRules(text: string, kinds: KindRegistry): string {
+  const roles = ['view', 'edit'] as const;
+  return roles.reduce((result, role) => withRules(result, ofUsers(role), userRules(kinds, role)), text);
+}
+
+function withRules(text: string, [begin, end]: Marks, rules: readonly RoleRule[]): string {
+  const found = new RegExp(`^([ ]*)${begin}\n[^]*?^[ ]*${end}\n`, 'm').exec(text);
+  if (found === null) throw new Error(`the marks of derived rules are missing: ${begin}`);
+  const lines = rules.flatMap(({ apiGroups, resources, verbs, why }) => [
     `# ${why}`,
     `- apiGroups: [${apiGroups.join(', ')}]`,
     `  resources: [${resources.join(', ')}]`,
     `  verbs: [${verbs.join(', ')}]`,
   ]);
-  const block = [BEGIN, ...lines, END].map((line) => `${found[1]}${line}\n`).join('');
+  const block = [begin, ...lines, end].map((line) => `${found[1]}${line}\n`).join('');
   return text.slice(0, found.index) + block + text.slice(found.index + found[0].length);
 }

@@ -34,7 +34,7 @@ export const exportCommand: CommandFactory = (io, finish) =>
 async function printManifests(options: ExportOptions, io: CliIo): Promise<number> {
   const loaded = await readConfigFile(options.config, io);
   if (loaded === null) return exitCodes.failure;
-  const { routingRules } = loaded.config;
+  const { routingRules, resources } = loaded.config;
   const rules = await readRules(options.rules ?? routingRules.rulesConfigPath, io);
   if (rules === null) return exitCodes.failure;
   // Results go to standard output: the log must not.
@@ -42,7 +42,8 @@ async function printManifests(options: ExportOptions, io: CliIo): Promise<number
   try {
     const rows = await readBackends({ ...databaseSettings(loaded.config), logger });
     const clusters = rows.filter((row) => options.all === true || !row.managed);
-    const { yaml, problems } = exportManifests({ clusters, rules, namespace: options.namespace ?? null });
+    const namespace = options.namespace ?? null;
+    const { yaml, problems } = exportManifests({ clusters, rules, namespace, gatewayClass: resources.class });
     io.stdout.write(yaml);
     for (const problem of problems) io.stderr.write(`warning: ${problem}; correct it before it is applied\n`);
   } catch (error) {

@@ -1,6 +1,7 @@
 import { isMap, isScalar, LineCounter, parseDocument, type Scalar } from 'yaml';
 import { resourceKinds } from '../kinds/registry.ts';
 import type { Problem } from '../model/errors.ts';
+import { gatewayClassOf } from '../model/gatewayClass.ts';
 import { readManifests } from '../operator/sources/directory/manifestDocuments.ts';
 import { textPlace } from '../rules/compile/textPlace.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
@@ -17,12 +18,17 @@ export interface ManifestCheck {
   readonly warnings: readonly Finding[];
 }
 
-/** Checks the resources of a manifest file: their form, and what their kinds say of them, such as rules that do not compile. Documents of other API groups are not ours. */
+/**
+ * Checks the resources of a manifest file: their form, and what their kinds say of them, such as rules that do not compile.
+ * Documents of other API groups are not ours.
+ * @param gatewayClass class of the gateway that they are meant for; null: whichever
+ */
 export function checkManifests(
   path: string,
   text: string,
   context: CompileContext,
   kinds = resourceKinds,
+  gatewayClass: string | null = null,
 ): ManifestCheck {
   const problems: Finding[] = [];
   const warnings: Finding[] = [];
@@ -41,6 +47,11 @@ export function checkManifests(
       problems.push({ ...at, ...source.placeOf(field), rule: key.name, message: problemMessage({ field, message }) });
     }
     const { name } = key;
+    const other = gatewayClassOf(spec);
+    if (gatewayClass !== null && other !== gatewayClass) {
+      const message = `is for ${other === null ? 'gateways without a class' : `the gateway class ${other}`}; a gateway of the class ${gatewayClass} leaves it out: set spec.gatewayClassName`;
+      warnings.push({ ...at, ...source.placeOf('spec.gatewayClassName'), rule: name, message });
+    }
     const manifest = { name, spec, context, textPlace: source.textPlace.bind(source) };
     for (const { severity, message, at: place } of kinds.of(key.kind).findings(manifest)) {
       const placed = typeof place === 'string' ? source.placeOf(place) : place;

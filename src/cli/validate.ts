@@ -12,6 +12,7 @@ interface ValidateOptions {
   readonly product: string;
   readonly analysis: boolean;
   readonly strict?: boolean;
+  readonly class?: string;
 }
 
 /** `validate`: checks manifests and rules files, for pipelines. */
@@ -21,16 +22,17 @@ export const validateCommand: CommandFactory = (io, finish) =>
     .argument('<path...>', 'files, or directories whose .yaml, .yml and .json files are checked')
     .option('--product <name>', 'product name of the objects in rules (protocol.productName)', 'Engine')
     .option('--no-analysis', 'the gateway runs with requestAnalyzerConfig.analyzeRequest: false')
+    .option('--class <name>', 'class of the gateway they are for (resources.class): warns of resources of others')
     .option('--strict', 'warnings count as mistakes')
     .action(async (paths: readonly string[], options: ValidateOptions) => {
       const context = { names: productNames(options.product), analyzeRequest: options.analysis };
-      finish(await validate(paths, context, options.strict === true, io));
+      finish(await validate(paths, context, options, io));
     });
 
 async function validate(
   paths: readonly string[],
   context: CompileContext,
-  isStrict: boolean,
+  { strict: isStrict = false, class: gatewayClass }: ValidateOptions,
   io: CliIo,
 ): Promise<number> {
   let mistakes = 0;
@@ -53,7 +55,7 @@ async function validate(
     const isManifest = text !== null && holdsManifests(text);
     const isRules = text === null || (!isManifest && looksLikeRules(text));
     if (isManifest) {
-      const check = checkManifests(path, text, context);
+      const check = checkManifests(path, text, context, undefined, gatewayClass ?? null);
       resources += check.resources;
       report(check.problems, check.warnings, io);
       mistakes += check.problems.length + (isStrict ? check.warnings.length : 0);

@@ -50,6 +50,17 @@ function checkResources({ resources }: GatewayConfig, report: Report): void {
   if (resources.source === 'directory' && resources.directory === null) {
     report('resources.directory', 'must be given, as resources.source is directory', 'resources.source');
   }
+  const { namespace, namespaces, writeNamespace } = resources;
+  if (namespaces.length === 0) return;
+  if (namespace !== null) {
+    report('resources.namespaces', 'must be left out where resources.namespace is set; add that namespace to the list');
+  }
+  if (namespaces.includes('*')) {
+    report('resources.namespaces', 'must hold names of namespaces; set resources.namespace to * for all of them');
+  }
+  if (writeNamespace !== null && !namespaces.includes(writeNamespace)) {
+    report('resources.writeNamespace', 'must be one of resources.namespaces', 'resources.namespaces');
+  }
 }
 
 function checkRequestMemory({ server, serverConfig, requestAnalyzerConfig }: GatewayConfig, report: Report): void {

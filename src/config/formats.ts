@@ -1,6 +1,8 @@
 import { isIP } from 'node:net';
 import { RE2JS } from 're2js';
+import { gatewayClassProblem } from '../model/gatewayClass.ts';
 import { hostPatternProblem } from '../model/hostPattern.ts';
+import { parseLabelSelector } from '../model/labelSelector.ts';
 import { parseHost } from '../model/requestHost.ts';
 import type { TextFormat } from './fields.ts';
 
@@ -23,6 +25,7 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
       : `must be a database name of letters, digits, "_", "$" and "-", at most 64, not "${text}"`,
   headerName: (text) =>
     /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/.test(text) ? null : `must be the name of a header, not "${text}"`,
+  gatewayClass: gatewayClassProblem,
   host: (text) =>
     isIP(text) !== 0 || /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/.test(text)
       ? null
@@ -33,6 +36,14 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
       : `must be a host name without scheme and port, "*.example.com" or "*", not "${text}"`,
   hostPattern: hostPatternProblem,
   jdbcUrl: checkJdbcUrl,
+  labelSelector: (text) => {
+    const parsed = parseLabelSelector(text);
+    return 'problem' in parsed ? parsed.problem : null;
+  },
+  leaseName: (text) =>
+    /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(text)
+      ? null
+      : `must be a name of an object of Kubernetes (lower-case letters, digits, "-" and "."), not "${text}"`,
   name: (text) =>
     text.trim() === '' ? 'must not be empty' : text.length > 256 ? 'must have at most 256 characters' : null,
   path: (text) => (text === '' ? 'must be a path, not empty' : text.includes('\0') ? 'must not hold NUL' : null),

@@ -8,6 +8,13 @@ const age: PrinterColumn = {
   description: 'Time since the resource was created.',
 };
 
+const gatewayClass: PrinterColumn = {
+  name: 'Class',
+  type: 'string',
+  jsonPath: '.spec.gatewayClassName',
+  description: 'Class of the gateway that it is for.',
+};
+
 /** Keywords of JSON schema that a structural schema keeps. */
 const keptKeywords = [
   'description',
@@ -118,7 +125,7 @@ export function customResourceDefinition(kind: ResourceKind): object {
           served: true,
           storage: true,
           subresources: { status: {} },
-          additionalPrinterColumns: [...kind.columns, age],
+          additionalPrinterColumns: [gatewayClass, ...kind.columns, age],
           selectableFields: kind.selectableFields.map((jsonPath) => ({ jsonPath })),
           schema: {
             openAPIV3Schema: {

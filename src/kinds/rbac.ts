@@ -23,3 +23,17 @@ export function roleRules(kinds: KindRegistry): readonly RoleRule[] {
     },
   ];
 }
+
+/** What the roles `view` and `edit` of users include where they are aggregated (Kubernetes: aggregated ClusterRoles). */
+export function userRules(kinds: KindRegistry, role: 'view' | 'edit'): readonly RoleRule[] {
+  const resources = kinds.all.map(({ plural }) => plural);
+  const verbs = {
+    view: ['get', 'list', 'watch'],
+    edit: ['create', 'update', 'patch', 'delete', 'deletecollection'],
+  } as const;
+  const why = {
+    view: 'Resources of the gateway with their status.',
+    edit: 'Resources of the gateway; their status is written by the gateway alone.',
+  } as const;
+  return [{ apiGroups: [API_GROUP], resources, verbs: verbs[role], why: why[role] }];
+}

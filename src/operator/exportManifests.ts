@@ -8,6 +8,8 @@ import { resourceNames } from '../model/resourceName.ts';
 export interface ExportInput extends Exportable {
   /** Written into each manifest; null leaves the choice to `kubectl --namespace`. */
   readonly namespace: string | null;
+  /** `resources.class` of the gateway that they are for; null: it has none. */
+  readonly gatewayClass?: string | null;
 }
 
 /** Manifests as YAML, and what of them has to be corrected before they are accepted: a sentence each. */
@@ -20,13 +22,20 @@ export interface ExportedManifests {
  * Prints what a gateway that ran before has as manifests, ready for `kubectl apply` or for a directory. Names that are no
  * Kubernetes names get the metadata.name that a REST write would give them.
  */
-export function exportManifests({ namespace, ...input }: ExportInput, kinds = resourceKinds): ExportedManifests {
+export function exportManifests(
+  { namespace, gatewayClass = null, ...input }: ExportInput,
+  kinds = resourceKinds,
+): ExportedManifests {
   const problems: string[] = [];
   const manifests = kinds.all.flatMap(({ kind, exported, specProblems }) => {
     const names = new Set<string>();
     return [...exported(input)].map(({ registryName, spec: exportedSpec }) => {
       const name = freeName(registryName, names);
-      const spec = { ...(name === registryName ? {} : { name: registryName }), ...exportedSpec };
+      const spec = {
+        ...(name === registryName ? {} : { name: registryName }),
+        ...(gatewayClass === null ? {} : { gatewayClassName: gatewayClass }),
+        ...exportedSpec,
+      };
       for (const { field, message } of specProblems(spec))
         problems.push(`${kind} ${name} (${JSON.stringify(registryName)}): ${field} ${message}`);
       return {

@@ -1,11 +1,12 @@
 import { EventRecorder } from './events/eventRecorder.ts';
-import { type DatabaseLeadership, LEASE_NAME } from './leadership/leadership.ts';
+import { ClassLeadership } from './leadership/classLeadership.ts';
+import { type DatabaseLeadership, leaseNameOf } from './leadership/leadership.ts';
 import { LeaseLeadership } from './leadership/leaseLeadership.ts';
 import type { OperatorOptions, SourceComponents } from './operatorOptions.ts';
 import { countedCalls } from './sources/kubernetes/apiServerCalls.ts';
 import { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import { KubeApi } from './sources/kubernetes/kubeApi.ts';
-import { loadKubeConfig, ownNamespace, watchedNamespace } from './sources/kubernetes/kubeConfig.ts';
+import { loadKubeConfig, ownNamespace, watchedNamespaces } from './sources/kubernetes/kubeConfig.ts';
 import { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
 import { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';
 
@@ -17,18 +18,28 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
   const { resources, kinds, clock, random, logger, instance: holder } = options;
   const config = loadKubeConfig(resources.kubeconfig);
   const api = new KubeApi(config, undefined, kinds, countedCalls(options.metrics));
-  const namespace = watchedNamespace(resources.namespace, config);
+  const namespaces = watchedNamespaces(resources, config);
   const own = ownNamespace(config);
-  const writeNamespace = resources.writeNamespace ?? namespace ?? own;
-  const leaseNamespace = namespace ?? own;
+  const [only = own] = namespaces ?? [];
+  const writeNamespace = resources.writeNamespace ?? (namespaces?.includes(own) ? own : only);
+  // Of a list none is special; of one namespace the Lease is there, so that gateways from elsewhere see it.
+  const namespace = resources.namespaces.length === 0 ? only : own;
+  const classLease = leaseNameOf(resources.class);
+  const leaseName = resources.leaseName ?? classLease;
+  const lease = { api, namespace, holder, clock, logger };
+  const leadership = new LeaseLeadership({ ...lease, name: leaseName, row });
+  const ofClass = new LeaseLeadership({ ...lease, name: classLease, row: null });
   return {
-    source: new KubernetesSource({ api, kinds, namespace, writeNamespace, clock, random, logger }),
-    leadership: new LeaseLeadership({ api, namespace: leaseNamespace, holder, row, clock, logger }),
+    source: new KubernetesSource({ api, kinds, namespaces, writeNamespace, clock, random, logger }),
+    leadership,
+    ...(leaseName === classLease
+      ? {}
+      : { statusLeadership: new ClassLeadership({ leader: leadership, lease: ofClass, logger }) }),
     services: new KubernetesServices({ api, clock, random, logger }),
     events: new EventRecorder({
       api,
       instance: holder,
-      lease: { namespace: leaseNamespace, name: LEASE_NAME },
+      lease: { namespace, name: leaseName },
       clock,
       logger,
     }),

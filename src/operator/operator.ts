@@ -1,4 +1,5 @@
 import { noServices } from '../kinds/serviceLookup.ts';
+import { parseLabelSelector } from '../model/labelSelector.ts';
 import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
 import type { OperatorOptions, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
@@ -9,6 +10,8 @@ import { ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
 import { DatabaseSource } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
 import type { HealthCredentials } from './sources/kubernetes/healthCredentials.ts';
+import type { ResourceSelection } from './sources/resourceSelection.ts';
+import { SelectedSource } from './sources/selectedSource.ts';
 import type { ResourceSource } from './sources/source.ts';
 
 /** The operator of one replica, ready to be started. */
@@ -31,7 +34,8 @@ export interface Operator {
 /** Makes the operator for the configured source of resources. */
 export async function createOperator(options: OperatorOptions): Promise<Operator> {
   const parts = await sourceParts(options);
-  const { source, leadership, services, events, credentials } = parts;
+  const { leadership, statusLeadership, services, events, credentials } = parts;
+  const source = new SelectedSource(parts.source, selectionOf(options.resources));
   const { kinds, store, table, clock, random, logger } = options;
   const controller = new Controller({
     kinds,
@@ -41,6 +45,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     compiler: options.compiler,
     rulesFile: options.rulesFile,
     leadership,
+    ...(statusLeadership === undefined ? {} : { statusLeadership }),
     allowedServiceNamespaces: options.allowedServiceNamespaces,
     defaultRoutingGroup: options.defaultRoutingGroup,
     policy: options.policy,
@@ -88,7 +93,8 @@ async function sourceParts(options: OperatorOptions): Promise<SourceComponents> 
     const { kubernetesParts } = await import('./kubernetesParts.ts');
     return kubernetesParts(options, row);
   }
-  const namespace = resources.namespace === null || resources.namespace === '*' ? 'default' : resources.namespace;
+  const [named = resources.namespace] = resources.namespaces;
+  const namespace = named === null || named === '*' ? 'default' : named;
   if (resources.source === 'database') {
     const source = new DatabaseSource({ kinds, store, namespace, clock, logger });
     return { source, leadership: row };
@@ -96,4 +102,14 @@ async function sourceParts(options: OperatorOptions): Promise<SourceComponents> 
   // The configuration's schema asks for a directory with this source.
   const directory = resources.directory ?? '.';
   return { source: new DirectorySource({ kinds, directory, namespace, clock, logger }), leadership: row };
+}
+
+/** Which resources are the gateway's own. */
+function selectionOf({ source, class: gatewayClass, labelSelector, namespaces }: ResourceSettings): ResourceSelection {
+  const labels = labelSelector === null ? null : parseLabelSelector(labelSelector);
+  // The configuration was checked.
+  if (labels !== null && 'problem' in labels) throw new TypeError(`resources.labelSelector ${labels.problem}`);
+  // On the API server no others are read.
+  const isListed = source === 'kubernetes' || namespaces.length === 0;
+  return { gatewayClass, labels, namespaces: isListed ? null : new Set(namespaces) };
 }

@@ -19,6 +19,14 @@ export interface ResourceSettings {
   readonly source: SourceName;
   readonly directory: string | null;
   readonly namespace: string | null;
+  /** In place of `namespace`, unless empty. */
+  readonly namespaces: readonly string[];
+  /** Class of the gateway; null: resources that name none are its own. */
+  readonly class: string | null;
+  /** As `parseLabelSelector` reads it; null: any labels. */
+  readonly labelSelector: string | null;
+  /** Lease of this gateway; null: that of its class. */
+  readonly leaseName: string | null;
   readonly kubeconfig: string | null;
   readonly writeNamespace: string | null;
   readonly unmanagedRows: 'serve' | 'ignore';
@@ -48,6 +56,8 @@ export interface OperatorOptions extends Omit<ProgramSettings, 'services'> {
 export interface SourceComponents {
   readonly source: ResourceSource;
   readonly leadership: Leadership;
+  /** Who writes statuses; left out, who leads. */
+  readonly statusLeadership?: Leadership;
   readonly services?: KubernetesServices;
   readonly events?: EventRecorder;
   readonly credentials?: SecretCredentials;

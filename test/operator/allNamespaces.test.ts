@@ -10,6 +10,7 @@ import { GroupBindings } from '../../src/model/groupBindings.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { defaultMonitorSettings, openChecks } from '../support/healthChecks.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import { allResources } from '../support/kubernetesOperator.ts';
 import { sampleRequest } from '../support/ruleAttempt.ts';
 
 const by = { by: 'alice', force: false };
@@ -336,6 +337,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
         source: 'kubernetes',
         directory: null,
         namespace: '*',
+        ...allResources,
         kubeconfig: single.kubeconfig,
         writeNamespace: null,
         unmanagedRows: 'serve',

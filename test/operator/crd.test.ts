@@ -291,10 +291,10 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       suspended: false,
     });
     expect((await kubectl(['get', 'ec', 'defaults'])).split('\n')[0]).toMatch(
-      /^NAME +GROUP +ACTIVE +HEALTHY +READY +AGE$/,
+      /^NAME +CLASS +GROUP +ACTIVE +HEALTHY +READY +AGE$/,
     );
     expect((await kubectl(['get', 'rr', 'shown'])).split('\n')[0]).toMatch(
-      /^NAME +PRIORITY +ROUTES TO +ACCEPTED +AGE$/,
+      /^NAME +CLASS +PRIORITY +ROUTES TO +ACCEPTED +AGE$/,
     );
     expect(await kubectl(['get', 'ec', '--field-selector=spec.routingGroup=etl', '-o', 'name'])).toBe(
       'enginecluster.enginegateway.dev/defaults\n',

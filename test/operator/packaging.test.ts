@@ -99,6 +99,8 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
 
   const namespaced = [
     'ClusterRole',
+    'ClusterRole',
+    'ClusterRole',
     'ClusterRoleBinding',
     'ConfigMap',
     'Deployment',
@@ -112,6 +114,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   ];
   test.each([
     ['base', namespaced],
+    ['overlays/class', namespaced],
     ['overlays/mysql', namespaced],
     ['overlays/postgresql', namespaced],
     ['overlays/all-namespaces', ['ClusterRole', 'ClusterRoleBinding', ...namespaced]],
@@ -177,9 +180,133 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     expect(readers(kustomized)).toEqual(['Role engine-gateway/engine-gateway']);
     expect(readers(charted)).toEqual([
       'Role engine-gateway/gw-engine-gateway',
-      'Role team-a/gw-engine-gateway-health-credentials',
-      'Role team-b/gw-engine-gateway-health-credentials',
+      'Role team-a/engine-gateway-gw-engine-gateway-health-credentials',
+      'Role team-b/engine-gateway-gw-engine-gateway-health-credentials',
     ]);
+  });
+
+  test.each([
+    [
+      'kustomize base and overlays/class',
+      () => run(kubectlPath, ['kustomize', 'manifests/base']).then(({ stdout }) => stdout),
+      () => run(kubectlPath, ['kustomize', 'manifests/overlays/class']).then(({ stdout }) => stdout),
+    ],
+    [
+      'two releases of the chart',
+      () => template('one', 'manifests/helm/engine-gateway', '-n', 'engine-gateway'),
+      () => template('two', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', '--set', 'class=blue'),
+    ],
+  ])('%s in one namespace have no object, pod or Lease in common', async (_name, first, second) => {
+    const rendered = [await first(), await second()];
+    const [one, two] = rendered.map((text) => {
+      const objects = renderedObjects(text);
+      const deployment = ofKind(text, 'Deployment').spec as {
+        readonly template: { readonly metadata: { readonly labels: Labels } };
+      };
+      const leases = objects
+        .flatMap(({ rules }) => (rules ?? []) as readonly { resources: readonly string[]; resourceNames?: string[] }[])
+        .filter(({ resources }) => resources.includes('leases'))
+        .flatMap(({ resourceNames }) => resourceNames ?? []);
+      const { resources } = parse(renderedConfig(text)) as {
+        readonly resources: { readonly class?: string; readonly leaseName?: string };
+      };
+      return {
+        names: objects
+          .filter(({ kind }) => kind !== 'Namespace')
+          .map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`),
+        pods: deployment.template.metadata.labels,
+        selectors: objects.map(podLabels).filter((labels) => labels !== null),
+        leases,
+        leaseOfGateway:
+          resources.leaseName ?? (resources.class === undefined ? 'engine-gateway' : 'engine-gateway-blue'),
+      };
+    });
+    if (one === undefined || two === undefined) throw new Error('nothing is rendered');
+    expect(one.names.filter((name) => two.names.includes(name))).toEqual([]);
+    for (const [mine, theirs] of [
+      [one, two],
+      [two, one],
+    ] as const) {
+      expect(mine.leases).toContain(mine.leaseOfGateway);
+      expect(theirs.leases).not.toContain(mine.leaseOfGateway);
+      for (const labels of mine.selectors) {
+        expect(mine.pods).toMatchObject(labels);
+        expect(theirs.pods).not.toMatchObject(labels);
+      }
+    }
+    for (const text of rendered) await dryRun(text);
+  });
+
+  test('a list of namespaces gives a Role in each, and no ClusterRole of the gateway', async () => {
+    for (const namespace of ['team-a', 'team-b']) await kubectl(['create', 'namespace', namespace]);
+    const settings = ['--set', 'namespaces={team-a,team-b}', '--set', 'labelSelector=team in (a\\,b)'];
+    const rendered = await template('gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', ...settings);
+    await dryRun(rendered);
+    const watchers = renderedObjects(rendered)
+      .filter(({ kind, rules }) => kind === 'Role' && JSON.stringify(rules).includes('engineclusters/status'))
+      .map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+    expect(watchers).toEqual(['team-a/engine-gateway-gw-engine-gateway', 'team-b/engine-gateway-gw-engine-gateway']);
+    expect(parse(renderedConfig(rendered))).toMatchObject({
+      resources: { namespaces: ['team-a', 'team-b'], labelSelector: 'team in (a,b)', leaseName: 'gw-engine-gateway' },
+    });
+    const both = template('gw', 'manifests/helm/engine-gateway', ...settings, '--set', 'allNamespaces=true');
+    await expect(both).rejects.toMatchObject({ stderr: expect.stringContaining('exclude each other') });
+  });
+
+  test.each([
+    ['kustomize base', () => run(kubectlPath, ['kustomize', 'manifests/base']).then(({ stdout }) => stdout)],
+    ['the chart', () => template('gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway')],
+  ])('%s: the roles view, edit and admin of users include the resources', async (_name, render) => {
+    const roles = renderedObjects(await render()).filter(({ metadata }) => /-(view|edit)$/.test(metadata.name));
+    expect(roles).toHaveLength(2);
+    await kubectl(['apply', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'List', items: roles }));
+    // The controller that aggregates is not part of this control plane: its work is done here, by the selectors of the roles.
+    const aggregated = async (role: string): Promise<readonly string[]> => {
+      const { aggregationRule } = JSON.parse(await kubectl(['get', 'clusterrole', role, '-o', 'json'])) as {
+        readonly aggregationRule: { readonly clusterRoleSelectors: readonly { readonly matchLabels: Labels }[] };
+      };
+      const names: string[] = [];
+      for (const { matchLabels } of aggregationRule.clusterRoleSelectors) {
+        const selector = Object.entries(matchLabels).map(([key, value]) => `${key}=${value}`);
+        const listed = await kubectl(['get', 'clusterroles', '-l', selector.join(), '-o', 'name']);
+        for (const line of listed.trim().split('\n')) names.push(line.replace(/^.*\//, ''));
+      }
+      // What is aggregated may be aggregated itself: edit includes view.
+      const nested = names.filter((name) => ['view', 'edit'].includes(name));
+      return [...names, ...(await Promise.all(nested.map(aggregated))).flat()];
+    };
+    const can = async (user: string, verb: string, resource: string, ...more: string[]): Promise<string> =>
+      (
+        await kubectl(['-n', 'engine-gateway', 'auth', 'can-i', verb, resource, `--as=${user}`, ...more]).catch(
+          (error: { stdout: string }) => error.stdout,
+        )
+      ).trim();
+    for (const [role, mayEdit] of [
+      ['view', 'no'],
+      ['edit', 'yes'],
+      ['admin', 'yes'],
+    ] as const) {
+      const user = `${role}-user-of-${roles[0]?.metadata.name}`;
+      for (const name of new Set(await aggregated(role))) {
+        const binding = ['create', 'rolebinding', `${user}-${name.replaceAll(':', '-')}`];
+        await kubectl(['-n', 'engine-gateway', ...binding, `--clusterrole=${name}`, `--user=${user}`]);
+      }
+      for (const resource of ['engineclusters.enginegateway.dev', 'routingrules.enginegateway.dev']) {
+        expect(await can(user, 'list', resource)).toBe('yes');
+        for (const verb of ['create', 'patch', 'delete']) expect(await can(user, verb, resource)).toBe(mayEdit);
+        expect(await can(user, 'patch', resource, '--subresource=status')).toBe('no');
+      }
+    }
+  });
+
+  test('rbac.aggregateTo says which roles of users', async () => {
+    const labels = async (list: string): Promise<readonly string[]> => {
+      const rendered = await template('gw', 'manifests/helm/engine-gateway', '--set', `rbac.aggregateTo=${list}`);
+      return [...rendered.matchAll(/aggregate-to-(\w+): "true"/g)].map(([, role]) => role ?? '');
+    };
+    expect(await labels('{view,edit,admin}')).toEqual(['view', 'edit', 'admin']);
+    expect(await labels('{view,admin}')).toEqual(['view', 'admin']);
+    expect(await labels('null')).toEqual([]);
   });
 
   const chartKinds = [
@@ -211,7 +338,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     const kustomize = async (folder: string) =>
       installed((await run(kubectlPath, ['kustomize', join('manifests', folder)])).stdout);
     const chart = async (...settings: readonly string[]) =>
-      installed(await template('gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', ...settings));
+      installed(await template('engine-gateway', 'manifests/helm/engine-gateway', '-n', 'engine-gateway', ...settings));
     const [base, mysql, postgresql, all] = await Promise.all(
       ['base', 'overlays/mysql', 'overlays/postgresql', 'overlays/all-namespaces'].map(kustomize),
     );
@@ -371,6 +498,6 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       '-f',
       'manifests/samples/',
     ]);
-    expect(answer.trim().split('\n')).toHaveLength(6);
+    expect(answer.trim().split('\n')).toHaveLength(8);
   });
 });

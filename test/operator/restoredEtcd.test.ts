@@ -13,6 +13,7 @@ import {
   ruleManifest,
   startPlane,
 } from '../support/kubeRig.ts';
+import { allResources } from '../support/kubernetesOperator.ts';
 
 const until = (check: () => void | Promise<void>, timeout = 60_000): Promise<void> =>
   vi.waitFor(check, { timeout, interval: 50 });
@@ -99,7 +100,9 @@ describe.skipIf(!controlPlaneAvailable)('etcd is restored', { timeout: 240_000 }
     const start = () => {
       const namespace = rig.namespace;
       const resources = { source: 'kubernetes', directory: null, namespace, kubeconfig } as const;
-      return rig.startOperator({ resources: { ...resources, writeNamespace: null, unmanagedRows: 'serve' } });
+      return rig.startOperator({
+        resources: { ...allResources, ...resources, writeNamespace: null, unmanagedRows: 'serve' },
+      });
     };
     const operators = [await start(), await start()];
     const names = ['a', 'b', 'c', 'd', 'e'];

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { type KubeProxy, startKubeProxy } from '../support/kubeProxy.ts';
 import { clusterManifest, type KubeOperator, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
+import { allResources } from '../support/kubernetesOperator.ts';
 
 describe.skipIf(!controlPlaneAvailable)('statuses', { timeout: 180_000 }, () => {
   let plane: ControlPlane;
@@ -25,7 +26,7 @@ describe.skipIf(!controlPlaneAvailable)('statuses', { timeout: 180_000 }, () => 
     await writeFile(kubeconfig, text.replace(/certificate-authority-data: .*/, 'insecure-skip-tls-verify: true'));
     const resources = { source: 'kubernetes', directory: null, namespace: null, kubeconfig } as const;
     operator = await rig.startOperator({
-      resources: { ...resources, writeNamespace: null, unmanagedRows: 'serve' },
+      resources: { ...allResources, ...resources, writeNamespace: null, unmanagedRows: 'serve' },
       logger: pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line)) }),
     });
   });

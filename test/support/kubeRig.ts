@@ -36,7 +36,13 @@ export interface KubeRig {
   kubectl(args: readonly string[], input?: object | string): Promise<string>;
   /** Server-side apply as somebody. */
   apply(manager: string, ...documents: object[]): Promise<string>;
-  startOperator(options?: Partial<OperatorOptions>): Promise<KubeOperator>;
+  /**
+   * Installs service account and rights of an overlay in the namespace.
+   * @returns kubeconfig of the account
+   */
+  installAccount(overlay: string, account: string): Promise<string>;
+  /** @param options with a database of its own (`jdbcUrl`) where it is another gateway, not a replica */
+  startOperator(options?: Partial<OperatorOptions> & { readonly jdbcUrl?: string }): Promise<KubeOperator>;
   /** Stops and starts the API server alone; etcd and everything in it stays. @throws where other files share it */
   stopApiServer(): Promise<void>;
   startApiServer(): Promise<void>;
@@ -65,11 +71,15 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
     return (await child).stdout;
   };
   await kubectl(['create', 'namespace', namespace]);
-  await kubectl(['apply', '-f', '-'], await shippedRights(allNamespaces, namespace));
-  const token = (await kubectl(['create', 'token', 'engine-gateway', '--duration=3h'])).trim();
-  const kubeconfig = join(directory, 'kubeconfig');
-  const { server, caData } = plane.config;
-  await writeFile(kubeconfig, kubeconfigText({ server, 'certificate-authority-data': caData }, { token }, namespace));
+  const installAccount = async (overlay: string, account: string): Promise<string> => {
+    await kubectl(['apply', '-f', '-'], await shippedRights(overlay, namespace));
+    const token = (await kubectl(['create', 'token', account, '--duration=3h'])).trim();
+    const path = join(directory, `kubeconfig-${account}`);
+    const { server, caData } = plane.config;
+    await writeFile(path, kubeconfigText({ server, 'certificate-authority-data': caData }, { token }, namespace));
+    return path;
+  };
+  const kubeconfig = await installAccount(allNamespaces ? 'overlays/all-namespaces' : 'base', 'engine-gateway');
   const jdbcUrl = `jdbc:sqlite:${join(directory, 'gateway.db')}`;
   const apiServer = () => {
     if (plane.environment === null) throw new Error('a test that stops the API server starts one of its own');
@@ -86,9 +96,10 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
         ['apply', '--server-side', `--field-manager=${manager}`, '-f', '-'],
         documents.map((document) => stringify(document)).join('---\n'),
       ),
-    startOperator: async (options = {}) => {
+    installAccount,
+    startOperator: async ({ jdbcUrl: ownUrl = jdbcUrl, ...options } = {}) => {
       const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
-      const store = await openStore({ jdbcUrl, runMigrations: true, logger });
+      const store = await openStore({ jdbcUrl: ownUrl, runMigrations: true, logger });
       const table = new RoutingTableHolder();
       const operator = await createOperator({
         ...kubernetesOperatorOptions({
@@ -137,9 +148,8 @@ interface RightsDocument {
  * cluster-scoped gets a name per namespace: rigs that start at once on one API server would create the same object,
  * and each would take the binding from the one before.
  */
-async function shippedRights(allNamespaces: boolean, namespace: string): Promise<string> {
-  const folder = allNamespaces ? 'manifests/overlays/all-namespaces' : 'manifests/base';
-  const { stdout } = await run(kubectlPath, ['kustomize', folder]);
+async function shippedRights(overlay: string, namespace: string): Promise<string> {
+  const { stdout } = await run(kubectlPath, ['kustomize', join('manifests', overlay)]);
   return parseAllDocuments(stdout.replaceAll('namespace: engine-gateway', `namespace: ${namespace}`))
     .map((document) => document.toJS() as RightsDocument)
     .filter(({ kind }) => /^(ServiceAccount|(Cluster)?Role(Binding)?)$/.test(kind))

@@ -9,6 +9,9 @@ import type { Store } from '../../src/store/store.ts';
 import { defaultDeletionGuard } from './defaults.ts';
 import { defaultRuleCompiler } from './resourceRules.ts';
 
+/** Resources of one namespace that name no class, as the configuration has it by default. */
+export const allResources = { namespaces: [], class: null, labelSelector: null, leaseName: null } as const;
+
 /** Options of an operator that watches the API server, all else as configured by default. */
 export function kubernetesOperatorOptions(parts: {
   readonly kubeconfig: string;
@@ -25,6 +28,7 @@ export function kubernetesOperatorOptions(parts: {
       source: 'kubernetes',
       directory: null,
       namespace: allNamespacesFrom === null ? null : '*',
+      ...allResources,
       kubeconfig,
       writeNamespace: allNamespacesFrom,
       unmanagedRows: 'serve',

@@ -53,9 +53,11 @@ export async function openApi(
     trustPeer,
     environment,
     kubernetes: async () => {
-      const { loadKubeConfig, watchedNamespace } = await import('../../operator/sources/kubernetes/kubeConfig.ts');
+      const { loadKubeConfig, watchedNamespaces } = await import('../../operator/sources/kubernetes/kubeConfig.ts');
       const kubeConfig = loadKubeConfig(config.resources.kubeconfig);
-      return { kubeConfig, namespace: watchedNamespace(config.resources.namespace, kubeConfig) };
+      const namespaces = watchedNamespaces(config.resources, kubeConfig);
+      // A call may be about resources of any of them.
+      return { kubeConfig, namespace: namespaces?.length === 1 ? (namespaces[0] ?? null) : null };
     },
     revocations: store.endedSessions,
     certificates: certificates?.users ?? null,

@@ -44,6 +44,29 @@ export const resources = section(
       description: "Namespace that is watched; unset, the pod's own (`default` outside a cluster); `*` for all.",
       default: null,
     }),
+    namespaces: listOf(text({ description: 'Namespace.', format: 'name' }), {
+      description:
+        'Namespaces whose resources are read, in place of `namespace`; empty, that one. The first is that of resources that name none.',
+      default: [],
+    }),
+    class: text({
+      description:
+        'Class of the gateway: it has the resources whose `spec.gatewayClassName` is this one, and no others; unset, those that name none.',
+      default: null,
+      format: 'gatewayClass',
+    }),
+    labelSelector: text({
+      description:
+        'Labels of the resources that the gateway has, as `kubectl get --selector` takes them, such as `team=etl,!legacy`; unset, any.',
+      default: null,
+      format: 'labelSelector',
+    }),
+    leaseName: text({
+      description:
+        'Lease by which the replicas of this gateway elect their leader, where source is kubernetes; unset, `engine-gateway`, with a class `engine-gateway-CLASS`. Two gateways in one namespace need one each.',
+      default: null,
+      format: 'leaseName',
+    }),
     kubeconfig: text({
       description: 'Kubeconfig file; unset, the service account of the pod, else the usual kubeconfig.',
       default: null,

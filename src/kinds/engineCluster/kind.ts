@@ -39,7 +39,7 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
       priority: 1,
     },
   ],
-  selectableFields: ['.spec.routingGroup', '.spec.active'],
+  selectableFields: ['.spec.routingGroup', '.spec.active', '.spec.gatewayClassName'],
   example: { proxyTo: 'http://engine-a:8080', routingGroup: 'adhoc' },
   ownAccess: {
     verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],

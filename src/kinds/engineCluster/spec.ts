@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { cel, httpUrl, immutableName, usableHost } from '../../model/cel.ts';
+import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { type MonitorType, monitorTypes } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
 import type { Resource } from '../../model/resource.ts';
@@ -157,6 +158,7 @@ export const EngineClusterSpec = Type.Object(
         description: 'Share of new queries in its group relative to the others, where the strategy looks at weights.',
       }),
     ),
+    gatewayClassName: Type.Optional(GatewayClassName),
     healthCheck: Type.Optional(HealthCheck),
     tls: Type.Optional(ClusterTlsSpec),
   },

@@ -25,7 +25,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
     conditionColumn('Accepted', 'The rule compiles and is in force.'),
     conditionColumn('Programmed', 'The rule is in the routing table.', 1),
   ],
-  selectableFields: ['.spec.priority', '.spec.suspended'],
+  selectableFields: ['.spec.priority', '.spec.suspended', '.spec.gatewayClassName'],
   example: { condition: 'request.getHeader("X-Trino-Source") == "airflow"', routeTo: { routingGroup: 'etl' } },
   ownAccess: { verbs: ['get', 'list', 'watch', 'patch'], why: 'REST replaces rules that exist.' },
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { cel, immutableName } from '../../model/cel.ts';
+import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { Resource } from '../../model/resource.ts';
 
 /** Name of the kind. */
@@ -84,6 +85,7 @@ export const RoutingRuleSpec = Type.Object(
       }),
     ),
     stop: Type.Optional(Type.Boolean({ default: false, description: 'No later rule is asked once this one fired.' })),
+    gatewayClassName: Type.Optional(GatewayClassName),
     suspended: Type.Optional(Type.Boolean({ default: false, description: 'The rule is kept but never asked.' })),
   },
   {

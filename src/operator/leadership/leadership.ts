@@ -2,11 +2,18 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { Fence, Store } from '../../store/store.ts';
 
-/** Name of the Lease, and of leadership in metrics. */
-export const LEASE_NAME = 'engine-gateway';
+/**
+ * Name of the Lease that all gateways of a class have in common; of that of a gateway, unless it is configured; and of
+ * leadership in metrics.
+ */
+export function leaseNameOf(gatewayClass: string | null): string {
+  return gatewayClass === null ? 'engine-gateway' : `engine-gateway-${gatewayClass}`;
+}
 
 /** Who writes what no REST write projected: one replica at a time (docs/decisions/0005-guarded-projection.md). */
 export interface Leadership {
+  /** Name of the Lease, or of what stands for it, for metrics. */
+  readonly name: string;
   readonly isLeader: boolean;
   /** Proof for database transactions; null while the database has not given one. */
   readonly fence: Fence | null;
@@ -34,6 +41,7 @@ export interface DatabaseLeadershipOptions {
 
 /** Leadership by the row of `eg_leader`, which is the lease where there is no Kubernetes. */
 export class DatabaseLeadership implements Leadership {
+  readonly name = leaseNameOf(null);
   readonly #options: DatabaseLeadershipOptions;
   readonly #ttlMs: number;
   readonly #retryMs: number;

@@ -3,16 +3,18 @@ import type { Clock } from '../../model/clock.ts';
 import type { Fence } from '../../store/store.ts';
 import { type KubeApi, type Lease, microTime } from '../sources/kubernetes/kubeApi.ts';
 import { kubeCode, kubeReason } from '../sources/kubernetes/kubeErrors.ts';
-import { type DatabaseLeadership, LEASE_NAME, type Leadership } from './leadership.ts';
+import type { DatabaseLeadership, Leadership } from './leadership.ts';
 
 /** Options of leadership by a Lease. Times in milliseconds. */
 export interface LeaseLeadershipOptions {
   readonly api: KubeApi;
   readonly namespace: string;
+  /** Name of the Lease. */
+  readonly name: string;
   /** Name of this process, unique among replicas and restarts. */
   readonly holder: string;
-  /** The database's epoch row, which fences what the leader writes there. Not started by its owner. */
-  readonly row: DatabaseLeadership;
+  /** The database's epoch row, which fences what the leader writes there, not started by its owner; null: none is taken. */
+  readonly row: DatabaseLeadership | null;
   readonly clock: Clock;
   readonly logger: Logger;
   /** How long others leave a Lease alone that is not renewed: 15,000. */
@@ -28,6 +30,7 @@ export interface LeaseLeadershipOptions {
  * compared with one's own clock, only whether the record changes. The holder then takes the database's epoch row as well.
  */
 export class LeaseLeadership implements Leadership {
+  readonly name: string;
   readonly #options: LeaseLeadershipOptions;
   readonly #listeners = new Set<() => void>();
   /** Monotonic milliseconds until which the Lease surely holds. */
@@ -42,7 +45,8 @@ export class LeaseLeadership implements Leadership {
 
   constructor(options: LeaseLeadershipOptions) {
     this.#options = options;
-    options.row.onChange(() => this.#notify());
+    this.name = options.name;
+    options.row?.onChange(() => this.#notify());
   }
 
   get isLeader(): boolean {
@@ -50,7 +54,7 @@ export class LeaseLeadership implements Leadership {
   }
 
   get fence(): Fence | null {
-    return this.isLeader ? this.#options.row.fence : null;
+    return this.isLeader ? (this.#options.row?.fence ?? null) : null;
   }
 
   onChange(listener: () => void): () => void {
@@ -59,7 +63,7 @@ export class LeaseLeadership implements Leadership {
   }
 
   noteFenced(fence: Fence): void {
-    this.#options.row.noteFenced(fence);
+    this.#options.row?.noteFenced(fence);
   }
 
   async start(): Promise<void> {
@@ -83,7 +87,7 @@ export class LeaseLeadership implements Leadership {
   }
 
   async #try(): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { clock, name, row, logger } = this.#options;
     const requestedAt = clock.monotonic();
     let isHolder: boolean;
     try {
@@ -105,20 +109,20 @@ export class LeaseLeadership implements Leadership {
       if (lapsed) this.#notify();
       if (!this.#leading) {
         this.#leading = true;
-        logger.info({ lease: LEASE_NAME }, 'holds the Lease');
+        logger.info({ lease: name }, 'holds the Lease');
         // The row notifies when it has been taken; it may still be the last leader's: taking it is retried.
-        await this.#options.row.start();
-        if (this.#options.row.fence === null) this.#notify();
+        await row?.start();
+        if (row === null || row.fence === null) this.#notify();
       }
     }
   }
 
   /** One try to take or renew the Lease; false when another has it. */
   async #acquire(): Promise<boolean> {
-    const { api, namespace, holder, clock } = this.#options;
+    const { api, namespace, name, holder, clock } = this.#options;
     let lease: Lease;
     try {
-      lease = await api.readLease(namespace, LEASE_NAME);
+      lease = await api.readLease(namespace, name);
     } catch (error) {
       if (kubeCode(error) !== 404) throw error;
       return await this.#write(() => api.createLease(namespace, this.#record(undefined)));
@@ -131,7 +135,7 @@ export class LeaseLeadership implements Leadership {
       const leaseMs = (lease.spec?.leaseDurationSeconds ?? 15) * 1_000;
       if (now - this.#observed.since < leaseMs) return false;
     }
-    return await this.#write(() => api.replaceLease(namespace, LEASE_NAME, this.#record(lease)));
+    return await this.#write(() => api.replaceLease(namespace, name, this.#record(lease)));
   }
 
   /** A write that another was quicker with is no failure. */
@@ -146,14 +150,14 @@ export class LeaseLeadership implements Leadership {
   }
 
   #record(lease: Lease | undefined): Lease {
-    const { holder, namespace, clock } = this.#options;
+    const { holder, namespace, name, clock } = this.#options;
     const now = microTime(clock.now());
     const renewed = lease?.spec?.holderIdentity === holder;
     return {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
       metadata: {
-        name: LEASE_NAME,
+        name,
         namespace,
         ...(lease?.metadata?.resourceVersion === undefined ? {} : { resourceVersion: lease.metadata.resourceVersion }),
       },
@@ -171,19 +175,19 @@ export class LeaseLeadership implements Leadership {
     this.#until = 0;
     if (!this.#leading) return;
     this.#leading = false;
-    this.#options.logger.info({ lease: LEASE_NAME }, 'no longer holds the Lease');
+    this.#options.logger.info({ lease: this.#options.name }, 'no longer holds the Lease');
     this.#notify();
-    await this.#options.row.stop();
+    await this.#options.row?.stop();
   }
 
   async #release(): Promise<void> {
-    const { api, namespace, holder } = this.#options;
+    const { api, namespace, name, holder } = this.#options;
     try {
-      const lease = await api.readLease(namespace, LEASE_NAME);
+      const lease = await api.readLease(namespace, name);
       if (lease.spec?.holderIdentity !== holder) return;
       const record = this.#record(lease);
       const spec = { ...record.spec, holderIdentity: '', leaseDurationSeconds: 1 };
-      await api.replaceLease(namespace, LEASE_NAME, { ...record, spec });
+      await api.replaceLease(namespace, name, { ...record, spec });
     } catch (error) {
       this.#options.logger.debug({ reason: kubeReason(error) }, 'the Lease could not be given back; it runs out');
     }

@@ -15,6 +15,7 @@ import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
+import { resourceOfStored } from '../sources/storedResource.ts';
 import type { DeletionGuardSettings, HeldDeletions } from './deletionGuard.ts';
 import { findDrift } from './drift.ts';
 import { DriftFindings } from './driftFindings.ts';
@@ -39,6 +40,8 @@ export interface ControllerOptions extends ProgramSettings {
   readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly table: RoutingTableHolder;
   readonly leadership: Leadership;
+  /** Who writes statuses, where that is not just who leads; the controller starts and stops both. */
+  readonly statusLeadership?: Leadership;
   /** `resources.unmanagedRows`. */
   readonly unmanagedRows: 'serve' | 'ignore';
   readonly clock: Clock;
@@ -115,7 +118,7 @@ export class Controller {
     });
     this.#statuses = new StatusWriter({
       source,
-      leadership,
+      leadership: options.statusLeadership ?? leadership,
       clock,
       logger,
       ...(options.statusIntervalMs === undefined ? {} : { intervalMs: options.statusIntervalMs }),
@@ -192,7 +195,7 @@ export class Controller {
    * snapshot is loaded, from either; goes on trying where one of them is unavailable.
    */
   async start(): Promise<void> {
-    const { source, leadership, table, services } = this.#options;
+    const { source, leadership, statusLeadership, table, services } = this.#options;
     const timeoutMs = this.#options.startTimeoutMs ?? 5_000;
     await this.#rows.start(timeoutMs);
     this.#refresh();
@@ -204,6 +207,7 @@ export class Controller {
       }),
       source.onState(() => this.scheduleRefresh()),
       leadership.onChange(() => this.#enqueueAll()),
+      statusLeadership?.onChange(() => this.#enqueueAll()) ?? (() => undefined),
       services.onChange(() => this.scheduleRefresh()),
       table.onChange((after, before) => {
         for (const [name, entry] of after.clusters) {
@@ -214,6 +218,7 @@ export class Controller {
     );
     await source.start(timeoutMs);
     this.#refresh();
+    await statusLeadership?.start();
     await leadership.start();
   }
 
@@ -225,6 +230,7 @@ export class Controller {
     await this.#statuses.stop();
     await this.#rows.stop();
     await this.#options.source.stop();
+    await this.#options.statusLeadership?.stop();
     await this.#options.leadership.stop();
   }
 
@@ -375,9 +381,12 @@ export class Controller {
     this.#forgiveDeletions();
     if (!this.#restored) {
       this.#restored = true;
-      this.#options.source.restore(view.stored);
-      this.#state.restore(view.stored, view.rows);
-      this.#resources.restore(view.stored);
+      const { source } = this.#options;
+      // What it had in force as the gateway of another class is not this one's.
+      const stored = view.stored.filter((row) => source.selects(resourceOfStored(row)));
+      source.restore(stored);
+      this.#state.restore(stored, view.rows);
+      this.#resources.restore(stored);
     }
     this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
     // Kept for when this replica becomes the leader, which may be soon; as leader there is no later use for it.

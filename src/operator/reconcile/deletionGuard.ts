@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import { type Kind, keyOf, keyText, type Resource } from '../../model/resource.ts';
+import { type Kind, keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 
 /** Deletions within this time count as one loss, in milliseconds. */
 const AT_ONCE_MS = 60_000;
@@ -36,6 +36,8 @@ export interface HeldDeletions {
 export interface DeletionGuardOptions {
   readonly kind: Kind;
   readonly settings: () => DeletionGuardSettings;
+  /** Whether a resource is still there and another gateway's: it is not lost. */
+  readonly isOfAnother: (key: ResourceKey) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called when resources are to be served again, as a time is over. Must not throw. */
@@ -143,13 +145,14 @@ export class DeletionGuard {
     const now = this.#options.clock.monotonic();
     const present = byKey(listed);
     for (const [key, at] of this.#deliberate) if (now - at > AT_ONCE_MS) this.#deliberate.delete(key);
+    const { isOfAnother } = this.#options;
     for (const [key, resource] of this.#present) {
-      if (present.has(key) || this.#deliberate.has(key)) continue;
+      if (present.has(key) || this.#deliberate.has(key) || isOfAnother(keyOf(resource))) continue;
       this.#missing.set(key, { resource, at: now });
     }
-    for (const [key, { at }] of this.#missing) {
+    for (const [key, { at, resource }] of this.#missing) {
       const isOver = this.#loss === null && now - at > AT_ONCE_MS;
-      if (isOver || present.has(key)) this.#missing.delete(key);
+      if (isOver || present.has(key) || isOfAnother(keyOf(resource))) this.#missing.delete(key);
     }
     this.#present = present;
     return present;

@@ -24,7 +24,8 @@ export function findDrift(
   const stored = new Map(view.stored.map((row) => [`${row.kind}/${row.namespace}/${row.name}`, row]));
   const rows = new Map(view.rows.map((row) => [row.name, row]));
   const same = new Map<string, ResourceOutcome>();
-  const differs = [...stored.keys()].filter((key) => !outcomes.has(key));
+  // Rows that are the resources themselves are deleted by who deletes the resource, and may be another gateway's.
+  const differs = source === 'database' ? [] : [...stored.keys()].filter((key) => !outcomes.has(key));
   for (const [key, outcome] of outcomes) {
     if (!view.kinds.has(outcome.key.kind)) continue;
     const row = stored.get(key);

@@ -4,7 +4,7 @@ import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Kind } from '../../model/resource.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
-import { LEASE_NAME, type Leadership } from '../leadership/leadership.ts';
+import type { Leadership } from '../leadership/leadership.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { conditionCounts } from './conditionCounts.ts';
@@ -16,7 +16,7 @@ import type { QueueObserver } from './workQueue.ts';
 export interface ObservedOperator {
   readonly source: Pick<ResourceSource, 'state' | 'problems' | 'list'>;
   readonly queue: { readonly depth: number };
-  readonly leadership: Pick<Leadership, 'isLeader'>;
+  readonly leadership: Pick<Leadership, 'isLeader' | 'name'>;
   readonly clock: Clock;
   readonly resources: Pick<ServedResources, 'heldOf'>;
   /** Whether the last look at the database could read it. */
@@ -140,7 +140,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
         labelNames: ['name'],
         registers: [registry],
         collect() {
-          this.set({ name: LEASE_NAME }, leadership.isLeader ? 1 : 0);
+          this.set({ name: leadership.name }, leadership.isLeader ? 1 : 0);
         },
       });
     },

@@ -27,7 +27,9 @@ export async function project(
 }
 
 /**
- * The same for a resource that is gone. A row that came from another source is left alone: it is not ours.
+ * The same for a resource that is gone. A row that came from another source is left alone: it is not ours. So is one that is
+ * the resource itself (source `database`): who deleted the resource has removed it, and what is there is of another gateway,
+ * or newer than what this process has read.
  */
 export async function unproject(
   store: Pick<Store, 'resources'>,
@@ -35,6 +37,7 @@ export async function unproject(
   source: SourceName,
   fence: Fence | null,
 ): Promise<ProjectionResult> {
+  if (source === 'database') return 'unchanged';
   const stored = await store.resources.get(key);
   if (stored === null || stored.source !== source) return 'unchanged';
   return await store.resources.remove(key, stored.uid, fence);

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { Clock } from '../../model/clock.ts';
-import { type Kind, keyText, type ResourceKey } from '../../model/resource.ts';
+import { type Kind, keyOf, keyText, type ResourceKey } from '../../model/resource.ts';
 import type { StoredResource } from '../../store/store.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
@@ -11,7 +11,7 @@ import type { ResourceLists } from './routingState.ts';
 /** Options of served resources. Times in milliseconds. */
 export interface ServedResourcesOptions {
   readonly kinds: KindRegistry;
-  readonly source: Pick<ResourceSource, 'state' | 'list'>;
+  readonly source: Pick<ResourceSource, 'state' | 'list' | 'isOfAnother'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly deletionGuard: () => DeletionGuardSettings;
@@ -35,9 +35,10 @@ export class ServedResources {
 
   constructor(options: ServedResourcesOptions) {
     this.#options = options;
-    const { kinds, deletionGuard: settings, clock, logger, onDue } = options;
+    const { kinds, source, deletionGuard: settings, clock, logger, onDue } = options;
+    const isOfAnother = (key: ResourceKey): boolean => source.isOfAnother(key);
     this.#guards = new Map(
-      kinds.names.map((kind) => [kind, new DeletionGuard({ kind, settings, clock, logger, onDue })]),
+      kinds.names.map((kind) => [kind, new DeletionGuard({ kind, settings, isOfAnother, clock, logger, onDue })]),
     );
   }
 
@@ -72,7 +73,7 @@ export class ServedResources {
       this.#guards.entries().map(([kind, guard]) => [kind, guard.serve(source.list(kind))]),
     );
     if (this.#copy === null) return lists;
-    if (countOf(lists) === 0 && countOf(this.#copy) > 0) {
+    if (countOf(lists) === 0 && this.#hasLost(this.#copy)) {
       // Everything gone while the gateway did not watch is likelier a source that is not what it should be.
       const confirmMs = this.#options.confirmEmptyMs ?? 5_000;
       this.#emptySince ??= clock.monotonic();
@@ -85,6 +86,11 @@ export class ServedResources {
     }
     this.#copy = null;
     return lists;
+  }
+
+  /** Whether the source lacks any of these resources, rather than has all of them for other gateways. */
+  #hasLost(copy: ResourceLists): boolean {
+    return copy.values().some((resources) => resources.some((each) => !this.#options.source.isOfAnother(keyOf(each))));
   }
 
   /** Notes that a resource is about to be deleted through the gateway; the answer takes that back. */

@@ -186,8 +186,9 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     const namespace = source.writeNamespace;
     for (const name of resourceNames(cluster.name)) {
       const there = source.get({ kind: ENGINE_CLUSTER, namespace, name });
-      // The next candidate is for a name that a resource of another registry name has.
-      if (there !== null && registryNameOf(there) !== cluster.name) continue;
+      // The next candidate is for a name that a resource of another registry name, or of another gateway, has.
+      const isTaken = there !== null && registryNameOf(there) !== cluster.name;
+      if (isTaken || source.isOfAnother({ kind: ENGINE_CLUSTER, namespace, name })) continue;
       const spec = newClusterSpec(cluster, name);
       return { resource: await source.create({ kind: ENGINE_CLUSTER, namespace, name, spec }) };
     }

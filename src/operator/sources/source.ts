@@ -35,6 +35,7 @@ export interface Provenance {
 /** A resource that does not exist yet. */
 export interface NewResource extends ResourceKey {
   readonly spec: Readonly<Record<string, unknown>>;
+  readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
@@ -113,6 +114,10 @@ export interface ResourceSource {
   /** All resources, in no particular order. */
   list(kind: Kind): readonly Resource[];
   get(key: ResourceKey): Resource | null;
+  /** Whether a resource, also one that the database remembers, is this gateway's own (docs/resources.md#several-gateways). */
+  selects(resource: Resource): boolean;
+  /** Whether there is a resource of that key that is another gateway's: `get` answers null for it. */
+  isOfAnother(key: ResourceKey): boolean;
   /**
    * A resource read from the source itself now, whatever this process has read of it before; null when it is not there,
    * about to be deleted, or where the source gives out its versions by the database. Rejects while it is unavailable.

@@ -1,7 +1,7 @@
-import type { ResourceKey } from '../../model/resource.ts';
+import type { Resource, ResourceKey } from '../../model/resource.ts';
 import type { ChangeListener, SourceState } from './source.ts';
 
-/** Listeners of a source: the part that every source has alike. */
+/** Listeners of a source, and that all its resources are the gateway's own: the part that every source has alike. */
 export class WatchedSource {
   readonly #changeListeners = new Set<ChangeListener>();
   readonly #stateListeners = new Set<() => void>();
@@ -14,6 +14,14 @@ export class WatchedSource {
   onState(listener: () => void): () => void {
     this.#stateListeners.add(listener);
     return () => this.#stateListeners.delete(listener);
+  }
+
+  selects(_resource: Resource): boolean {
+    return true;
+  }
+
+  isOfAnother(_key: ResourceKey): boolean {
+    return false;
   }
 
   /** Reports that a resource was added, changed or deleted; `status`: only its status changed. */

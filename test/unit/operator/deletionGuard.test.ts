@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterEach, expect, test, vi } from 'vitest';
-import { keyOf, keyText, type Resource } from '../../../src/model/resource.ts';
+import { keyOf, keyText, type Resource, type ResourceKey } from '../../../src/model/resource.ts';
 import { DeletionGuard } from '../../../src/operator/reconcile/deletionGuard.ts';
 import { defaultDeletionGuard } from '../../support/defaults.ts';
 
@@ -21,10 +21,11 @@ const resource = (name: string, deletionTimestamp?: string): Resource => ({
   spec: {},
 });
 const all = ['a', 'b', 'c', 'd', 'e'].map((name) => resource(name));
-const guard = (): DeletionGuard => {
+const guard = (isOfAnother: (key: ResourceKey) => boolean = () => false): DeletionGuard => {
   const made = new DeletionGuard({
     kind: 'EngineCluster',
     settings: () => defaultDeletionGuard,
+    isOfAnother,
     clock: { now: () => time, monotonic: () => time },
     logger: pino({ enabled: false }),
     onDue: vi.fn(),

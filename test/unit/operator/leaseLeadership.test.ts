@@ -22,6 +22,7 @@ test('a Lease that is renewed too late is reported, as writes in between were sk
   const leadership = new LeaseLeadership({
     api: { readLease: async () => lease, replaceLease } as unknown as KubeApi,
     namespace: 'n',
+    name: 'engine-gateway',
     holder: 'a',
     row: row as unknown as DatabaseLeadership,
     clock: { now: () => now, monotonic: () => now },

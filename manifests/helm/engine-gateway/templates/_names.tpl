@@ -90,7 +90,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The gateway's configuration: what the chart's values say, then the user's own keys over it. */}}
 {{- define "engine-gateway.config" -}}
 {{- $resources := dict "source" "kubernetes" -}}
-{{- if .Values.allNamespaces }}{{ $_ := set $resources "namespace" "*" }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
+{{- if and .Values.allNamespaces .Values.namespaces }}{{ fail "allNamespaces and namespaces exclude each other: leave one of them out" }}{{ end -}}
+{{- if .Values.namespaces }}{{ $_ := set $resources "namespaces" .Values.namespaces }}{{ else if .Values.allNamespaces }}{{ $_ := set $resources "namespace" "*" }}{{ $_ := set $resources "writeNamespace" "${ENV:POD_NAMESPACE}" }}{{ else }}{{ $_ := set $resources "namespace" "${ENV:POD_NAMESPACE}" }}{{ end -}}
+{{- with .Values.class }}{{ $_ := set $resources "class" . }}{{ end -}}
+{{- with .Values.labelSelector }}{{ $_ := set $resources "labelSelector" . }}{{ end -}}
+{{- $class := .Values.class | default (dig "resources" "class" "" .Values.config) -}}
+{{- $_ := set $resources "leaseName" (printf "%s%s" (include "engine-gateway.fullname" .) (ternary (printf "-%s" $class) "" (ne $class ""))) -}}
 {{- $dataStore := dict "jdbcUrl" (include "engine-gateway.jdbcUrl" .) "user" "${ENV:DATABASE_USER}" "password" "${ENV:DATABASE_PASSWORD}" -}}
 {{- $chart := dict "resources" $resources "dataStore" $dataStore -}}
 {{- if .Values.adminHosts }}
@@ -115,6 +120,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $merged := mergeOverwrite $chart $auth $own -}}
 {{- if not $merged.authentication }}{{ fail "callers must be authenticated: set auth.kubernetes.enabled, auth.form.enabled or auth.oidc.enabled, or config.authentication=none to let every caller do everything" }}{{ end -}}
 {{- toYaml $merged -}}
+{{- end }}
+
+{{/* Leases as a list: of the release, and of the class, which all gateways of the class have in common. */}}
+{{- define "engine-gateway.leases" -}}
+{{- $resources := (include "engine-gateway.config" . | fromYaml).resources -}}
+{{- $ofClass := printf "engine-gateway%s" (ternary (printf "-%s" $resources.class) "" (not (empty $resources.class))) -}}
+{{- list $resources.leaseName $ofClass | uniq | toYaml -}}
 {{- end }}
 
 {{/* Listeners that the configuration has: whether clear text, TLS and a port of REST API and pages are served, and where. */}}
@@ -216,4 +228,24 @@ spec:
 - apiGroups: [""]
   resources: [services]
   verbs: [list, watch]
+{{- end }}
+
+{{/* What users may see by their roles. */}}
+{{- define "engine-gateway.viewRules" -}}
+# The rules from here to "end of rules to view" are written by "npm run generate" from src/kinds.
+# Resources of the gateway with their status.
+- apiGroups: [enginegateway.dev]
+  resources: [engineclusters, routingrules]
+  verbs: [get, list, watch]
+# End of rules to view.
+{{- end }}
+
+{{/* What users may change by their roles. */}}
+{{- define "engine-gateway.editRules" -}}
+# The rules from here to "end of rules to edit" are written by "npm run generate" from src/kinds.
+# Resources of the gateway; their status is written by the gateway alone.
+- apiGroups: [enginegateway.dev]
+  resources: [engineclusters, routingrules]
+  verbs: [create, update, patch, delete, deletecollection]
+# End of rules to edit.
 {{- end }}

@@ -114,7 +114,7 @@ export class DatabaseSource extends PolledSource implements ResourceSource {
         resourceVersion: '0',
         generation: 1,
         creationTimestamp: new Date(this.#options.clock.now()).toISOString(),
-        labels: {},
+        labels: fresh.labels ?? {},
         annotations: fresh.annotations ?? {},
       },
       spec: fresh.spec,

@@ -45,6 +45,9 @@ export function newDocument(resource: NewResource, creationTimestamp: string): s
         name: resource.name,
         namespace: resource.namespace,
         creationTimestamp,
+        ...(resource.labels === undefined || Object.keys(resource.labels).length === 0
+          ? {}
+          : { labels: resource.labels }),
         ...(resource.annotations === undefined ? {} : { annotations: resource.annotations }),
       },
       spec: resource.spec,

@@ -81,12 +81,15 @@ interface NamedUser {
 }
 
 /**
- * The namespace that is meant by `resources.namespace`: its own value; unset, that of the pod, else of the kubeconfig's
- * context, else `default`; null for `*`, all.
+ * The namespaces that are meant by `resources.namespaces`, or where that is empty by `resources.namespace`: its own value;
+ * unset, that of the pod, else of the kubeconfig's context, else `default`; null for `*`, all.
  */
-export function watchedNamespace(configured: string | null, config: KubeConfig): string | null {
-  if (configured === '*') return null;
-  return configured ?? ownNamespace(config);
+export function watchedNamespaces(
+  { namespace, namespaces }: { readonly namespace: string | null; readonly namespaces: readonly string[] },
+  config: KubeConfig,
+): readonly string[] | null {
+  if (namespaces.length > 0) return [...new Set(namespaces)];
+  return namespace === '*' ? null : [namespace ?? ownNamespace(config)];
 }
 
 /** Namespace of the pod, or of the kubeconfig's context: where the Lease is. */

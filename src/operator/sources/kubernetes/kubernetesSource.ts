@@ -37,8 +37,8 @@ export interface KubernetesSourceOptions {
   readonly api: KubeApi;
   /** Kinds that are followed; left out, all there are. */
   readonly kinds: KindRegistry;
-  /** Namespace that is watched; null for all. */
-  readonly namespace: string | null;
+  /** Namespaces that are watched; null for all. */
+  readonly namespaces: readonly string[] | null;
   /** Namespace in which REST creates clusters. */
   readonly writeNamespace: string;
   readonly clock: Clock;
@@ -58,7 +58,9 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   readonly name = 'kubernetes';
   readonly writeNamespace: string;
   readonly #api: KubeApi;
-  readonly #informers: ReadonlyMap<Kind, Informer>;
+  /** By `informerKey`. */
+  readonly #informers: ReadonlyMap<string, Informer>;
+  readonly #namespaces: readonly (string | null)[];
   /** Objects as resources, made once each. */
   readonly #resources = new WeakMap<KubeObject, Resource>();
   /** By kind and name: the resource at its last change of anything but status. */
@@ -76,25 +78,28 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     this.#api = options.api;
     this.#clock = options.clock;
     this.writeNamespace = options.writeNamespace;
-    const { api, kinds, namespace, clock, random, logger, informer } = options;
+    const { api, kinds, namespaces, clock, random, logger, informer } = options;
+    this.#namespaces = namespaces ?? [null];
     this.#informers = new Map(
-      kinds.all.map(({ kind, plural }) => [
-        kind,
-        new Informer({
-          name: kind,
-          config: api.config,
-          calls: api.calls,
-          list: (limit, token) => api.list(kind, namespace, limit, token),
-          version: async () => (await api.list(kind, namespace, 1, undefined)).metadata.resourceVersion ?? '',
-          watchPath: kindPath(plural, namespace),
-          clock,
-          random,
-          logger,
-          onChange: (name) => this.#onChange(kind, name),
-          onState: () => this.tellState(),
-          ...informer,
-        }),
-      ]),
+      kinds.all.flatMap(({ kind, plural }) =>
+        this.#namespaces.map((namespace): [string, Informer] => [
+          informerKey(kind, namespace),
+          new Informer({
+            name: this.#namespaces.length === 1 ? kind : `${kind} in ${namespace}`,
+            config: api.config,
+            calls: api.calls,
+            list: (limit, token) => api.list(kind, namespace, limit, token),
+            version: async () => (await api.list(kind, namespace, 1, undefined)).metadata.resourceVersion ?? '',
+            watchPath: kindPath(plural, namespace),
+            clock,
+            random,
+            logger,
+            onChange: (name) => this.#onChange(kind, name),
+            onState: () => this.tellState(),
+            ...informer,
+          }),
+        ]),
+      ),
     );
   }
 
@@ -145,7 +150,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   get(key: ResourceKey): Resource | null {
-    const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    const object = this.#informer(key).get(`${key.namespace}/${key.name}`);
     return object === null ? null : this.#resource(key.kind, object);
   }
 
@@ -160,17 +165,17 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   provenance(key: ResourceKey): Provenance | null {
-    const object = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    const object = this.#informer(key).get(`${key.namespace}/${key.name}`);
     if (object === null) return null;
     return { place: keyText(key), managers: object.specManagers ?? [] };
   }
 
   async create(fresh: NewResource): Promise<Resource> {
-    const { kind, namespace, name, spec, annotations } = fresh;
+    const { kind, namespace, name, spec, labels = {}, annotations } = fresh;
     const body = {
       apiVersion: API_GROUP_VERSION,
       kind,
-      metadata: { name, namespace, ...(annotations === undefined ? {} : { annotations }) },
+      metadata: { name, namespace, labels, ...(annotations === undefined ? {} : { annotations }) },
       spec,
     };
     try {
@@ -191,17 +196,17 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   async delete(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
-    const current = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    const current = this.#informer(key).get(`${key.namespace}/${key.name}`);
     if (current === null) return false;
     const { uid } = current.metadata;
     try {
       await this.#api.delete(key, { uid, ...(expectedVersion === null ? {} : { resourceVersion: expectedVersion }) });
     } catch (error) {
       if (kubeCode(error) !== 404) throw writeError(error, key);
-      this.#informer(key.kind).forget(current);
+      this.#informer(key).forget(current);
       return false;
     }
-    this.#informer(key.kind).forget(current);
+    this.#informer(key).forget(current);
     return true;
   }
 
@@ -224,7 +229,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
 
   async patchStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
     await this.#statusSlots.run(async () => {
-      const current = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+      const current = this.#informer(key).get(`${key.namespace}/${key.name}`);
       if (current === null || current.metadata.uid !== uid) return;
       this.#refuseInPause();
       // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
@@ -250,7 +255,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
 
   /** The object as it is on the API server now, provided that it says what the caller decided on. */
   async #live(key: ResourceKey, expectedVersion: string): Promise<KubeObject> {
-    const cacheEntry = this.#informer(key.kind).get(`${key.namespace}/${key.name}`);
+    const cacheEntry = this.#informer(key).get(`${key.namespace}/${key.name}`);
     const live = await this.#api.get(key);
     const decidedOn = cacheEntry === null ? null : this.#resource(key.kind, cacheEntry);
     const current = this.#resource(key.kind, live);
@@ -274,14 +279,16 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     );
   }
 
-  #informer(kind: Kind): Informer {
-    const informer = this.#informers.get(kind);
+  /** The informer of a kind in a namespace; of a namespace that is not watched, one that knows nothing of it. */
+  #informer({ kind, namespace }: Pick<ResourceKey, 'kind' | 'namespace'>): Informer {
+    const [first = null] = this.#namespaces;
+    const informer = this.#informers.get(informerKey(kind, namespace)) ?? this.#informers.get(informerKey(kind, first));
     if (informer === undefined) throw new GatewayError('EG_INTERNAL', `kind ${kind} is not followed`);
     return informer;
   }
 
   #remember(kind: Kind, object: KubeObject): Resource {
-    this.#informer(kind).remember(object);
+    this.#informer({ kind, namespace: object.metadata.namespace ?? '' }).remember(object);
     return this.#resource(kind, object);
   }
 
@@ -295,11 +302,11 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   #onChange(kind: Kind, name: string): void {
-    const object = this.#informer(kind).get(name);
-    const text = significantKey(kind, name);
-    const before = this.#significant.get(text);
     const [namespace = '', local = ''] = name.split('/');
     const key = { kind, namespace, name: local };
+    const object = this.#informer(key).get(name);
+    const text = significantKey(kind, name);
+    const before = this.#significant.get(text);
     if (object === null) this.#significant.delete(text);
     else {
       const resource = this.#resource(kind, object);
@@ -319,6 +326,11 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     this.#resources.set(object, resource);
     return resource;
   }
+}
+
+/** @param namespace null for all */
+function informerKey(kind: Kind, namespace: string | null): string {
+  return `${kind}/${namespace ?? '*'}`;
 }
 
 function significantKey(kind: Kind, name: string): string {
