@@ -203,6 +203,7 @@ class SetCompiler implements RuleCompiler {
       onRuleError,
       fileFailed,
       rights: this.#rights,
+      isExternal: this.#options.rulesType === 'EXTERNAL',
       onFailure: (rule, message) => failures?.report(rule, message),
       onNotAsked: (rule) => failures?.count(rule),
       sources,
@@ -371,7 +372,7 @@ function judge(
   const isAccepted = 'rule' in compilation;
   const refusal = isAccepted ? routeRefusal(compilation.rule, rights) : null;
   if (refusal !== null) {
-    const programmedMessage = 'the rule may not route there';
+    const programmedMessage = 'the rule may not do that';
     return { report: { ...notInForce(rule, 'GroupNotAllowed', refusal), programmedMessage }, rule: null };
   }
   const isLastAllowed = lastGood !== null && routeRefusal(lastGood, rights) === null;
@@ -392,9 +393,16 @@ function judge(
   return { report: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
 }
 
-/** Why a rule may not route to what its `routeTo` names; null when it may. What actions set is known at evaluation only. */
-function routeRefusal({ definition: { namespace, routeTo } }: CompiledRule, rights: RouteRights | null): string | null {
-  if (namespace === null || rights === null || routeTo === null) return null;
+/** Why a rule may not route to what its `routeTo` names, or deny anything; null when it may. What actions set is known at evaluation only. */
+function routeRefusal(
+  { definition: { namespace, routeTo, deny } }: CompiledRule,
+  rights: RouteRights | null,
+): string | null {
+  if (namespace === null || rights === null) return null;
+  if (deny !== null && rights.deniable(namespace) === 'none') {
+    return `spec.deny: namespace ${namespace} may not deny queries to any routing group; have it added to resources.groups of the gateway's configuration, to the list deny of a group`;
+  }
+  if (routeTo === null) return null;
   const { routingGroup, cluster } = routeTo;
   if (routingGroup !== undefined)
     return prefixed('spec.routeTo.routingGroup', rights.groupRefusal(namespace, routingGroup));

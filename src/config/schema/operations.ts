@@ -142,6 +142,10 @@ export const resources = section(
             description: 'Namespaces whose rules may route to that group; unset for all.',
             default: null,
           }),
+          deny: listOf(text({ description: 'Namespace, or `*`.', format: 'name' }), {
+            description: 'Namespaces whose deny rules may refuse queries to that group; unset for all.',
+            default: null,
+          }),
         },
         { description: 'Rights to one routing group.' },
       ),

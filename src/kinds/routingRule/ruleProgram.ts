@@ -37,7 +37,7 @@ export class RuleProgram implements KindProgram {
     const rules = resources.filter((rule) => rule.metadata.deletionTimestamp === undefined);
     const compiled = this.#compile(
       rules.map((rule) => this.#inForce(rule)),
-      routeRights((policy?.() ?? openPolicy).groups, draft.clusters),
+      routeRights((policy?.() ?? openPolicy).groups, draft.clusters, defaultRoutingGroup()),
     );
     const uids = new Set(rules.map((rule) => rule.metadata.uid));
     for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);

@@ -74,6 +74,8 @@ export interface RuleSetOptions {
   readonly fileFailed: boolean;
   /** Where rules of a namespace may route to; null: everywhere. */
   readonly rights: RouteRights | null;
+  /** An external service chooses the group, which no rule knows. */
+  readonly isExternal: boolean;
   readonly onFailure: (rule: CompiledRule, message: string) => void;
   /** A rule was not asked, as the decision's time was used up before its turn. */
   readonly onNotAsked: (rule: CompiledRule) => void;
@@ -89,6 +91,8 @@ class DecisionDraft {
   rejected: RuleDecision['rejected'] = null;
   onUnavailable: 'fallback' | 'reject' = 'fallback';
   readonly trace: Trace;
+  /** Deny rules that matched and may refuse queries to some groups only: where the query goes is known in the end. */
+  readonly bounded: { readonly number: number; readonly namespace: string; readonly error: string | undefined }[] = [];
   /** No later rule is asked. */
   isFinal = false;
   /** A rule failed. */
@@ -152,6 +156,7 @@ export class CompiledRuleSet implements RuleSet {
       this.#askRule(number, request, result, e, draft);
       if (draft.isFinal) break;
     }
+    this.#settleBounded(draft);
     const decision = {
       routingGroup: draft.routingGroup,
       cluster: draft.cluster,
@@ -284,9 +289,35 @@ export class CompiledRuleSet implements RuleSet {
   #deny(number: number, message: string, error: string | undefined, draft: DecisionDraft): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
+    const { name, namespace } = rule.definition;
+    if (namespace !== null && this.#options.rights?.deniable(namespace) === 'some') {
+      draft.bounded.push({ number, namespace, error });
+      return;
+    }
     draft.trace.note(number, 'denied', { error });
-    draft.denied = { rule: rule.definition.name, message };
+    draft.denied = { rule: name, message };
     this.#end(number, draft);
+  }
+
+  /** The first deny rule that may refuse queries to where this one goes does; the others are left out. */
+  #settleBounded(draft: DecisionDraft): void {
+    const { rights, isExternal, fileFailed } = this.#options;
+    const { cluster, routingGroup: group } = draft;
+    // Where the header or an external service chooses the group, none of the rules may be meant.
+    const isUnknown = isExternal || (fileFailed && draft.rule === null);
+    for (const { number, namespace, error } of draft.bounded) {
+      const { name, deny } = this.#rules[number]?.definition ?? {};
+      if (rights === null || name === undefined || deny === undefined || deny === null) continue;
+      const refusal = isUnknown
+        ? `the routing group is not known to rules, and namespace ${namespace} may deny queries to some groups only`
+        : rights.denyRefusal(namespace, { cluster, group });
+      const isStopped = draft.denied !== null || draft.rejected !== null;
+      if (refusal !== null || isStopped) draft.trace.note(number, 'skipped', { error: refusal ?? error });
+      else {
+        draft.trace.note(number, 'denied', { error });
+        draft.denied = { rule: name, message: deny.message };
+      }
+    }
   }
 
   /** Later rules are not asked. */

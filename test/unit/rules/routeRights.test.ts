@@ -11,7 +11,7 @@ import { sampleRequest } from '../../support/ruleAttempt.ts';
 const onlyEtl = { etl: { join: null, route: ['team-etl'] } };
 const clusters = [clusterAt('e1', 'http://e1', { routingGroup: 'etl' }), clusterAt('a1', 'http://a1')];
 const rights = (groups: Readonly<Record<string, GroupRights>> = onlyEtl, routed = clusters) =>
-  routeRights(new GroupBindings(groups), routed);
+  routeRights(new GroupBindings(groups), routed, 'adhoc');
 
 /** A rule of a namespace. */
 const ruleOf = (namespace: string, name: string, spec: Partial<RoutingRuleSpec>): RoutingRule => {
@@ -141,5 +141,96 @@ describe('what actions and conditions set', () => {
     const tried = compiler.tryRule({ name: 'r', condition: 'true', ...puts('"etl"') });
     if (tried === null || !('ruleSet' in tried)) throw new Error('the draft does not compile');
     expect(tried.ruleSet.decide(sampleRequest).routingGroup).toBeNull();
+  });
+});
+
+describe('a deny rule', () => {
+  const groups = {
+    etl: { join: null, route: null, deny: ['team-etl'] },
+    '*': { join: null, route: null, deny: ['ops'] },
+  };
+  const deny = (message: string) => ({ deny: { message } });
+  const to = (routingGroup: string) => ({ routeTo: { routingGroup } });
+  const decided = (rules: readonly RoutingRule[], ...more: Parameters<typeof defaultRuleCompiler>) =>
+    decide(defaultRuleCompiler(...more).compile(rules, null, rights(groups)));
+
+  test.each<[string, readonly RoutingRule[], string | null]>([
+    ['refuses queries to its group', [ruleOf('any', 'r', to('etl')), ruleOf('team-etl', 'd', deny('no'))], 'd'],
+    ['refuses none to a group of others', [ruleOf('any', 'r', to('bi')), ruleOf('team-etl', 'd', deny('no'))], null],
+    ['refuses none without a group: that is the default group', [ruleOf('team-etl', 'd', deny('no'))], null],
+    [
+      'refuses queries pinned to a cluster of its group',
+      [ruleOf('team-etl', 'd', deny('no')), ruleOf('any', 'r', { routeTo: { cluster: 'e1' } })],
+      'd',
+    ],
+    [
+      'refuses none pinned to another',
+      [ruleOf('team-etl', 'd', deny('no')), ruleOf('any', 'r', { routeTo: { cluster: 'a1' } })],
+      null,
+    ],
+    [
+      'is decided by the group in the end, whichever comes later',
+      [
+        ruleOf('any', 'a', { priority: 1, ...to('etl') }),
+        ruleOf('team-etl', 'd', { priority: 2, ...deny('no') }),
+        ruleOf('any', 'z', { priority: 3, ...to('bi') }),
+      ],
+      null,
+    ],
+    [
+      'refuses also where a later one routes into its group',
+      [ruleOf('team-etl', 'd', { priority: 1, ...deny('no') }), ruleOf('any', 'z', { priority: 2, ...to('etl') })],
+      'd',
+    ],
+    [
+      'of a namespace with the right to the others refuses those',
+      [ruleOf('any', 'r', to('bi')), ruleOf('ops', 'd', deny('no'))],
+      'd',
+    ],
+    [
+      'of a namespace with the right to the others leaves a group with an entry',
+      [ruleOf('any', 'r', to('etl')), ruleOf('ops', 'd', deny('no'))],
+      null,
+    ],
+  ])('%s', (_what, rules, by) => {
+    const decision = decided(rules);
+    expect(decision.denied).toEqual(by === null ? null : { rule: by, message: 'no' });
+    const own = decision.trace.rules.find(({ rule }) => rule === 'd');
+    if (by === null) expect(own).toMatchObject({ outcome: 'skipped', error: expect.stringContaining('.deny') });
+    else expect(own).toMatchObject({ outcome: 'denied' });
+  });
+
+  test('of a namespace without any right is not accepted, and says which key to change', () => {
+    const compiled = defaultRuleCompiler().compile([ruleOf('guest', 'd', deny('no'))], null, rights(groups));
+    expect(compiled.reports.get('RoutingRule/guest/d')).toMatchObject({
+      accepted: false,
+      acceptedReason: 'GroupNotAllowed',
+      message: expect.stringContaining('spec.deny: namespace guest may not deny queries to any routing group'),
+    });
+    expect(decide(compiled).denied).toBeNull();
+  });
+
+  test('that fails denies within the same bounds', () => {
+    const failing = { condition: 'unknown.x', ...deny('no') };
+    expect(decided([ruleOf('any', 'r', to('etl')), ruleOf('team-etl', 'd', failing)]).denied).toMatchObject({
+      rule: 'd',
+    });
+    expect(decided([ruleOf('any', 'r', to('bi')), ruleOf('team-etl', 'd', failing)]).denied).toBeNull();
+  });
+
+  test('beside an external rules service only those that may refuse every query do', () => {
+    const rules = [ruleOf('team-etl', 'd', deny('no'))];
+    expect(decided(rules, { rulesType: 'EXTERNAL' }).denied).toBeNull();
+    const all = {
+      etl: { join: null, route: null, deny: ['team-etl'] },
+      '*': { join: null, route: null, deny: ['team-etl'] },
+    };
+    const compiled = defaultRuleCompiler({ rulesType: 'EXTERNAL' }).compile(rules, null, rights(all));
+    expect(decide(compiled).denied).toMatchObject({ rule: 'd' });
+  });
+
+  test('is open where nothing is said of deny', () => {
+    const compiled = defaultRuleCompiler().compile([ruleOf('other', 'd', deny('no'))], null, rights());
+    expect(decide(compiled).denied).toEqual({ rule: 'd', message: 'no' });
   });
 });
