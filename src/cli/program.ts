@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import manifest from '../../package.json' with { type: 'json' };
+import { version } from '../model/version.ts';
 import { analyzeCommand } from './analyze.ts';
 import { compareCommand } from './compare.ts';
 import { configCommand } from './config.ts';
@@ -31,7 +32,7 @@ export async function runCli(args: readonly string[], io: CliIo): Promise<number
   let exitCode: number = exitCodes.success;
   const program = new Command('engine-gateway')
     .description(manifest.description)
-    .version(manifest.version)
+    .version(version)
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),

@@ -1,9 +1,9 @@
 import { Command } from 'commander';
-import manifest from '../../package.json' with { type: 'json' };
 import { createLogging, type Logging } from '../config/logger.ts';
 import { logOutput } from '../config/logOutput.ts';
 import { type ConfigWatch, watchConfig } from '../config/watchConfig.ts';
 import { GatewayError } from '../model/errors.ts';
+import { version } from '../model/version.ts';
 import { type LoadedConfig, readConfigFile } from './configFile.ts';
 import type { RunningGateway } from './gateway.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
@@ -25,6 +25,7 @@ async function serve(configPath: string | undefined, io: CliIo): Promise<number>
   if (loaded === null) return exitCodes.failure;
   const logging = createLogging({ level: loaded.config.logging.level, destination: logOutput() });
   const { logger } = logging;
+  logger.info({ version, node: process.version, config: configPath }, 'starting');
   for (const note of loaded.notes) logger.warn({ file: configPath, line: note.line, key: note.field }, note.message);
   // Only now, so that --help and --version need not load the whole program.
   const { startGateway } = await import('./gateway.ts');
@@ -34,7 +35,7 @@ async function serve(configPath: string | undefined, io: CliIo): Promise<number>
   try {
     gateway = await startGateway({
       config: loaded.config,
-      version: manifest.version,
+      version,
       logger,
       environment: io.environment,
     });

@@ -10,6 +10,7 @@ const placeholders: Plugin = {
     html
       .replaceAll('__BASE__', '/engine-gateway/')
       .replaceAll('__PRODUCT__', 'Engine')
+      .replaceAll('__VERSION__', 'development')
       .replaceAll('__SHARED_ORIGIN__', 'false'),
 };
 

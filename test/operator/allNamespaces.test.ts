@@ -273,6 +273,33 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     await rig.kubectl(['-n', south, 'wait', '--for=condition=Failing', 'rr/sets', '--timeout=60s']);
   });
 
+  test('a deny rule refuses queries to the groups that its namespace may deny, and no others', async () => {
+    const rights = { join: null, route: null };
+    const groups = new GroupBindings({ etl: { ...rights, deny: [north] }, '*': { ...rights, deny: [south] } });
+    const { table } = await rig.startOperator({ policy: () => ({ ...openPolicy, groups }) });
+    const denies = (name: string): object => ruleManifest(name, { routeTo: undefined, deny: { message: name } });
+    await applyIn(north, clusterManifest('c', { routingGroup: 'etl' }));
+    await applyIn(north, ruleManifest('to-etl', { routeTo: { routingGroup: 'etl' } }));
+    await applyIn(south, denies('of-south'));
+    await applyIn(rig.namespace, denies('of-neither'));
+    await rig.kubectl(['-n', north, 'wait', '--for=condition=Programmed', 'rr/to-etl', '--timeout=60s']);
+    await rig.kubectl(['-n', south, 'wait', '--for=condition=Programmed', 'rr/of-south', '--timeout=60s']);
+    const reason = 'jsonpath={.status.conditions[?(@.type=="Accepted")].reason}';
+    await until(async () =>
+      expect(await rig.kubectl(['get', 'rr', 'of-neither', '-o', reason])).toBe('GroupNotAllowed'),
+    );
+    expect(table.current.rules?.decide(sampleRequest)).toMatchObject({ denied: null, routingGroup: 'etl' });
+    await applyIn(north, denies('of-north'));
+    await until(() =>
+      expect(table.current.rules?.decide(sampleRequest)).toMatchObject({ denied: { rule: 'of-north' } }),
+    );
+    // Without the route the query goes to the default group, which is the other namespace's to deny.
+    await rig.kubectl(['-n', north, 'delete', 'rr', 'to-etl']);
+    await until(() =>
+      expect(table.current.rules?.decide(sampleRequest)).toMatchObject({ denied: { rule: 'of-south' } }),
+    );
+  });
+
   test('a cluster at an address of the gateway itself or of a metadata service is not accepted', async () => {
     const addresses = new ClusterAddresses({ allowed: [], loopback: false });
     const { table, registry } = await rig.startOperator({ policy: () => ({ ...openPolicy, addresses }) });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { stringify } from 'yaml';
+import { previousVersion } from './previousProgram.ts';
 import { shippedProgram } from './shippedProgram.ts';
 
 /** A line of the gateway's log. */
@@ -41,8 +42,8 @@ export class GatewayExit extends Error {
   }
 }
 
-/** Which program runs: that of the sources, or the one that ships, built from them. */
-export type GatewayProgram = 'sources' | 'shipped';
+/** Which program runs: that of the sources, the one that ships, built from them, or that of the previous version. */
+export type GatewayProgram = 'sources' | 'shipped' | 'previous';
 
 /** How a gateway runs. */
 export interface GatewayRun {
@@ -103,13 +104,18 @@ async function run(
   { program = programOfSuite, isUnderLoad = false, command = [] }: GatewayRun,
   cleanUp: () => Promise<void>,
 ): Promise<GatewayProcess> {
-  const args = program === 'shipped' ? await shippedProgram() : ['src/main.ts'];
+  const args = await argumentsOf(program);
   const [first = '', ...rest] = [...command, process.execPath, ...args, 'serve', '--config', file];
   const child = spawn(first, rest, {
     env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },
     stdio: ['ignore', 'pipe', isUnderLoad ? 'inherit' : 'pipe'],
   });
   return await follow(child, isUnderLoad ? SHOWN_LINES : Number.POSITIVE_INFINITY, cleanUp);
+}
+
+async function argumentsOf(program: GatewayProgram): Promise<readonly string[]> {
+  if (program === 'shipped') return await shippedProgram();
+  return [join(program === 'previous' ? await previousVersion() : '', 'src/main.ts')];
 }
 
 /** @param keptLines how many lines of the log are kept */

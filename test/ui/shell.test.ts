@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { version } from '../../src/model/version.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
 import { expectSound } from './support/soundness.ts';
@@ -17,6 +18,7 @@ describe.skipIf(!canBrowse)('the shell of the pages', () => {
       const { page } = window;
       const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
       await menu.first().waitFor();
+      expect(await page.getByRole('contentinfo').textContent()).toBe(`Engine Gateway ${version}`);
       for (const link of await menu.all()) {
         const name = await link.textContent();
         await link.click();

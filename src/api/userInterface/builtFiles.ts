@@ -4,6 +4,7 @@ import { join, relative, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, gzip } from 'node:zlib';
 import type { ProductNames } from '../../model/names.ts';
+import { version } from '../../model/version.ts';
 
 /** A file of the user interface, ready to be sent. */
 export interface BuiltFile {
@@ -76,6 +77,7 @@ async function pageOf(template: string, names: ProductNames, sharesOrigin: boole
   const html = template
     .replaceAll('__BASE__', `${names.gatewayPath}/`)
     .replaceAll('__PRODUCT__', names.product)
+    .replaceAll('__VERSION__', version)
     .replaceAll('__SHARED_ORIGIN__', String(sharesOrigin));
   const body = Buffer.from(html);
   return {

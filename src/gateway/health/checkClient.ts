@@ -1,4 +1,5 @@
 import { Agent, request } from 'undici';
+import { userAgent } from '../../model/version.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
 import { classify } from '../upstreams/clusterError.ts';
 import type { CheckCredentials, CheckResult } from './healthCheck.ts';
@@ -100,7 +101,7 @@ export class CheckClient {
         method,
         dispatcher: this.#agent,
         signal,
-        headers: { accept: 'application/json', ...headers },
+        headers: { accept: 'application/json', 'user-agent': userAgent, ...headers },
         ...(body === undefined ? {} : { body }),
       });
       const chunks: Buffer[] = [];

@@ -1,5 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
+import { userAgent } from '../../model/version.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
 import type { QueryOwner } from './queryOwner.ts';
@@ -105,7 +106,7 @@ async function coordinatorAt(upstream: Upstream): Promise<string | null> {
       const { statusCode, body } = await upstream.pool.request({
         path: `${upstream.basePath}${INFO_PATH}`,
         method: 'GET',
-        headers: { accept: 'application/json' },
+        headers: { accept: 'application/json', 'user-agent': userAgent },
         headersTimeout: TIME_LIMIT,
         bodyTimeout: TIME_LIMIT,
         signal,

@@ -3,6 +3,7 @@ import { Agent, type Dispatcher, request } from 'undici';
 import type { Clock } from '../../model/clock.ts';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
+import { userAgent } from '../../model/version.ts';
 import { type Remembered, TokenMemory } from './tokenMemory.ts';
 import type { UserMetrics } from './userMetrics.ts';
 import { userName } from './userName.ts';
@@ -57,7 +58,7 @@ export class TokenExchange {
     try {
       const late = () => Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
       const { statusCode, text } = await withTimeLimit(timeoutMs, late, async (signal) => {
-        const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
+        const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'user-agent': userAgent };
         const response = await request(url, { dispatcher: this.#agent, headers, signal });
         return { statusCode: response.statusCode, text: await limitedText(response, LONGEST_ANSWER) };
       });

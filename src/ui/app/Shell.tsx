@@ -2,7 +2,7 @@ import { Burger, Group, NavLink, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { type ReactNode, useEffect, useRef } from 'react';
 import { Link, useLocation } from 'react-router';
-import { product } from './gateway.ts';
+import { product, version } from './gateway.ts';
 import type { Page } from './pages.ts';
 import { Settings } from './Settings.tsx';
 import { SharedOriginWarning } from './SharedOriginWarning.tsx';
@@ -73,6 +73,9 @@ export function Shell({ pages, children }: ShellProps) {
         <SharedOriginWarning />
         {children}
       </main>
+      <footer className={classes.footer}>
+        {product} Gateway {version}
+      </footer>
     </div>
   );
 }

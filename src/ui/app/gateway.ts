@@ -1,6 +1,9 @@
 /** What the gateway wrote into its page: the product's name and the path that the pages lie under. */
 export const product = document.querySelector<HTMLMetaElement>('meta[name=product]')?.content ?? 'Engine';
 
+/** Version of the gateway. */
+export const version = document.querySelector<HTMLMetaElement>('meta[name=version]')?.content ?? '';
+
 /** Whether pages of engines are served at the origin of these pages (docs/serving.md). */
 export const sharesOrigin = document.querySelector<HTMLMetaElement>('meta[name=shared-origin]')?.content === 'true';
 

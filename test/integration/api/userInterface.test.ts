@@ -5,6 +5,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readBuiltFiles } from '../../../src/api/userInterface/builtFiles.ts';
 import { productNames } from '../../../src/model/names.ts';
+import { version } from '../../../src/model/version.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';
 import { send } from '../../support/rawHttp.ts';
 
@@ -20,7 +21,10 @@ describe('the files of the user interface', () => {
     folder = await mkdtemp(join(tmpdir(), 'built-'));
     await mkdir(join(folder, 'assets'));
     await mkdir(join(folder, '.vite'));
-    await writeFile(join(folder, 'index.html'), '<base href="__BASE__"><title>__PRODUCT__ Gateway</title>');
+    await writeFile(
+      join(folder, 'index.html'),
+      '<base href="__BASE__"><title>__PRODUCT__ Gateway</title><meta name="version" content="__VERSION__">',
+    );
     await writeFile(join(folder, script), 'console.log(1)');
     await writeFile(join(folder, `${script}.br`), 'as brotli');
     await writeFile(join(folder, 'logo.svg'), '<svg/>');
@@ -46,7 +50,9 @@ describe('the files of the user interface', () => {
       expect(answer.headers.get('content-security-policy')).toMatchInlineSnapshot(
         `"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'"`,
       );
-      expect(await answer.text()).toBe('<base href="/engine-gateway/"><title>Engine Gateway</title>');
+      expect(await answer.text()).toBe(
+        `<base href="/engine-gateway/"><title>Engine Gateway</title><meta name="version" content="${version}">`,
+      );
     },
   );
 

@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { KubeConfig, type RequestContext } from '@kubernetes/client-node';
 import { Agent, type Dispatcher } from 'undici';
 import { parse } from 'yaml';
+import { userAgent } from '../../../model/version.ts';
 
 /**
  * A KubeConfig whose requests share connections. The library makes a connection pool for every single request, so that
@@ -21,6 +22,8 @@ export class PooledKubeConfig extends KubeConfig {
 
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {
     await super.applySecurityAuthentication(context);
+    // Watches, which the library makes, say it as well.
+    context.setHeaderParam('User-Agent', userAgent);
     const { Authorization: credentials } = context.getHeaders();
     // Files of tokens often end with a line feed, which no header may have.
     if (credentials !== undefined) context.setHeaderParam('Authorization', credentials.trimEnd());

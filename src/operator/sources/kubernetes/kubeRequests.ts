@@ -1,5 +1,6 @@
 import { ApiException, type HttpMethod, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import { type Dispatcher, request } from 'undici';
+import { userAgent } from '../../../model/version.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 
 /** A call of the API server. */
@@ -44,7 +45,7 @@ export class KubeRequests {
       if (value !== undefined) context.setQueryParam(name, String(value));
     }
     context.setHeaderParam('Accept', 'application/json');
-    context.setHeaderParam('User-Agent', 'engine-gateway');
+    context.setHeaderParam('User-Agent', userAgent);
     if (body !== undefined) context.setHeaderParam('Content-Type', contentType);
     await this.#config.applySecurityAuthentication(context);
     const { statusCode, text, retryAfter } = await this.#answer(method, timeoutMs, context, body);

@@ -1,0 +1,7 @@
+import manifest from '../../package.json' with { type: 'json' };
+
+/** Version of the program, as package.json has it. */
+export const { version } = manifest;
+
+/** `User-Agent` of the gateway's own requests: health checks, calls of the API server. */
+export const userAgent = `engine-gateway/${version}`;

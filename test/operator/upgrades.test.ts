@@ -1,0 +1,193 @@
+import { copyFile, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { parse } from 'yaml';
+import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
+import { type GatewayProcess, type GatewayProgram, startGateway } from '../support/gatewayProcess.ts';
+import { helm, helmAvailable } from '../support/helm.ts';
+import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
+import { previousAvailable, previousVersion } from '../support/previousProgram.ts';
+
+const until = (check: () => void | Promise<void>, timeout = 60_000): Promise<void> =>
+  vi.waitFor(check, { timeout, interval: 100 });
+
+describe.skipIf(!controlPlaneAvailable || !previousAvailable || !helmAvailable)('an upgrade', () => {
+  let plane: ControlPlane;
+  let rig: KubeRig;
+  const gateways: GatewayProcess[] = [];
+  const start = async (crds: string): Promise<void> => {
+    plane = await startControlPlane({ crdDirectoryPaths: [crds], securePort: await freePort() });
+    rig = await kubeRig(plane);
+  };
+  beforeEach(() => {
+    gateways.splice(0);
+  });
+  afterEach(async () => {
+    for (const gateway of gateways) await gateway.stop();
+    await rig?.stop();
+    await plane?.stop();
+  });
+
+  const gateway = async (program: GatewayProgram): Promise<GatewayProcess> => {
+    const started = await startGateway(
+      {
+        resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig },
+        dataStore: { jdbcUrl: rig.jdbcUrl },
+      },
+      {},
+      { program },
+    );
+    gateways.push(started);
+    return started;
+  };
+  const routed = async ({ url }: GatewayProcess): Promise<readonly string[]> => {
+    const answer = await fetch(`${url}/gateway/backend/all`);
+    return ((await answer.json()) as readonly { readonly name: string }[]).map(({ name }) => name).sort();
+  };
+  const add = (url: string, name: string): Promise<Response> =>
+    fetch(`${url}/gateway/backend/modify/add`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ name, proxyTo: `http://${name}:8080`, active: true, routingGroup: 'adhoc' }),
+    });
+  const ready = (...resources: readonly string[]): Promise<string> =>
+    rig.kubectl(['wait', '--for=condition=Ready', ...resources, '--timeout=60s']);
+  const setClass = (name: string): Promise<string> =>
+    rig.kubectl(['patch', 'ec', name, '--type=merge', '-p', '{"spec":{"gatewayClassName":"blue"}}']);
+  const classOf = (name: string): Promise<string> =>
+    rig.kubectl(['get', 'ec', name, '-o', 'jsonpath={.spec.gatewayClassName}']);
+  const leader = (): Promise<string> =>
+    rig.kubectl(['get', 'lease', 'engine-gateway', '-o', 'jsonpath={.spec.holderIdentity}']);
+
+  test('the new program works with the CRDs of the previous version, and takes over what the new ones add', async () => {
+    await start(join(await previousVersion(), 'crds'));
+    const fresh = await gateway('sources');
+    await rig.apply('kubectl', clusterManifest('a'), clusterManifest('b'), ruleManifest('r'));
+    await ready('ec/a', 'ec/b', 'rr/r');
+    expect((await add(fresh.url, 'c')).status).toBe(200);
+    await until(async () => expect(await routed(fresh)).toEqual(['a', 'b', 'c']));
+    // What the CRD does not have yet is dropped by the API server.
+    await setClass('a');
+    expect(await classOf('a')).toBe('');
+    await rig.kubectl(['apply', '--server-side', '--force-conflicts', '-f', 'crds/']);
+    await until(async () => {
+      await setClass('a');
+      expect(await classOf('a')).toBe('blue');
+    });
+    await until(async () => expect(await routed(fresh)).toEqual(['b', 'c']));
+    await ready('ec/b', 'ec/c', 'rr/r');
+  });
+
+  test('the previous program works with the new CRDs, but knows of no fields that came with them', async () => {
+    await start('crds');
+    const previous = await gateway('previous');
+    await rig.apply(
+      'kubectl',
+      clusterManifest('a'),
+      clusterManifest('b', { gatewayClassName: 'blue' }),
+      ruleManifest('r'),
+    );
+    await ready('ec/a', 'rr/r');
+    // It has the resources of every class.
+    await until(async () => expect(await routed(previous)).toContain('a'));
+    expect((await add(previous.url, 'c')).status).toBe(200);
+    await ready('ec/c');
+  });
+
+  test('both versions serve one database and namespace, in turn as leader, forwards and back', async () => {
+    await start('crds');
+    const previous = await gateway('previous');
+    await rig.apply('kubectl', clusterManifest('a'), ruleManifest('r'));
+    await ready('ec/a', 'rr/r');
+    const first = await leader();
+    const fresh = await gateway('sources');
+    expect(await leader()).toBe(first);
+    expect((await add(previous.url, 'of-previous')).status).toBe(200);
+    expect((await add(fresh.url, 'of-new')).status).toBe(200);
+    const all = ['a', 'of-new', 'of-previous'];
+    await until(async () => {
+      expect(await routed(previous)).toEqual(all);
+      expect(await routed(fresh)).toEqual(all);
+    });
+    await previous.stop();
+    await rig.apply('kubectl', clusterManifest('under-new'));
+    await ready('ec/under-new', 'ec/of-previous', 'ec/of-new');
+    const second = await leader();
+    expect(second).not.toBe(first);
+    // Rollback: the previous program takes the database as the new one left it.
+    const again = await gateway('previous');
+    await fresh.stop();
+    await rig.apply('kubectl', clusterManifest('after-rollback'));
+    await ready('ec/after-rollback', 'rr/r');
+    expect(await routed(again)).toEqual(['a', 'after-rollback', 'of-new', 'of-previous', 'under-new']);
+    expect(await leader()).not.toBe(second);
+  });
+
+  test('a database that is restored from a backup follows the resources again', async () => {
+    await start('crds');
+    const file = rig.jdbcUrl.replace('jdbc:sqlite:', '');
+    const stored = async ({ store }: Awaited<ReturnType<KubeRig['startOperator']>>) => ({
+      resources: (await store.resources.all()).map(({ name }) => name).sort(),
+      rows: (await store.backends.all()).map(({ name, routingGroup }) => `${name} ${routingGroup}`).sort(),
+    });
+    const before = await rig.startOperator();
+    await rig.apply('kubectl', clusterManifest('changed'), clusterManifest('deleted'), clusterManifest('stays'));
+    await until(async () => expect((await stored(before)).rows).toHaveLength(3));
+    await before.stop();
+    await copyFile(file, `${file}.backup`);
+    const later = await rig.startOperator();
+    await rig.apply('kubectl', clusterManifest('changed', { routingGroup: 'etl' }), clusterManifest('new'));
+    await rig.kubectl(['delete', 'ec', 'deleted']);
+    const expected = { resources: ['changed', 'new', 'stays'], rows: ['changed etl', 'new adhoc', 'stays adhoc'] };
+    await until(async () => expect(await stored(later)).toEqual(expected));
+    await later.stop();
+    await copyFile(`${file}.backup`, file);
+    const restored = await rig.startOperator();
+    await until(() => expect([...restored.table.current.clusters.keys()].sort()).toEqual(['changed', 'new', 'stays']));
+    await until(async () => expect(await stored(restored)).toEqual(expected));
+    await ready('ec/changed', 'ec/new', 'ec/stays');
+  });
+
+  test('CRDs that were applied are adopted by their chart, which upgrades them and keeps every resource', async () => {
+    await start(join(await previousVersion(), 'crds'));
+    await rig.apply('kubectl', clusterManifest('a'));
+    const chart = 'manifests/helm/engine-gateway-crds';
+    const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath];
+    const install = ['upgrade', '--install', 'engine-gateway-crds', chart, ...kubeconfig];
+    await expect(helm(...install)).rejects.toMatchObject({
+      stderr: expect.stringContaining('invalid ownership metadata'),
+    });
+    await helm(...install, '--take-ownership');
+    await until(async () => {
+      await setClass('a');
+      expect(await classOf('a')).toBe('blue');
+    });
+    await helm('uninstall', 'engine-gateway-crds', ...kubeconfig);
+    expect(await classOf('a')).toBe('blue');
+    expect(await rig.kubectl(['get', 'crd', '-o', 'name'])).toContain('engineclusters.enginegateway.dev');
+  });
+});
+
+describe('versions', () => {
+  test('package, charts and manifests have the same version', async () => {
+    const read = async (path: string) => parse(await readFile(path, 'utf8'));
+    const { version } = await read('package.json');
+    expect((await read('manifests/helm/engine-gateway/Chart.yaml')).appVersion).toBe(version);
+    expect((await read('manifests/helm/engine-gateway-crds/Chart.yaml')).appVersion).toBe(version);
+    expect((await read('manifests/base/kustomization.yaml')).images).toEqual([
+      { name: 'engine-gateway', newTag: version },
+    ]);
+  });
+});
+
+async function freePort(): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
