@@ -6,13 +6,17 @@ import { isPaused } from '../../src/kinds/paused.ts';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { conditionColumn, type ResourceKind } from '../../src/kinds/resourceKind.ts';
 import { conditionsAt } from '../../src/model/condition.ts';
+import { GatewayClassName } from '../../src/model/gatewayClass.ts';
 import { claimNames } from '../../src/model/nameClaims.ts';
 import { keyOf, keyText, type Resource } from '../../src/model/resource.ts';
 import { registryNameOf } from '../../src/model/resourceName.ts';
 import { compileCheck } from '../../src/model/validation.ts';
 
 const BannerSpec = Type.Object(
-  { text: Type.String({ minLength: 1, maxLength: 20, description: 'What it says.' }) },
+  {
+    text: Type.String({ minLength: 1, maxLength: 20, description: 'What it says.' }),
+    gatewayClassName: Type.Optional(GatewayClassName),
+  },
   { additionalProperties: false, description: 'A text for people.' },
 );
 const checkSpec = compileCheck(BannerSpec, 'spec');

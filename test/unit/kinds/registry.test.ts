@@ -60,6 +60,13 @@ describe('the registry', () => {
     expect(kind.specProblems(kind.example)).toEqual([]);
   });
 
+  test.each(resourceKinds.all.map((kind) => [kind.kind, kind] as const))('%s: has a class', (_, kind) => {
+    expect(kind.specProblems({ ...kind.example, gatewayClassName: 'blue' })).toEqual([]);
+    expect(kind.specProblems({ ...kind.example, gatewayClassName: 'Blue' })).toMatchObject([
+      { field: 'spec.gatewayClassName' },
+    ]);
+  });
+
   test('crds/ holds a CRD of every kind and no other', () => {
     expect(readdirSync('crds').sort()).toEqual(resourceKinds.all.map((kind) => crdPath(kind).slice(5)).sort());
   });
