@@ -1,7 +1,7 @@
 import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
 import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
-import type { OperatorOptions, SourceComponents } from './operatorOptions.ts';
+import type { OperatorOptions, ResourceSettings, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
