@@ -166,8 +166,8 @@ function checkClientCertificates(config: GatewayConfig, report: Report): void {
   const { server, serverConfig, requestAnalyzerConfig } = config;
   const key = (name: string) => `requestAnalyzerConfig.clientCertificate${name}`;
   const mappings = ['UserMappingPattern', 'UserMappingFile'] as const;
-  const mappingKeys = mappings.filter((name) => requestAnalyzerConfig[`clientCertificate${name}`] !== null);
-  const [first, second] = mappingKeys;
+  const stated = mappings.filter((name) => requestAnalyzerConfig[`clientCertificate${name}`] !== null);
+  const [first, second] = stated;
   if (requestAnalyzerConfig.clientCertificateUserExpression !== null) {
     for (const name of ['IdentityField', ...mappings] as const) {
       if (requestAnalyzerConfig[`clientCertificate${name}`] === null) continue;

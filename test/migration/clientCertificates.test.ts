@@ -46,6 +46,7 @@ const subjects = [
   '/O=Example/CN=x/emailAddress=ann@b.example',
   '/O=Example/UID=u1',
   '/O=Example/UID=u1/CN=ann',
+  '/O=Example/CN=äöü',
   '/O=Example/CN= two  spaces ',
   '/O=Example/CN=a+b=c',
   '/O=Other/CN=ann',

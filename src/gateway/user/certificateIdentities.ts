@@ -46,7 +46,7 @@ export class CertificateIdentities {
   }
 }
 
-/** Headers are bytes: names beyond ISO-8859-1 go as UTF-8, as clients send them. */
+/** Headers are bytes: ISO-8859-1, as the reference sends them, and UTF-8 for names beyond it. */
 function headerText(user: string): string {
-  return Buffer.from(user, 'utf8').toString('latin1');
+  return Buffer.from(user, 'latin1').toString('latin1') === user ? user : Buffer.from(user).toString('latin1');
 }

@@ -77,8 +77,8 @@ export class ClientCertificates {
   }
 
   #ofConnection(socket: Socket): Reading | null {
-    const earlier = this.#connections.get(socket);
-    if (earlier !== undefined) return earlier;
+    const entry = this.#connections.get(socket);
+    if (entry !== undefined) return entry;
     if (!(socket instanceof TLSSocket)) return null;
     const certificate = socket.getPeerX509Certificate();
     if (certificate === undefined) return null;
@@ -91,8 +91,8 @@ export class ClientCertificates {
     const [value, second] = headerValues(request.rawHeaders, name);
     if (value === undefined || value === '') return null;
     if (second !== undefined) return refused(`The header ${name} came twice.`);
-    const earlier = this.#headers.get(value);
-    if (earlier !== undefined) return earlier;
+    const entry = this.#headers.get(value);
+    if (entry !== undefined) return entry;
     const certificate = certificateInHeader(value);
     const reading =
       certificate === null
