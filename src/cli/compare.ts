@@ -9,6 +9,7 @@ import { isRecord } from '../model/record.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { routers } from '../routing/routers/routers.ts';
+import { REFERENCE_PRIORITY } from '../rules/compile/priorityDifferences.ts';
 import type { RuleSet, RuleTrace } from '../rules/decision.ts';
 import { readLastQueries } from '../store/openStore.ts';
 import { readConfigFile } from './configFile.ts';
@@ -74,9 +75,9 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
   }
   const names = productNames(config.protocol.productName);
   const analysis = { names, analyzeRequest: config.requestAnalyzerConfig.analyzeRequest };
-  // The reference reads a missing priority as 0 (docs/migration.md#what-behaves-differently).
-  const before = await offlineRules(rulesConfigPath, { ...analysis, missingPriority: 0 }, complain);
-  const after = await offlineRules(options.rules ?? rulesConfigPath, analysis, complain);
+  const before = await offlineRules(rulesConfigPath, { ...analysis, defaultPriority: REFERENCE_PRIORITY }, complain);
+  const defaultPriority = config.routingRules.defaultPriority ?? undefined;
+  const after = await offlineRules(options.rules ?? rulesConfigPath, { ...analysis, defaultPriority }, complain);
   if (before === null || after === null) return codes.trouble;
   const recorded =
     count === null

@@ -35,7 +35,7 @@ async function printManifests(options: ExportOptions, io: CliIo): Promise<number
   const loaded = await readConfigFile(options.config, io);
   if (loaded === null) return exitCodes.failure;
   const { routingRules, resources } = loaded.config;
-  const rules = await readRules(options.rules ?? routingRules.rulesConfigPath, io);
+  const rules = await readRules(options.rules ?? routingRules.rulesConfigPath, routingRules.defaultPriority, io);
   if (rules === null) return exitCodes.failure;
   // Results go to standard output: the log must not.
   const { logger } = createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } });
@@ -55,7 +55,11 @@ async function printManifests(options: ExportOptions, io: CliIo): Promise<number
 }
 
 /** Rules of a file; null when it has mistakes, which are printed. */
-async function readRules(path: string | null, io: CliIo): Promise<readonly ExportedRule[] | null> {
+async function readRules(
+  path: string | null,
+  defaultPriority: number | null,
+  io: CliIo,
+): Promise<readonly ExportedRule[] | null> {
   if (path === null) return [];
   let text: string;
   try {
@@ -64,7 +68,7 @@ async function readRules(path: string | null, io: CliIo): Promise<readonly Expor
     io.stderr.write(`error: ${path}: ${(error as Error).message}\n`);
     return null;
   }
-  const { documents, problems } = parseRulesFile({ path, text });
+  const { documents, problems } = parseRulesFile({ path, text, defaultPriority: defaultPriority ?? undefined });
   for (const { effect, line, column, message } of problems) {
     io.stderr.write(`${path}:${line}:${column}: ${effect === 'warning' ? 'warning: ' : ''}${message}\n`);
   }

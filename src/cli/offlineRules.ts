@@ -1,8 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
-import { parseAllDocuments, stringify } from 'yaml';
 import { ROUTING_RULE, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import type { ProductNames } from '../model/names.ts';
-import { isRecord } from '../model/record.ts';
 import { API_GROUP_VERSION, keyOf, keyText } from '../model/resource.ts';
 import { type Manifest, readManifests } from '../operator/sources/directory/manifestDocuments.ts';
 import { listManifestFiles } from '../operator/sources/directory/manifestFiles.ts';
@@ -14,8 +12,8 @@ export interface OfflineRuleOptions {
   readonly names: ProductNames;
   /** `requestAnalyzerConfig.analyzeRequest`. */
   readonly analyzeRequest: boolean;
-  /** Priority of rules of a rules file that have none, in place of the specified one. */
-  readonly missingPriority?: number;
+  /** Priority of rules of a rules file that have none; 2147483647 by default. */
+  readonly defaultPriority?: number | undefined;
 }
 
 /** Whether a file holds manifests, and not the documents of a rules file. */
@@ -59,8 +57,8 @@ export async function offlineRules(
     const text = await readFile(file, 'utf8').catch(() => null);
     if (text === null || !holdsManifests(text)) {
       if (files.length > 1) continue;
-      const rules = text === null ? null : withPriorities(text, options.missingPriority);
-      const { ruleSet, fileProblems, fileState } = compiler.compile([], { path, text: rules });
+      const { defaultPriority } = options;
+      const { ruleSet, fileProblems, fileState } = compiler.compile([], { path, text, defaultPriority });
       for (const { line, column, message } of fileProblems) report(`${path}:${line}:${column}: error: ${message}`);
       return fileState === 'loaded' ? ruleSet : null;
     }
@@ -96,18 +94,4 @@ function ruleOf({ key, labels, annotations, spec }: Manifest): RoutingRule {
     },
     spec: spec as RoutingRule['spec'],
   };
-}
-
-/** The text of a rules file in which every rule has a priority. */
-function withPriorities(text: string, priority: number | undefined): string {
-  if (priority === undefined) return text;
-  const documents = parseAllDocuments(text, { logLevel: 'silent' });
-  if (!Array.isArray(documents) || documents.some((document) => document.errors.length > 0)) return text;
-  return documents
-    .map((document) => {
-      const rule: unknown = document.toJS();
-      return isRecord(rule) && (rule.priority ?? null) === null ? stringify({ ...rule, priority }) : String(document);
-    })
-    .map((document) => document.replace(/^---\n/, ''))
-    .join('---\n');
 }

@@ -180,12 +180,19 @@ export function ruleCompilerOptions({
   requestAnalyzerConfig,
 }: GatewayConfig): Pick<
   RuleCompilerOptions,
-  'rulesEngineEnabled' | 'rulesType' | 'analyzeRequest' | 'onRuleError' | 'onFileError' | 'limits'
+  | 'rulesEngineEnabled'
+  | 'rulesType'
+  | 'analyzeRequest'
+  | 'differenceWarnings'
+  | 'onRuleError'
+  | 'onFileError'
+  | 'limits'
 > {
   return {
     rulesEngineEnabled: routingRules.rulesEngineEnabled ?? undefined,
     rulesType: routingRules.rulesType,
     analyzeRequest: requestAnalyzerConfig.analyzeRequest,
+    differenceWarnings: routingRules.differenceWarnings,
     onRuleError: routingRules.onRuleError,
     onFileError: routingRules.onFileError,
     limits: { steps: routingRules.maxSteps, time: routingRules.decisionTimeout },

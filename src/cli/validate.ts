@@ -13,6 +13,17 @@ interface ValidateOptions {
   readonly analysis: boolean;
   readonly strict?: boolean;
   readonly class?: string;
+  readonly differences: boolean;
+  readonly defaultPriority?: string;
+}
+
+/** What files are checked for. */
+interface Settings {
+  readonly context: CompileContext;
+  readonly defaultPriority: number | undefined;
+  readonly isStrict: boolean;
+  /** `resources.class`; undefined: not asked for. */
+  readonly gatewayClass: string | undefined;
 }
 
 /** `validate`: checks manifests and rules files, for pipelines. */
@@ -24,15 +35,33 @@ export const validateCommand: CommandFactory = (io, finish) =>
     .option('--no-analysis', 'the gateway runs with requestAnalyzerConfig.analyzeRequest: false')
     .option('--class <name>', 'class of the gateway they are for (resources.class): warns of resources of others')
     .option('--strict', 'warnings count as mistakes')
+    .option('--default-priority <number>', 'routingRules.defaultPriority')
+    .option('--no-differences', 'say nothing of what rules mean here and not in Trino Gateway')
     .action(async (paths: readonly string[], options: ValidateOptions) => {
-      const context = { names: productNames(options.product), analyzeRequest: options.analysis };
-      finish(await validate(paths, context, options, io));
+      const defaultPriority = priorityOption(options.defaultPriority);
+      if (defaultPriority === null) {
+        io.stderr.write('error: --default-priority must be a whole number from -2147483648 to 2147483647\n');
+        return finish(exitCodes.usage);
+      }
+      const context = {
+        names: productNames(options.product),
+        analyzeRequest: options.analysis,
+        differenceWarnings: options.differences,
+      };
+      const isStrict = options.strict === true;
+      finish(await validate(paths, { context, defaultPriority, isStrict, gatewayClass: options.class }, io));
     });
+
+/** Null: it is no priority. */
+function priorityOption(text: string | undefined): number | undefined | null {
+  if (text === undefined) return undefined;
+  const number = /^-?[0-9]{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  return number >= -2_147_483_648 && number <= 2_147_483_647 ? number : null;
+}
 
 async function validate(
   paths: readonly string[],
-  context: CompileContext,
-  { strict: isStrict = false, class: gatewayClass }: ValidateOptions,
+  { context, defaultPriority, isStrict, gatewayClass }: Settings,
   io: CliIo,
 ): Promise<number> {
   let mistakes = 0;
@@ -60,7 +89,7 @@ async function validate(
       report(check.problems, check.warnings, io);
       mistakes += check.problems.length + (isStrict ? check.warnings.length : 0);
     } else if (isRules) {
-      const check = checkRulesFile({ path, text }, context);
+      const check = checkRulesFile({ path, text, defaultPriority }, context);
       rules += check.rules.length;
       report(check.problems, check.warnings, io);
       mistakes += check.problems.length + (isStrict ? check.warnings.length : 0);

@@ -1,4 +1,5 @@
 import { DEFAULT_PRIORITY, type RoutingRule } from '../kinds/routingRule/spec.ts';
+import type { PlacedProblem } from '../model/errors.ts';
 import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
 import { keyOf, keyText } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
@@ -6,6 +7,7 @@ import { Turns } from '../model/turns.ts';
 import { fileProblems, warningsOf } from './compile/checkRules.ts';
 import { type CompiledRule, compileRule } from './compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from './compile/definition.ts';
+import { priorityDifferences } from './compile/priorityDifferences.ts';
 import { draftDefinition, placedProblems, type RuleDraft } from './compile/ruleDraft.ts';
 import { type ParsedRulesFile, parseRulesFile, parseRulesFileInTurns, type RuleDocument } from './compile/rulesFile.ts';
 import { FailureReports } from './decide/failureReports.ts';
@@ -13,6 +15,7 @@ import { MemoizedRuleSet } from './decide/memoizedRuleSet.ts';
 import { CompiledRuleSet } from './decide/ruleSet.ts';
 import type { RuleSet } from './decision.ts';
 import { systemSources } from './evaluation.ts';
+import type { CompileContext } from './language/scope.ts';
 import { defaultRuleLimits } from './limits.ts';
 import type { RouteRights } from './routeRights.ts';
 import type {
@@ -43,6 +46,7 @@ interface KnownResource {
 
 interface KnownFile {
   readonly text: string | null;
+  readonly defaultPriority: number | undefined;
   readonly rules: readonly CompiledRule[];
   /** Mistakes and warnings. */
   readonly problems: readonly RulesFileProblem[];
@@ -81,6 +85,8 @@ class SetCompiler implements RuleCompiler {
     readonly resources: readonly CompiledRule[];
     readonly fileFailed: boolean;
   } = { file: [], resources: [], fileFailed: false };
+  /** Versions of resources whose warnings were reported. */
+  readonly #reported = new WeakSet<KnownResource>();
   #rights: RouteRights | null = null;
   /** The version of the rights; the same object while the text is the same, as it is compared for every rule. */
   #rightsVersion: string | null = null;
@@ -104,6 +110,7 @@ class SetCompiler implements RuleCompiler {
     const isExternal = this.#options.rulesType === 'EXTERNAL';
     const ofFile = isExternal ? null : file;
     const entries = this.#compileResources(resources);
+    this.#reportWarnings(entries);
     const owners = claimNames(resources);
     const compiledFile = ofFile === null ? null : this.#compileFile(ofFile);
     const isOff = this.#options.rulesEngineEnabled === false;
@@ -132,6 +139,7 @@ class SetCompiler implements RuleCompiler {
       fileWarnings: compiledFile?.problems.filter(({ effect }) => effect === 'warning') ?? [],
       fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
       order: order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority })),
+      ruleWarnings: ruleWarnings(order),
     };
   }
 
@@ -160,7 +168,9 @@ class SetCompiler implements RuleCompiler {
     const origin = file.some(isDraft) ? 'file' : 'resource';
     // In place of a resource's rule a draft has that one's rights.
     const namespace = resources.find(isDraft)?.definition.namespace ?? null;
-    const compiled = compileRule({ ...draftDefinition(draft, origin), namespace }, this.#options);
+    const priority =
+      draft.priority ?? (origin === 'file' ? this.#file?.defaultPriority : undefined) ?? DEFAULT_PRIORITY;
+    const compiled = compileRule({ ...draftDefinition({ ...draft, priority }, origin), namespace }, this.#options);
     if (!('rule' in compiled)) return { problems: placedProblems(compiled.problems) };
     const { rule } = compiled;
     const replaced = (rules: readonly CompiledRule[]) => rules.map((each) => (isDraft(each) ? rule : each));
@@ -240,6 +250,21 @@ class SetCompiler implements RuleCompiler {
     return next;
   }
 
+  /** Says once what is to be said of each version of a resource's rule. */
+  #reportWarnings(known: ReadonlyMap<string, KnownResource>): void {
+    const { onRuleWarnings } = this.#options;
+    if (onRuleWarnings === undefined) return;
+    const unreported: { readonly rule: string; readonly warnings: readonly PlacedProblem[] }[] = [];
+    for (const entry of known.values()) {
+      const { compilation } = entry;
+      if (this.#reported.has(entry) || !('rule' in compilation) || compilation.rule.warnings.length === 0) continue;
+      this.#reported.add(entry);
+      const warnings = compilation.rule.warnings.map(({ field, message, inText }) => ({ field, message, ...inText }));
+      unreported.push({ rule: compilation.rule.definition.name, warnings });
+    }
+    if (unreported.length > 0) onRuleWarnings(unreported);
+  }
+
   #compileResource(resource: RoutingRule): Compilation {
     const definition = definitionOf(resource);
     if (typeof definition === 'string') return { reason: 'InvalidSpec', message: definition };
@@ -258,9 +283,9 @@ class SetCompiler implements RuleCompiler {
     const entry = this.#knownFile(file);
     if (entry !== null) return entry.problems;
     const turns = new Turns();
-    const compiled = new FileRules(file, parsed);
+    const compiled = new FileRules(file, parsed, this.#options);
     for (const document of parsed.documents) {
-      compiled.add(document, this.#options);
+      compiled.add(document);
       if (turns.isOver) await turns.next();
     }
     this.#preparedFile = compiled.known;
@@ -276,15 +301,19 @@ class SetCompiler implements RuleCompiler {
   }
 
   /** The file of this text, where it has been compiled. */
-  #knownFile({ text }: RulesFile): KnownFile | null {
+  #knownFile({ text, defaultPriority }: RulesFile): KnownFile | null {
     if (text === null) return null;
-    return [this.#file, this.#preparedFile].find((entry) => entry?.text === text) ?? null;
+    return (
+      [this.#file, this.#preparedFile].find(
+        (known) => known?.text === text && known.defaultPriority === defaultPriority,
+      ) ?? null
+    );
   }
 
   #newFile(file: RulesFile): KnownFile {
     const parsed = parseRulesFile(file);
-    const compiled = new FileRules(file, parsed);
-    for (const document of parsed.documents) compiled.add(document, this.#options);
+    const compiled = new FileRules(file, parsed, this.#options);
+    for (const document of parsed.documents) compiled.add(document);
     return compiled.known;
   }
 }
@@ -292,18 +321,26 @@ class SetCompiler implements RuleCompiler {
 /** The rules of a file as they are compiled one after the other. */
 class FileRules {
   readonly #file: RulesFile;
+  readonly #context: CompileContext;
   readonly #rules: CompiledRule[] = [];
   readonly #problems: RulesFileProblem[];
+  /** By document. */
+  readonly #priorityWarnings: ReadonlyMap<number | null, RulesFileProblem>;
 
-  constructor(file: RulesFile, { problems }: ParsedRulesFile) {
+  constructor(file: RulesFile, { documents, problems }: ParsedRulesFile, context: CompileContext) {
     this.#file = file;
+    this.#context = context;
     this.#problems = [...problems];
+    const warnings = context.differenceWarnings === false ? [] : priorityDifferences(file, documents);
+    this.#priorityWarnings = new Map(warnings.map((warning) => [warning.document, warning]));
   }
 
-  add({ rule, document }: RuleDocument, options: RuleCompilerOptions): void {
-    const compiled = compileRule(rule, options);
+  add({ rule, document }: RuleDocument): void {
+    const ofPriority = this.#priorityWarnings.get(document);
+    const compiled = compileRule(rule, this.#context);
     if ('rule' in compiled) {
-      this.#rules.push(compiled.rule);
+      this.#rules.push(ofPriority === undefined ? compiled.rule : withWarning(compiled.rule, ofPriority));
+      if (ofPriority !== undefined) this.#problems.push(ofPriority);
       const at = { effect: 'warning', path: this.#file.path, document, rule: rule.name } as const;
       this.#problems.push(...warningsOf(compiled.rule).map((warning) => ({ ...at, ...warning })));
       return;
@@ -313,9 +350,16 @@ class FileRules {
   }
 
   get known(): KnownFile {
-    const entry = { text: this.#file.text, rules: this.#rules, problems: this.#problems };
-    return isLoaded(entry) ? entry : { ...entry, rules: [] };
+    const { text, defaultPriority } = this.#file;
+    const known = { text, defaultPriority, rules: this.#rules, problems: this.#problems };
+    return isLoaded(known) ? known : { ...known, rules: [] };
   }
+}
+
+/** A rule of which something is to be said that is in none of its texts. */
+function withWarning(rule: CompiledRule, { line, column, message }: RulesFileProblem): CompiledRule {
+  const warning = { field: 'priority', message, line, column, inText: null };
+  return { ...rule, warnings: [warning, ...rule.warnings] };
 }
 
 /** Whether no mistake keeps the whole file out of force. */
@@ -451,6 +495,18 @@ function offReason(
     return { programmedReason: 'Suspended', programmedMessage: 'spec.suspended is true' };
   }
   return null;
+}
+
+/** Warnings of rules in force, by origin and name. */
+function ruleWarnings(rules: readonly CompiledRule[]): ReadonlyMap<string, readonly PlacedProblem[]> {
+  const warnings = new Map<string, readonly PlacedProblem[]>();
+  for (const { definition, warnings: given } of rules) {
+    if (given.length === 0) continue;
+    const key = `${definition.origin}/${definition.name}`;
+    const placed = given.map(({ field, message, inText }) => ({ field, message, ...inText }));
+    warnings.set(key, [...(warnings.get(key) ?? []), ...placed]);
+  }
+  return warnings;
 }
 
 /** Priority, then file before resources, then order of definition in the file and by name among resources. */

@@ -14,6 +14,11 @@ export interface RulesFile {
   readonly text: string | null;
   /** Why it cannot be read, for messages; only with `text: null`. */
   readonly error?: string;
+  /**
+   * Priority of its rules that have none (`routingRules.defaultPriority`); 2147483647 by default. Where it is given, nothing
+   * is said of rules that have none.
+   */
+  readonly defaultPriority?: number | undefined;
 }
 
 /**
@@ -83,6 +88,8 @@ export interface CompiledRules {
   readonly fileState: 'absent' | 'loaded' | 'failed' | 'keptLast';
   /** Rules in the order in which they are asked. */
   readonly order: readonly { readonly rule: string; readonly origin: 'file' | 'resource'; readonly priority: number }[];
+  /** What of rules in force may not be meant as it runs, with places in their texts; by `origin/name`. */
+  readonly ruleWarnings: ReadonlyMap<string, readonly PlacedProblem[]>;
 }
 
 /** A failure of a rule at evaluation; at most one a rule and interval is reported. */
@@ -122,6 +129,8 @@ export interface RuleCompilerOptions {
   readonly rulesEngineEnabled: boolean | undefined;
   readonly rulesType: 'FILE' | 'EXTERNAL';
   readonly analyzeRequest: boolean;
+  /** Whether to warn of what means something else in the reference gateway; true by default. */
+  readonly differenceWarnings?: boolean;
   readonly onRuleError: 'skip' | 'reject';
   readonly onFileError: 'header' | 'keepLast';
   /** Defaults: see `defaultRuleLimits` in limits.ts. */
@@ -132,6 +141,10 @@ export interface RuleCompilerOptions {
   readonly countFailure?: (rule: string, origin: RuleFailure['origin']) => void;
   /** Called at most once a rule and `failureIntervalMs` (10 s by default). Must not throw. */
   readonly onRuleFailure?: (failure: RuleFailure) => void;
+  /** Called once for each version of a resource's rules of which something is to be said. Must not throw. */
+  readonly onRuleWarnings?: (
+    rules: readonly { readonly rule: string; readonly warnings: readonly PlacedProblem[] }[],
+  ) => void;
   readonly failureIntervalMs?: number;
   /** Monotonic milliseconds, for that interval. */
   readonly monotonic: () => number;

@@ -35,6 +35,9 @@ export const RuleState = Type.Object(
     }),
     message: Type.String({ description: 'The status in a sentence.' }),
     problems: Type.Array(Problem, { description: 'Why what it says now does not compile.' }),
+    warnings: Type.Array(Problem, {
+      description: 'What of it may not be meant as it runs: it will fail, or Trino Gateway does something else.',
+    }),
   },
   { $id: 'RuleState', description: 'A rule, where it lives and what became of it.' },
 );

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import type { Logger } from 'pino';
 import { ruleFailureCounter } from '../../gateway/metrics/ruleMetrics.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import { createOperator, type Operator } from '../../operator/operator.ts';
@@ -7,7 +8,7 @@ import { RoutingRules } from '../../operator/registry/routingRules.ts';
 import { RulesFileWatch } from '../../operator/registry/rulesFile/rulesFileWatch.ts';
 import { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { createRuleCompiler } from '../../rules/compiler.ts';
-import type { RuleCompiler } from '../../rules/ruleCompiler.ts';
+import type { RuleCompiler, RuleCompilerOptions } from '../../rules/ruleCompiler.ts';
 import type { Store } from '../../store/store.ts';
 import { clusterPolicy, deletionGuard, ruleCompilerOptions } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
@@ -34,16 +35,19 @@ export async function openControl(context: GatewayContext, store: Store): Promis
       logger.warn(failure, 'a rule failed');
       if (failure.origin === 'resource') operator.controller.reportRuleFailure(failure.rule, failure.message);
     },
+    onRuleWarnings: (rules) => logRuleWarnings(rules, logger),
     countFailure: ruleFailureCounter(metrics),
     monotonic: () => clock.monotonic(),
   });
-  const ruleContext = { names, analyzeRequest: config.requestAnalyzerConfig.analyzeRequest };
+  const { analyzeRequest, differenceWarnings } = ruleCompilerOptions(config);
+  const ruleContext = { names, analyzeRequest, differenceWarnings: differenceWarnings !== false };
   const { rulesType, rulesConfigPath, rulesEngineEnabled } = config.routingRules;
   const rulesFile =
     rulesType === 'EXTERNAL' || rulesConfigPath === null
       ? null
       : new RulesFileWatch({
           path: rulesConfigPath,
+          defaultPriority: config.routingRules.defaultPriority ?? undefined,
           refreshPeriod: () => current().routingRules.rulesRefreshPeriod,
           check: (file) => compiler.prepareFile(file),
           onChange: () => operator.controller.rulesFileChanged(),
@@ -92,4 +96,18 @@ export async function openControl(context: GatewayContext, store: Store): Promis
       await operator.start();
     },
   };
+}
+
+/** Most warnings of resources that one compilation logs; there may be thousands of rules. */
+const MOST_LOGGED = 20;
+
+/** Logs what is to be said of rules that were compiled now. */
+function logRuleWarnings(
+  rules: Parameters<NonNullable<RuleCompilerOptions['onRuleWarnings']>>[0],
+  logger: Logger,
+): void {
+  const all = rules.flatMap(({ rule, warnings }) => warnings.map((warning) => ({ rule, ...warning })));
+  for (const { message, ...place } of all.slice(0, MOST_LOGGED)) logger.warn(place, `routing rule: ${message}`);
+  if (all.length <= MOST_LOGGED) return;
+  logger.warn({ count: all.length - MOST_LOGGED }, 'further warnings of routing rules: GET /api/rules has them');
 }

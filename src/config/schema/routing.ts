@@ -126,6 +126,17 @@ export const routingRules = section(
       default: 'skip',
       live: true,
     }),
+    defaultPriority: integer({
+      description:
+        'Priority of rules of the rules file that have none; unset, 2147483647: they are asked last. Trino Gateway has 0. Once set, rules without priority are not warned of.',
+      default: null,
+      minimum: -2_147_483_648,
+      maximum: 2_147_483_647,
+    }),
+    differenceWarnings: flag({
+      description: 'Warns of what rules mean here and not in Trino Gateway, at the start, in REST and in conditions.',
+      default: true,
+    }),
     maxSteps: integer({
       description: 'Steps that the rules may take for one request.',
       default: 100_000,

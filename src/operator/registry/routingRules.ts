@@ -201,9 +201,9 @@ export class RoutingRules {
   }
 
   async #updateFile(file: RulesFileWatch, rule: RuleChange): Promise<void> {
-    const { path } = file.current;
+    const { path, defaultPriority } = file.current;
     await changeManifestFile(dirname(path), path, async (present) => {
-      const after = present === null ? null : await replaceRule(path, present, ruleFields(rule));
+      const after = present === null ? null : await replaceRule(path, present, ruleFields(rule), defaultPriority);
       if (after === null)
         throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${rule.name} any more`, { field: 'name' });
       return after;

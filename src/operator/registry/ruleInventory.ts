@@ -35,6 +35,8 @@ export interface InventoryRule extends Required<Omit<RuleDraft, 'priority'>> {
   readonly message: string;
   /** Why what it says now does not compile, with places in its texts. */
   readonly problems: readonly PlacedProblem[];
+  /** What of it is in force and may not be meant as it runs, with places in its texts. */
+  readonly warnings: readonly PlacedProblem[];
 }
 
 /** All rules and what holds for all of them. */
@@ -143,11 +145,12 @@ function listedRules({ source, compiled, file, engine }: RuleInventoryOptions): 
     const isAsked = status === 'Programmed' || status === 'PreviousVersion';
     const message = rule.origin === 'file' ? (fileMessages[status] ?? rule.message) : rule.message;
     const position = isAsked && engine !== 'off' ? (positions.get(`${rule.origin}/${rule.name}`) ?? null) : null;
-    return { rule: { ...rule, status, message, position }, said };
+    const warnings = status === 'Programmed' ? compiled?.ruleWarnings.get(`${rule.origin}/${rule.name}`) : undefined;
+    return { rule: { ...rule, status, message, position, warnings: warnings ?? [] }, said };
   });
 }
 
-type Listed = Omit<InventoryRule, 'position' | 'problems'>;
+type Listed = Omit<InventoryRule, 'position' | 'problems' | 'warnings'>;
 
 /** Documents of the file whose rules are left out, with why. */
 function leftOutDocuments(compiled: CompiledRules | null): ReadonlyMap<number | null, string> {

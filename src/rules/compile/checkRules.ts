@@ -1,8 +1,8 @@
 import type { CompileContext } from '../language/scope.ts';
-import { positionOf } from '../language/source.ts';
 import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { type CompiledRule, compileRule, type RuleProblem } from './compiledRule.ts';
-import type { RuleDefinition, RuleText } from './definition.ts';
+import type { RuleDefinition } from './definition.ts';
+import { priorityDifferences } from './priorityDifferences.ts';
 import { parseRulesFile } from './rulesFile.ts';
 
 /** What checking a rules file found. */
@@ -19,6 +19,7 @@ export function checkRulesFile(file: RulesFile, context: CompileContext): RulesF
   const { documents, problems: parsed } = parseRulesFile(file);
   const problems = parsed.filter(({ effect }) => effect !== 'warning');
   const warnings = parsed.filter(({ effect }) => effect === 'warning');
+  if (context.differenceWarnings !== false) warnings.push(...priorityDifferences(file, documents));
   for (const { rule, document } of documents) {
     const compiled = compileRule(rule, context);
     const at = { path: file.path, document, rule: rule.name };
@@ -45,26 +46,7 @@ export function fileProblems(
   }));
 }
 
-/** Warnings of a compiled rule with their places. */
-export function warningsOf({
-  definition,
-  condition,
-  actions,
-}: CompiledRule): readonly { line: number; column: number; message: string }[] {
-  const texts: readonly (readonly [RuleText | undefined, CompiledRule['condition']])[] = [
-    [definition.condition, condition],
-    ...actions.map(({ field, program }) => [definition.actions.find((text) => text.field === field), program] as const),
-  ];
-  return texts.flatMap(([text, program]) =>
-    program.warnings.map(({ message, offset }) => {
-      const position = positionOf(program.source, offset);
-      const place = text?.place ?? null;
-      const column =
-        place === null
-          ? position.column
-          : (position.line === 1 ? place.column : (place.indent ?? 1)) + position.column - 1;
-      const line = place === null ? position.line : place.line + position.line - 1;
-      return { line, column, message: `${text?.field ?? 'text'}: ${message}` };
-    }),
-  );
+/** Warnings of a compiled rule with their places, for people. */
+export function warningsOf({ warnings }: CompiledRule): readonly { line: number; column: number; message: string }[] {
+  return warnings.map(({ field, line, column, message }) => ({ line, column, message: `${field}: ${message}` }));
 }

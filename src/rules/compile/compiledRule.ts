@@ -1,4 +1,5 @@
 import type { RuleTrace } from '../decision.ts';
+import { textDifferences } from '../differences/textDifferences.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import type { Block } from '../language/ast.ts';
 import { CompileBudget } from '../language/compileBudget.ts';
@@ -6,7 +7,7 @@ import { parse } from '../language/parser.ts';
 import { compileBlock, type Program } from '../language/program.ts';
 import type { CompileContext } from '../language/scope.ts';
 import { AnalysisDisabledError } from '../language/scope.ts';
-import { CompileError, placeText, positionOf, UnavailableError } from '../language/source.ts';
+import { CompileError, type Position, placeText, positionOf, UnavailableError } from '../language/source.ts';
 import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
@@ -23,9 +24,22 @@ export interface CompiledRule {
   readonly reads: readonly string[] | null;
   /** Whether it reads the user or the query. */
   readonly needsAnalysis: boolean;
+  /** What compiles and may not be meant as it runs. */
+  readonly warnings: readonly RuleWarning[];
   /** Trace entries that are the same for every request. */
   readonly notMatched: RuleTrace;
   readonly skipped: RuleTrace;
+}
+
+/** What will fail once it is reached, such as an unknown variable, or means something else in the reference gateway. */
+export interface RuleWarning {
+  readonly field: string;
+  readonly message: string;
+  /** Place in the field's text; null where it is about none. */
+  readonly inText: Position | null;
+  /** Place in the file; the same for resources. */
+  readonly line: number;
+  readonly column: number;
 }
 
 /** Why a rule cannot be compiled. */
@@ -58,9 +72,9 @@ export function compileRule(
     }
   };
   const condition = parsed(definition.condition);
-  const actions = definition.actions.map((text) => ({ field: text.field, parsed: parsed(text) }));
+  const actions = definition.actions.map((text) => ({ text, field: text.field, parsed: parsed(text) }));
   if (condition === null || problems.length > 0) return { problems };
-  const compiled = actions.flatMap(({ field, parsed }) => (parsed === null ? [] : [{ field, ...parsed }]));
+  const compiled = actions.flatMap(({ text, field, parsed }) => (parsed === null ? [] : [{ text, field, ...parsed }]));
   const all = [condition, ...compiled];
   const isDeny = definition.deny !== null;
   const base = { rule: definition.name, origin: definition.origin, priority: definition.priority };
@@ -75,6 +89,10 @@ export function compileRule(
         isDeny,
         context.names,
       ),
+      warnings: [
+        ...textWarnings(definition.condition, condition, 'condition', context),
+        ...compiled.flatMap(({ text, ...action }) => textWarnings(text, action, 'action', context)),
+      ],
       needsAnalysis: all.some(({ program }) => program.readsUser || program.readsQuery),
       notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),
       skipped: Object.freeze({ ...base, outcome: 'skipped' }),
@@ -82,14 +100,39 @@ export function compileRule(
   };
 }
 
-function problemOf({ text, field, place }: RuleText, error: CompileError): RuleProblem {
-  const position = positionOf(text, error.offset);
+function textWarnings(
+  text: RuleText,
+  { block, program }: { readonly block: Block; readonly program: Program },
+  part: 'condition' | 'action',
+  context: CompileContext,
+): readonly RuleWarning[] {
+  const differences = context.differenceWarnings === false ? [] : textDifferences(block, part, context.names);
+  return [...program.warnings, ...differences].map(({ message, offset }) => {
+    const inText = positionOf(text.text, offset);
+    return { field: text.field, message, inText, ...inFile(text, inText) };
+  });
+}
+
+/** A place of a text as one of its file. */
+function inFile({ place }: RuleText, { line, column }: Position): Position {
+  if (place === null) return { line, column };
+  return {
+    line: place.line + line - 1,
+    column: line === 1 ? place.column + column - 1 : (place.indent ?? 1) + column - 1,
+  };
+}
+
+function problemOf(text: RuleText, error: CompileError): RuleProblem {
   const analysisDisabled = error instanceof AnalysisDisabledError;
   const unavailable = error instanceof UnavailableError;
-  const kind = { analysisDisabled, unavailable };
-  if (place === null) return { field, message: error.message, ...position, ...kind };
-  const column = position.line === 1 ? place.column + position.column - 1 : (place.indent ?? 1) + position.column - 1;
-  return { field, message: error.message, line: place.line + position.line - 1, column, ...kind };
+  const { field } = text;
+  return {
+    field,
+    message: error.message,
+    ...inFile(text, positionOf(text.text, error.offset)),
+    analysisDisabled,
+    unavailable,
+  };
 }
 
 /** A rule's failure for logs, traces and clients: field, place and reason. */

@@ -24,6 +24,10 @@ export interface RuleDocument {
   /** Offsets of the document's content in the text: from its first character to after its last. */
   readonly start: number;
   readonly end: number;
+  /** Whether it has a priority of its own. */
+  readonly hasPriority: boolean;
+  /** Where it begins in the file, counted from 1. */
+  readonly place: { readonly line: number; readonly column: number };
   readonly rule: RuleDefinition;
 }
 
@@ -67,8 +71,8 @@ function remembered(file: RulesFile, parsed: ParsedRulesFile): ParsedRulesFile {
 }
 
 /** Reads a file document by document: yields after each. */
-function* parsingOf({ path, text, error }: RulesFile): Generator<void, ParsedRulesFile> {
-  if (text !== null) return yield* new RulesFileReader(path, text).read();
+function* parsingOf({ path, text, error, defaultPriority }: RulesFile): Generator<void, ParsedRulesFile> {
+  if (text !== null) return yield* new RulesFileReader(path, text, defaultPriority ?? DEFAULT_PRIORITY).read();
   const message = `the file cannot be read${error === undefined ? '' : `: ${error}`}`;
   return {
     documents: [],
@@ -79,15 +83,17 @@ function* parsingOf({ path, text, error }: RulesFile): Generator<void, ParsedRul
 class RulesFileReader {
   readonly #path: string;
   readonly #text: string;
+  readonly #defaultPriority: number;
   readonly #lines = new LineCounter();
   readonly #problems: RulesFileProblem[] = [];
   readonly #documents: RuleDocument[] = [];
   #document = 0;
   #rule: string | null = null;
 
-  constructor(path: string, text: string) {
+  constructor(path: string, text: string, defaultPriority: number) {
     this.#path = path;
     this.#text = text;
+    this.#defaultPriority = defaultPriority;
   }
 
   *read(): Generator<void, ParsedRulesFile> {
@@ -141,13 +147,14 @@ class RulesFileReader {
       return;
     }
     const before = this.#problems.length;
-    const rule = this.#ruleOf(contents, document);
-    if (rule !== null && this.#problems.slice(before).every(({ effect }) => effect === 'warning')) {
-      this.#documents.push({ document: this.#document, start: contents.range[0], end: contents.range[1], rule });
-    }
+    const found = this.#ruleOf(contents, document);
+    if (found === null || this.#problems.slice(before).some(({ effect }) => effect !== 'warning')) return;
+    const [from, end] = contents.range;
+    const { line, col } = this.#lines.linePos(from);
+    this.#documents.push({ document: this.#document, start: from, end, place: { line, column: col }, ...found });
   }
 
-  #ruleOf(contents: ParsedNode, document: Document.Parsed): RuleDefinition | null {
+  #ruleOf(contents: ParsedNode, document: Document.Parsed): Pick<RuleDocument, 'rule' | 'hasPriority'> | null {
     if (!isMap(contents)) {
       this.#problem('a rule must be a map with name, description, condition and actions', contents.range[0]);
       return null;
@@ -171,12 +178,12 @@ class RulesFileReader {
     const name = this.#text1('name', node('name'), offset('name'), document);
     this.#rule = name;
     const description = this.#description(node('description'), offset('description'), document);
-    const priority = this.#priority(node('priority'), offset('priority'));
+    const given = this.#priority(node('priority'), offset('priority'));
     const condition = this.#code('condition', node('condition'), offset('condition'));
     const actions = this.#actions(node('actions'), offset('actions'));
-    if (name === null || description === null || priority === null || condition === null || actions === null)
-      return null;
-    return { name, description, priority, condition, actions, origin: 'file', ...plainRule };
+    if (name === null || description === null || given === null || condition === null || actions === null) return null;
+    const { hasPriority, priority } = given;
+    return { hasPriority, rule: { name, description, priority, condition, actions, origin: 'file', ...plainRule } };
   }
 
   /** A field of text; numbers and words such as `yes` are taken as they are written. */
@@ -194,13 +201,13 @@ class RulesFileReader {
     return '';
   }
 
-  #priority(node: Node | null, offset: number): number | null {
-    if (node === null || isNull(node)) return DEFAULT_PRIORITY;
+  #priority(node: Node | null, offset: number): { hasPriority: boolean; priority: number } | null {
     const value = isScalar(node) ? node.value : undefined;
-    if (value === '') return DEFAULT_PRIORITY;
+    if (node === null || value === null || value === '') return { hasPriority: false, priority: this.#defaultPriority };
     const number = typeof value === 'string' && /^[+-]?[0-9]+$/.test(value.trim()) ? Number(value) : value;
     const whole = typeof number === 'number' ? Math.trunc(number) : Number.NaN;
-    if (whole >= -2_147_483_648 && whole <= 2_147_483_647) return whole === 0 ? 0 : whole;
+    if (whole >= -2_147_483_648 && whole <= 2_147_483_647)
+      return { hasPriority: true, priority: whole === 0 ? 0 : whole };
     this.#problem('priority must be a whole number from -2147483648 to 2147483647', offset);
     return null;
   }

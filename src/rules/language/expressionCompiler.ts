@@ -339,7 +339,7 @@ function matchCode({ left, right, offset }: Node<'binary'>, scope: Scope): Code 
 
 /** The pattern of a literal; a wrong one is a mistake of the text. */
 export function literalPattern(value: Value, offset: number, scope: Scope): JavaPattern {
-  if (typeof value !== 'string') throw new CompileError('~= needs a regular expression as a string', offset);
+  if (typeof value !== 'string') throw new UnavailableError('~= needs a regular expression as a string', offset);
   try {
     const pattern = new JavaPattern(value);
     scope.budget.countPattern(pattern.cost, offset);

@@ -39,9 +39,20 @@ class Parser extends ExpressionParser {
       const statement = this.#statement();
       statements.push(statement);
       if (endsWithBlock(statement) || atEnd()) continue;
-      if (!this.accept(';')) throw this.unexpected('; is missing before the next statement');
+      if (!this.accept(';')) throw this.#undivided(statement);
     }
     return { statements };
+  }
+
+  /** The error for a statement that follows another one without `;`. */
+  #undivided(before: Statement): CompileError {
+    const error = this.unexpected('; is missing before the next statement');
+    const { type, offset } = this.peek();
+    if (!(type === 'name' || type === 'literal') || !endsWithOperand(before)) return error;
+    return new UnavailableError(
+      `${error.message}. Trino Gateway runs only what stands before it, without a word; divide statements by ;, not by lines alone`,
+      offset,
+    );
   }
 
   #statement(): Statement {
@@ -215,6 +226,28 @@ function endsWithBlock(statement: Statement): boolean {
     statement.type === 'for' ||
     (statement.type === 'while' && statement.testFirst)
   );
+}
+
+/** Whether the reference gateway, after such a statement, leaves out what follows without `;` instead of refusing it. */
+function endsWithOperand(statement: Statement): boolean {
+  return statement.type === 'expression' && isOpenEnded(statement.expression);
+}
+
+function isOpenEnded(expression: Expression): boolean {
+  switch (expression.type) {
+    case 'call':
+    case 'property':
+    case 'index':
+    case 'list':
+    case 'new':
+      return true;
+    case 'binary':
+      return isOpenEnded(expression.right);
+    case 'logical':
+      return isOpenEnded(expression.operands.at(-1) as Expression);
+    default:
+      return false;
+  }
 }
 
 /**

@@ -10,6 +10,8 @@ export interface CompileContext {
   readonly names: ProductNames;
   /** Whether the request's user and query are there (`requestAnalyzerConfig.analyzeRequest`). */
   readonly analyzeRequest: boolean;
+  /** Whether to warn of what means something else in the reference gateway; true by default. */
+  readonly differenceWarnings?: boolean;
 }
 
 /** The global objects by their part in the evaluation. */

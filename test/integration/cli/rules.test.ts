@@ -43,6 +43,55 @@ actions:
 `;
 
 describe('validate', () => {
+  test('what rules mean here and not in Trino Gateway', async () => {
+    const rules = file(
+      'differs.yaml',
+      `---
+name: first
+description: d
+priority: 5
+condition: 'state.get("x") contains "a"'
+actions:
+  - 'result.put("routingGroup", "etl")'
+---
+name: second
+description: d
+condition: |
+  x = request.getHeader("X-Engine-Source");
+  x == "dbt"
+actions:
+  - 'state.put("all", ["a"] + ["b"])'
+`,
+    );
+    const manifests = file(
+      'differs.manifest.yaml',
+      `apiVersion: enginegateway.dev/v1
+kind: RoutingRule
+metadata: {name: third}
+spec:
+  condition: request.isSecure() > false
+  routeTo: {routingGroup: etl}
+`,
+    );
+    const { code, stdout } = await run(['validate', rules, manifests]);
+    expect(code).toBe(0);
+    const lines = stdout.split('\n').slice(0, -2);
+    expect(lines.map((line) => line.replace(`${folder}/`, '').split(': ').slice(0, 4).join(': '))).toEqual([
+      'differs.yaml:9:1: warning: second: priority is missing while "first" has 5',
+      'differs.yaml:12:3: warning: second: condition',
+      'differs.yaml:15:29: warning: second: actions[0]',
+      'differs.manifest.yaml:5:33: warning: third: spec.condition',
+    ]);
+    expect(lines[2]).toContain(
+      'Trino Gateway makes one list of the elements of both, here the right one becomes a single element; call addAll',
+    );
+    expect((await run(['validate', '--strict', rules])).code).toBe(1);
+    expect((await run(['validate', '--no-differences', '--strict', rules, manifests])).code).toBe(0);
+    const chosen = await run(['validate', '--default-priority', '0', rules]);
+    expect(chosen.stdout).not.toContain('priority is missing');
+    expect((await run(['validate', '--default-priority', 'x', rules])).code).toBe(2);
+  });
+
   test('good files', async () => {
     const path = file('good.yaml', goodRules);
     expect(await run(['validate', path])).toEqual({

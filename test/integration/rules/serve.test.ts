@@ -374,3 +374,45 @@ test('rules change in file and resources while 32 connections submit: no request
   expect([...decisions.keys()].sort()).toEqual(['a', 'b']);
   expect([...decisions.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(100);
 });
+
+test('what rules mean here and not in Trino Gateway is in the log and in the listing', async () => {
+  await writeFile(
+    rulesPath,
+    rule('first', 'true', 'result.put("routingGroup", "b")', 'priority: 3\n') +
+      rule('last', 'true', 'x = "a"; result.put("routingGroup", x)'),
+  );
+  await writeFile(
+    join(manifests, 'rules.yaml'),
+    manifest('sum', { priority: 1, condition: '"abc".charAt(0) + 1 == "a2"', routeTo: { routingGroup: 'b' } }),
+  );
+  const warningsOf = async (gateway: GatewayProcess) =>
+    Object.fromEntries(
+      (await send(gateway, 'GET', '/api/rules')).json.rules.map((one: { name: string; warnings: unknown }) => [
+        one.name,
+        one.warnings,
+      ]),
+    );
+  const gateway = await start();
+  const priority = { field: 'priority', message: expect.stringContaining('Trino Gateway takes it as 0') };
+  expect(await warningsOf(gateway)).toEqual({
+    sum: [{ field: 'condition', line: 1, column: 17, message: expect.stringMatching(/^\+ between a character and a/) }],
+    first: [],
+    last: [
+      priority,
+      { field: 'actions[0]', line: 1, column: 1, message: expect.stringContaining('outside of a block') },
+    ],
+  });
+  const logged = gateway.log.filter(({ msg }) => /Trino Gateway/.test(String(msg)));
+  expect(logged.map(({ rule: name }) => name)).toEqual(['last', 'last', 'sum']);
+  expect((await send(gateway, 'POST', '/api/explain', { body: 'SELECT 1' })).json).toMatchObject({ routingGroup: 'a' });
+  await gateway.stop();
+
+  const chosen = await start({
+    routingRules: { rulesConfigPath: rulesPath, defaultPriority: 0, differenceWarnings: false },
+  });
+  expect(await warningsOf(chosen)).toEqual({ sum: [], first: [], last: [] });
+  expect((await send(chosen, 'POST', '/api/explain', { body: 'SELECT 1' })).json).toMatchObject({ routingGroup: 'b' });
+  const put = await send(chosen, 'PUT', '/api/rules/first', { condition: 'false', actions: ['1'] });
+  expect(put.json).toMatchObject({ priority: 0 });
+  expect(await readFile(rulesPath, 'utf8')).not.toContain('priority');
+});

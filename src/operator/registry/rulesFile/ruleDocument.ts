@@ -19,10 +19,17 @@ export interface RuleFields {
 /**
  * The text of a rules file with one rule replaced: only the document of that name changes, and of it only the fields
  * that differ; every other byte stays. Null when no document has the name. Works in turns of the event loop.
+ * @param defaultPriority of rules that have none
  * @throws GatewayError EG_CONFLICT when two documents have the name, EG_IMPOSSIBLE when the document cannot be edited
  */
-export async function replaceRule(path: string, text: string, rule: RuleFields): Promise<string | null> {
-  const { documents } = await parseRulesFileInTurns({ path, text });
+export async function replaceRule(
+  path: string,
+  text: string,
+  given: RuleFields,
+  defaultPriority: number | undefined = undefined,
+): Promise<string | null> {
+  const rule = { ...given, priority: given.priority ?? defaultPriority ?? DEFAULT_PRIORITY };
+  const { documents } = await parseRulesFileInTurns({ path, text, defaultPriority });
   const matches = documents.filter((document) => document.rule.name === rule.name);
   const [target] = matches;
   if (target === undefined) return null;
@@ -37,9 +44,9 @@ export async function replaceRule(path: string, text: string, rule: RuleFields):
   }
   if (isSameRule(target.rule, rule)) return text;
   const before = text.slice(target.start, target.end);
-  const edited = edit(before, target.rule, rule);
+  const edited = edit(before, target.rule, rule, given.priority !== null);
   const after = text.slice(0, target.start) + matchEnd(before, edited) + text.slice(target.end);
-  const check = await parseRulesFileInTurns({ path, text: after });
+  const check = await parseRulesFileInTurns({ path, text: after, defaultPriority });
   const written = check.documents.find(({ document }) => document === target.document);
   if (
     written === undefined ||
@@ -56,7 +63,7 @@ export async function replaceRule(path: string, text: string, rule: RuleFields):
 
 /** Whether a document says what is wanted already. */
 function isSameRule(document: RuleDefinition, rule: RuleFields): boolean {
-  return isDeepStrictEqual(fieldsOf(document), { ...rule, priority: rule.priority ?? DEFAULT_PRIORITY });
+  return isDeepStrictEqual(fieldsOf(document), rule);
 }
 
 /** A rule's fields. */
@@ -81,7 +88,7 @@ async function isSameBeside(
   return true;
 }
 
-function edit(text: string, before: RuleDefinition, rule: RuleFields): string {
+function edit(text: string, before: RuleDefinition, rule: RuleFields, hasPriority: boolean): string {
   const document = parseDocument(text, {
     version: '1.1',
     schema: 'yaml-1.1',
@@ -95,9 +102,9 @@ function edit(text: string, before: RuleDefinition, rule: RuleFields): string {
   if (present.description !== rule.description) document.set('description', rule.description);
   if (present.condition !== rule.condition) document.set('condition', rule.condition);
   if (!isDeepStrictEqual(present.actions, rule.actions)) document.set('actions', document.createNode(rule.actions));
-  if (present.priority !== (rule.priority ?? DEFAULT_PRIORITY)) {
-    if (rule.priority === null) document.delete('priority');
-    else document.set('priority', rule.priority);
+  if (present.priority !== rule.priority) {
+    if (hasPriority) document.set('priority', rule.priority);
+    else document.delete('priority');
   }
   return document.toString({ lineWidth: 0 });
 }

@@ -10,6 +10,8 @@ import type { RulesFile, RulesFileProblem } from '../../../rules/ruleCompiler.ts
 export interface RulesFileWatchOptions {
   /** `routingRules.rulesConfigPath`. */
   readonly path: string;
+  /** `routingRules.defaultPriority`. */
+  readonly defaultPriority: number | undefined;
   /** `routingRules.rulesRefreshPeriod` in milliseconds, as it is now. */
   readonly refreshPeriod: () => number;
   /** Mistakes and warnings of a text, for the log and to detect a file that is being written. */
@@ -48,7 +50,12 @@ export class RulesFileWatch {
 
   constructor(options: RulesFileWatchOptions) {
     this.#options = options;
-    this.#current = { path: options.path, text: null, error: 'not read yet' };
+    this.#current = { ...this.#place(), text: null, error: 'not read yet' };
+  }
+
+  #place(): Pick<RulesFile, 'path' | 'defaultPriority'> {
+    const { path, defaultPriority } = this.#options;
+    return { path, defaultPriority };
   }
 
   /** The file as last read. */
@@ -128,16 +135,17 @@ export class RulesFileWatch {
 
   async #load(): Promise<{ readonly file: RulesFile; readonly changedAt: number | null }> {
     const { path } = this.#options;
+    const place = this.#place();
     try {
       const stats = await stat(path);
       if (stats.size > MAX_BYTES) {
         const error = `it is longer than ${MAX_BYTES} bytes`;
-        return { file: { path, text: null, error }, changedAt: stats.mtimeMs };
+        return { file: { ...place, text: null, error }, changedAt: stats.mtimeMs };
       }
       const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
-      return { file: { path, text }, changedAt: stats.mtimeMs };
+      return { file: { ...place, text }, changedAt: stats.mtimeMs };
     } catch (error) {
-      return { file: { path, text: null, error: reasonOf(error) }, changedAt: null };
+      return { file: { ...place, text: null, error: reasonOf(error) }, changedAt: null };
     }
   }
 

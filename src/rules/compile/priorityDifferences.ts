@@ -1,0 +1,42 @@
+import { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
+import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
+import type { RuleDocument } from './rulesFile.ts';
+
+/** Priority that Trino Gateway gives a rule without one. */
+export const REFERENCE_PRIORITY = 0;
+
+/**
+ * Rules of a file that have no priority and so are asked at another time than in the reference gateway: a warning for each,
+ * in their order. None where all rules are in the same order in both, or where the file's default was chosen.
+ */
+export function priorityDifferences(
+  { path, defaultPriority }: RulesFile,
+  documents: readonly RuleDocument[],
+): readonly RulesFileProblem[] {
+  if (defaultPriority !== undefined || documents.every(({ hasPriority }) => !hasPriority)) return [];
+  const moved: RulesFileProblem[] = [];
+  // Rules that are asked before one without priority here, and after it there.
+  const between = documents.find(
+    ({ hasPriority, rule: { priority } }) =>
+      hasPriority && priority > REFERENCE_PRIORITY && priority < DEFAULT_PRIORITY,
+  );
+  const lastZero = documents.findLast(({ hasPriority, rule }) => hasPriority && rule.priority === REFERENCE_PRIORITY);
+  const firstHighest = documents.find(({ hasPriority, rule }) => hasPriority && rule.priority === DEFAULT_PRIORITY);
+  for (const { document, hasPriority, place, rule } of documents) {
+    if (hasPriority) continue;
+    const laterZero = lastZero !== undefined && lastZero.document > document ? lastZero : undefined;
+    const earlierHighest = firstHighest !== undefined && firstHighest.document < document ? firstHighest : undefined;
+    const other = between ?? laterZero ?? earlierHighest;
+    if (other === undefined) continue;
+    const { name, priority } = other.rule;
+    moved.push({
+      effect: 'warning',
+      path,
+      document,
+      ...place,
+      rule: rule.name,
+      message: `priority is missing while "${name}" has ${priority}: Trino Gateway takes it as ${REFERENCE_PRIORITY} and asks this rule before "${name}", here it is ${DEFAULT_PRIORITY} and asked after it, and the last rule that sets a group decides; write a priority, or set routingRules.defaultPriority`,
+    });
+  }
+  return moved;
+}

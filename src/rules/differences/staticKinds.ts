@@ -1,0 +1,233 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { Block, Expression, Statement } from '../language/ast.ts';
+import { libraryClass } from '../library/library.ts';
+import { type Kind, kindOf } from '../values/value.ts';
+import { partsOf } from './children.ts';
+
+/** What is known of an expression's value before a rule runs. */
+export interface StaticKind {
+  /** Its kind, where it is not null; null: any. */
+  readonly kind: Kind | null;
+  /** Class in Java, where one expression alone says it: `ArrayList` of `new ArrayList()`. */
+  readonly javaClass: string | null;
+}
+
+const UNKNOWN: StaticKind = { kind: null, javaClass: null };
+const ofKind = (kind: Kind, javaClass: string | null = null): StaticKind => ({ kind, javaClass });
+
+const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
+
+/** Methods that give one kind on whatever type has them, here as in Java. */
+const RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
+  [
+    'boolean',
+    words(
+      'contains containsKey containsValue containsAll equals equalsIgnoreCase startsWith endsWith matches isEmpty isBlank isPresent hasNext hasMoreElements hasMoreTokens contentEquals regionMatches booleanValue',
+    ),
+  ],
+  ['int', words('length size indexOf lastIndexOf hashCode compareTo compareToIgnoreCase intValue codePointAt')],
+  ['long', words('longValue count')],
+  ['double', words('doubleValue')],
+  ['char', words('charAt charValue')],
+  [
+    'string',
+    words(
+      'toString substring trim strip stripLeading stripTrailing toLowerCase toUpperCase replaceAll replaceFirst concat formatted nextToken',
+    ),
+  ],
+  ['set', words('keySet entrySet')],
+  ['list', words('subList toList')],
+]);
+
+/** Of `request`. */
+const REQUEST_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
+  [
+    'string',
+    words(
+      'getHeader getMethod getRequestURI getQueryString getParameter getRemoteAddr getRemoteHost getScheme getServerName getContentType getProtocol',
+    ),
+  ],
+  ['int', words('getContentLength getServerPort getIntHeader')],
+  ['boolean', words('isSecure')],
+  ['map', words('getParameterMap')],
+]);
+/** Of the user. */
+const USER_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
+  ['optional', words('getUser getUserInfo')],
+  ['boolean', words('userExistsAndEquals')],
+]);
+/** Of the query; what is a text and an Optional at once is neither (docs/rules.md#default-catalog-and-schema). */
+const QUERY_RESULTS: ReadonlyMap<Kind, ReadonlySet<string>> = new Map([
+  ['string', words('getQueryType getResourceGroupQueryType getBody')],
+  ['boolean', words('isNewQuerySubmission isQueryParsingSuccessful tablesContains')],
+  ['set', words('getCatalogs getSchemas getCatalogSchemas getTables')],
+  ['optional', words('getErrorMessage getQueryId')],
+]);
+
+/** Static methods by class. */
+const STATIC_RESULTS: ReadonlyMap<string, ReadonlyMap<Kind, ReadonlySet<string>>> = new Map([
+  ['List', new Map([['list', words('of copyOf')]])],
+  ['Set', new Map([['set', words('of copyOf')]])],
+  ['Map', new Map([['map', words('of copyOf')]])],
+  ['Arrays', new Map([['list', words('asList')]])],
+  [
+    'Collections',
+    new Map<Kind, ReadonlySet<string>>([
+      ['list', words('list nCopies emptyList singletonList')],
+      ['set', words('emptySet singleton')],
+      ['map', words('emptyMap')],
+    ]),
+  ],
+  ['Optional', new Map([['optional', words('of ofNullable empty')]])],
+  ['String', new Map([['string', words('valueOf join format')]])],
+  ['Integer', new Map([['int', words('parseInt valueOf')]])],
+  ['Long', new Map([['long', words('parseLong valueOf')]])],
+  ['Double', new Map([['double', words('parseDouble valueOf')]])],
+  ['Boolean', new Map([['boolean', words('parseBoolean valueOf')]])],
+]);
+
+const NUMBERS: ReadonlySet<Kind | null> = new Set<Kind>(['int', 'long', 'float', 'double', 'short', 'byte']);
+
+/** Whether a kind is one of the numbers. */
+export function isNumberKind(kind: Kind | null): boolean {
+  return NUMBERS.has(kind);
+}
+
+/** Works out the kinds of a text's expressions. */
+export class StaticKinds {
+  readonly #objects: ReadonlyMap<string, ReadonlyMap<Kind, ReadonlySet<string>>>;
+  /** By variable; unknown where its assignments differ. */
+  readonly #variables = new Map<string, StaticKind>();
+  /** Kinds that were worked out since all assignments are known. */
+  readonly #known = new Map<Expression, StaticKind>();
+
+  constructor(block: Block, names: ProductNames) {
+    this.#objects = new Map([
+      ['request', REQUEST_RESULTS],
+      [names.requestUserObject, USER_RESULTS],
+      [names.queryPropertiesObject, QUERY_RESULTS],
+    ]);
+    this.#addAll(block.statements);
+    this.#known.clear();
+  }
+
+  /** The kind of an expression's value, where it is known. */
+  of(expression: Expression): StaticKind {
+    const before = this.#known.get(expression);
+    if (before !== undefined) return before;
+    const kind = this.#workedOut(expression);
+    this.#known.set(expression, kind);
+    return kind;
+  }
+
+  #workedOut(expression: Expression): StaticKind {
+    switch (expression.type) {
+      case 'literal':
+        return expression.value === null ? UNKNOWN : ofKind(kindOf(expression.value));
+      case 'name':
+        return this.#ofName(expression.name);
+      case 'not':
+      case 'logical':
+      case 'isdef':
+        return ofKind('boolean');
+      case 'list':
+        return ofKind('list', 'ArrayList');
+      case 'map':
+        return ofKind('map', 'HashMap');
+      case 'new':
+        return ofClass(expression.className);
+      case 'binary':
+        return this.#ofBinary(expression);
+      case 'ternary': {
+        const [yes, no] = [this.of(expression.yes), this.of(expression.no)];
+        return yes.kind === no.kind ? ofKindOrUnknown(yes.kind) : UNKNOWN;
+      }
+      case 'negate':
+        return isNumberKind(this.of(expression.operand).kind) ? this.of(expression.operand) : UNKNOWN;
+      case 'index':
+        return this.of(expression.target).kind === 'string' ? ofKind('char') : UNKNOWN;
+      case 'call':
+        return expression.safe ? UNKNOWN : this.#ofCall(expression.target, expression.name);
+      case 'property':
+        return expression.safe ? UNKNOWN : this.#ofProperty(expression.target, expression.name);
+      default:
+        return UNKNOWN;
+    }
+  }
+
+  #ofName(name: string): StaticKind {
+    if (name === 'state' || name === 'result') return ofKind('map', 'HashMap');
+    return this.#variables.get(name) ?? UNKNOWN;
+  }
+
+  #ofBinary({ operator, left, right }: Extract<Expression, { type: 'binary' }>): StaticKind {
+    if (operator === 'or') return UNKNOWN;
+    const [a, b] = [this.of(left).kind, this.of(right).kind];
+    if (operator === '+') {
+      if (a === 'string' || a === 'char') return ofKind('string');
+      if (a === 'list') return ofKind('list', 'ArrayList');
+      if (isNumberKind(a) && isNumberKind(b)) return ofKindOrUnknown(a === b ? a : null);
+      return isNumberKind(a) && b === 'string' ? ofKind('string') : UNKNOWN;
+    }
+    if (['-', '*', '/', '%'].includes(operator)) return isNumberKind(a) && isNumberKind(b) ? ofKind('double') : UNKNOWN;
+    return ofKind('boolean');
+  }
+
+  #ofCall(target: Expression, name: string): StaticKind {
+    if (target.type === 'name') {
+      const ofObject = this.#objects.get(target.name);
+      if (ofObject !== undefined) return resultOf(ofObject, name);
+      const ofStatics = this.#variables.has(target.name) ? undefined : STATIC_RESULTS.get(target.name);
+      if (ofStatics !== undefined) {
+        const { kind } = resultOf(ofStatics, name);
+        return kind === null ? UNKNOWN : ofKind(kind, `${target.name}.${name}`);
+      }
+    }
+    return resultOf(RESULTS, name);
+  }
+
+  /** Getters of request, user and query alone: on others a property may be a key of a map. */
+  #ofProperty(target: Expression, name: string): StaticKind {
+    const ofObject = target.type === 'name' ? this.#objects.get(target.name) : undefined;
+    if (ofObject === undefined) return UNKNOWN;
+    const capital = name.charAt(0).toUpperCase() + name.slice(1);
+    return [`get${capital}`, `is${capital}`]
+      .map((getter) => resultOf(ofObject, getter))
+      .reduce((first, second) => (first.kind === null ? second : first));
+  }
+
+  #addAll(statements: readonly Statement[]): void {
+    for (const statement of statements) {
+      if (statement.type === 'assign' && statement.target.type === 'name') {
+        this.#assign(statement.target.name, statement.operator === '=' ? this.of(statement.value) : UNKNOWN);
+      } else if (statement.type === 'declare') {
+        const { name, javaType, value } = statement;
+        this.#assign(name, javaType === 'var' && value !== null ? this.of(value) : UNKNOWN);
+      } else if (statement.type === 'increment' || statement.type === 'foreach') {
+        this.#assign(statement.name, UNKNOWN);
+      }
+      this.#addAll(partsOf(statement).statements);
+    }
+  }
+
+  #assign(name: string, value: StaticKind): void {
+    const before = this.#variables.get(name);
+    const isSame = before === undefined || (before.kind === value.kind && before.javaClass === value.javaClass);
+    this.#variables.set(name, isSame ? value : UNKNOWN);
+  }
+}
+
+function ofKindOrUnknown(kind: Kind | null): StaticKind {
+  return kind === null ? UNKNOWN : ofKind(kind);
+}
+
+function ofClass(className: string): StaticKind {
+  const found = libraryClass(className);
+  const [kind, another] = found?.instances ?? [];
+  return found === undefined || kind === undefined || another !== undefined ? UNKNOWN : ofKind(kind, found.name);
+}
+
+function resultOf(results: ReadonlyMap<Kind, ReadonlySet<string>>, name: string): StaticKind {
+  for (const [kind, methods] of results) if (methods.has(name)) return ofKind(kind);
+  return UNKNOWN;
+}

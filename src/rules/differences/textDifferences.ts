@@ -1,0 +1,168 @@
+import type { ProductNames } from '../../model/names.ts';
+import type { Block, Expression, Statement } from '../language/ast.ts';
+import { kindsWithMethods, libraryClass, methodsOfKind } from '../library/library.ts';
+import { kindName } from '../values/value.ts';
+import { childrenOf, partsOf } from './children.ts';
+import { operatorDifference } from './operatorDifference.ts';
+import { StaticKinds } from './staticKinds.ts';
+
+/** A place that means something else, or nothing, in the reference gateway. */
+export interface TextDifference {
+  readonly message: string;
+  readonly offset: number;
+}
+
+/** Differences that are kept of one text. */
+const MOST_DIFFERENCES = 20;
+
+/** Methods here that only some of Java's classes of their kind have. */
+const OF_CLASSES: Readonly<
+  Record<string, { readonly methods: ReadonlySet<string>; readonly classes: readonly string[] }[]>
+> = {
+  list: [
+    {
+      methods: new Set([
+        'element',
+        'offer',
+        'peek',
+        'peekFirst',
+        'peekLast',
+        'poll',
+        'pollFirst',
+        'pollLast',
+        'pop',
+        'push',
+      ]),
+      classes: ['LinkedList', 'ArrayDeque'],
+    },
+  ],
+  set: [{ methods: new Set(['first', 'last']), classes: ['TreeSet'] }],
+  map: [
+    { methods: new Set(['firstKey', 'lastKey']), classes: ['TreeMap'] },
+    { methods: new Set(['getProperty', 'setProperty']), classes: ['Properties'] },
+  ],
+};
+
+/**
+ * What of a condition or action means something else in the reference gateway (docs/rules.md#differences-that-are-warned-of),
+ * each with what to write instead. Types are only known where the text says them, so nothing is said of all else.
+ */
+export function textDifferences(
+  block: Block,
+  part: 'condition' | 'action',
+  names: ProductNames,
+): readonly TextDifference[] {
+  const finder = new DifferenceFinder(block, part, names);
+  finder.addTopLevel(block);
+  return finder.differences;
+}
+
+class DifferenceFinder {
+  readonly differences: TextDifference[] = [];
+  readonly #kinds: StaticKinds;
+  readonly #part: 'condition' | 'action';
+  readonly #names: ProductNames;
+  /** Variables of the top level that were named. */
+  readonly #variables = new Set<string>();
+
+  constructor(block: Block, part: 'condition' | 'action', names: ProductNames) {
+    this.#kinds = new StaticKinds(block, names);
+    this.#part = part;
+    this.#names = names;
+  }
+
+  addTopLevel(block: Block): void {
+    for (const statement of block.statements) {
+      const variable = assignedVariable(statement);
+      if (variable === null || this.#variables.has(variable)) continue;
+      this.#variables.add(variable);
+      this.#add(
+        `the variable ${variable} is outside of a block: Trino Gateway fails there, this gateway does not; write state.put("${variable}", …), or put the statements into a block such as if (true) { … }`,
+        statement.offset,
+      );
+    }
+    this.#visitAll(block.statements);
+  }
+
+  #add(message: string, offset: number): void {
+    if (this.differences.length < MOST_DIFFERENCES) this.differences.push({ message, offset });
+  }
+
+  #visitAll(statements: readonly Statement[]): void {
+    for (const statement of statements) {
+      const parts = partsOf(statement);
+      for (const expression of parts.expressions) this.#visit(expression);
+      this.#visitAll(parts.statements);
+    }
+  }
+
+  #visit(expression: Expression): void {
+    for (const child of childrenOf(expression)) this.#visit(child);
+    if (expression.type === 'name') this.#visitName(expression);
+    if (expression.type === 'binary') this.#visitBinary(expression);
+    if (expression.type === 'call') this.#visitCall(expression);
+  }
+
+  #visitName({ name, offset }: Extract<Expression, { type: 'name' }>): void {
+    if (name !== 'result' || this.#part !== 'condition') return;
+    this.#add('result in a condition: Trino Gateway has it in actions only and fails; use state', offset);
+  }
+
+  #visitBinary({ operator, left, right, offset }: Extract<Expression, { type: 'binary' }>): void {
+    const message = operatorDifference(operator, this.#kinds.of(left).kind, this.#kinds.of(right).kind);
+    if (message !== null) this.#add(message, offset);
+  }
+
+  #visitCall({ target, name, offset }: Extract<Expression, { type: 'call' }>): void {
+    const message = this.#methodDifference(target, name);
+    if (message !== null) this.#add(message, offset);
+  }
+
+  #methodDifference(target: Expression, name: string): string | null {
+    const { queryPropertiesObject, requestUserObject } = this.#names;
+    if (target.type === 'name') {
+      if (target.name === queryPropertiesObject && name === 'errorMessage') {
+        return 'errorMessage() does not exist in Trino Gateway, which fails there; getErrorMessage() is an Optional in both';
+      }
+      // What these have is known when the rule is compiled.
+      if ([queryPropertiesObject, requestUserObject, 'request'].includes(target.name)) return null;
+    }
+    const { kind, javaClass } = this.#kinds.of(target);
+    if (isClass(target)) return null;
+    if (kind === null) {
+      if (isKnownMethod(name)) return null;
+      return `no value has a method ${name} here, so the rule fails when it comes to it; Trino Gateway may have one (docs/rules-library.md lists those of this gateway)`;
+    }
+    if (methodsOfKind(kind)?.get(name) === undefined) {
+      return `${kindName(kind)} has no method ${name} here, so the rule fails when it comes to it; Trino Gateway may have one (docs/rules-library.md lists those of this gateway)`;
+    }
+    const limited = javaClass === null ? undefined : OF_CLASSES[kind]?.find(({ methods }) => methods.has(name));
+    if (limited === undefined || limited.classes.includes(javaClass ?? '')) return null;
+    return `${javaClass} has no method ${name} in Trino Gateway, which fails there; ${limited.classes.map((each) => `new ${each}()`).join(' or ')} has it in both`;
+  }
+}
+
+/** The variable that a statement makes or changes; null: none. */
+function assignedVariable(statement: Statement): string | null {
+  if (statement.type === 'declare' || statement.type === 'increment') return statement.name;
+  return statement.type === 'assign' && statement.target.type === 'name' ? statement.target.name : null;
+}
+
+/** `String`, `java.util.Optional`: their static methods are known when the rule is compiled. */
+function isClass(target: Expression): boolean {
+  if (target.type === 'property') return /^[A-Z]/.test(target.name) && isPackage(target.target);
+  return target.type === 'name' && libraryClass(target.name) !== undefined;
+}
+
+function isPackage(expression: Expression): boolean {
+  if (expression.type === 'property') return isPackage(expression.target);
+  return expression.type === 'name' && expression.name === 'java';
+}
+
+let methodNames: ReadonlySet<string> | null = null;
+
+/** Whether any type has a method of that name. */
+function isKnownMethod(name: string): boolean {
+  methodNames ??= new Set(kindsWithMethods().flatMap((kind) => methodsOfKind(kind)?.names() ?? []));
+  return methodNames.has(name);
+}
