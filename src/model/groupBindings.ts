@@ -50,9 +50,9 @@ export class GroupBindings {
 
   /** Queries to which groups a namespace's deny rules may refuse. */
   deniable(namespace: string): 'all' | 'some' | 'none' {
-    const known = this.#deniable.get(namespace) ?? this.#denied(namespace);
-    this.#deniable.set(namespace, known);
-    return known;
+    const entry = this.#deniable.get(namespace) ?? this.#denied(namespace);
+    this.#deniable.set(namespace, entry);
+    return entry;
   }
 
   #denied(namespace: string): 'all' | 'some' | 'none' {
