@@ -9,6 +9,7 @@ import type { RuleRequest } from '../rules/decision.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { offlineRequests } from './offlineRequests.ts';
 import { offlineRules } from './offlineRules.ts';
+import { PRIORITY_MISTAKE, priorityOption } from './priorityOption.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
 
 interface EvaluateOptions {
@@ -19,6 +20,7 @@ interface EvaluateOptions {
   readonly analysis: boolean;
   readonly defaultGroup: string;
   readonly json?: boolean;
+  readonly defaultPriority?: string;
 }
 
 /** `evaluate`: what rules say about a request. */
@@ -33,6 +35,7 @@ export const evaluateCommand: CommandFactory = (io, finish) =>
     .option('--product <name>', 'product name in headers and rules (protocol.productName)', 'Engine')
     .option('--no-analysis', 'as with requestAnalyzerConfig.analyzeRequest: false')
     .option('--default-group <group>', 'routing.defaultRoutingGroup', 'adhoc')
+    .option('--default-priority <number>', 'routingRules.defaultPriority')
     .option('--json', 'print JSON')
     .option('--cases', 'read expressions and rules files as JSON lines from standard input, write one result a line')
     .action(async (options: EvaluateOptions) => {
@@ -46,7 +49,12 @@ export const evaluateCommand: CommandFactory = (io, finish) =>
 
 async function evaluate(rulesPath: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
   const names = productNames(options.product);
-  const ruleSet = await offlineRules(rulesPath, { names, analyzeRequest: options.analysis }, (line) =>
+  const defaultPriority = priorityOption(options.defaultPriority);
+  if (defaultPriority === null) {
+    io.stderr.write(PRIORITY_MISTAKE);
+    return exitCodes.usage;
+  }
+  const ruleSet = await offlineRules(rulesPath, { names, analyzeRequest: options.analysis, defaultPriority }, (line) =>
     io.stderr.write(`${line}\n`),
   );
   if (ruleSet === null) return exitCodes.failure;

@@ -4,9 +4,11 @@ import { productNames } from '../model/names.ts';
 import { listManifestFiles } from '../operator/sources/directory/manifestFiles.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
+import { duplicates, type NamedPlace } from './duplicates.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { checkManifests, type Finding } from './manifestCheck.ts';
 import { holdsManifests } from './offlineRules.ts';
+import { PRIORITY_MISTAKE, priorityOption } from './priorityOption.ts';
 
 interface ValidateOptions {
   readonly product: string;
@@ -40,7 +42,7 @@ export const validateCommand: CommandFactory = (io, finish) =>
     .action(async (paths: readonly string[], options: ValidateOptions) => {
       const defaultPriority = priorityOption(options.defaultPriority);
       if (defaultPriority === null) {
-        io.stderr.write('error: --default-priority must be a whole number from -2147483648 to 2147483647\n');
+        io.stderr.write(PRIORITY_MISTAKE);
         return finish(exitCodes.usage);
       }
       const context = {
@@ -51,13 +53,6 @@ export const validateCommand: CommandFactory = (io, finish) =>
       const isStrict = options.strict === true;
       finish(await validate(paths, { context, defaultPriority, isStrict, gatewayClass: options.class }, io));
     });
-
-/** Null: it is no priority. */
-function priorityOption(text: string | undefined): number | undefined | null {
-  if (text === undefined) return undefined;
-  const number = /^-?[0-9]{1,10}$/.test(text) ? Number(text) : Number.NaN;
-  return number >= -2_147_483_648 && number <= 2_147_483_647 ? number : null;
-}
 
 async function validate(
   paths: readonly string[],
@@ -79,28 +74,47 @@ async function validate(
       );
     }
   }
+  const named: NamedPlace[] = [];
+  const findings: { readonly problems: Finding[]; readonly warnings: Finding[]; readonly isLeftOut: boolean }[] = [];
   for (const path of files) {
     const text = await readFile(path, 'utf8').catch(() => null);
     const isManifest = text !== null && holdsManifests(text);
     const isRules = text === null || (!isManifest && looksLikeRules(text));
+    const found = { problems: [] as Finding[], warnings: [] as Finding[], isLeftOut: !isManifest && !isRules };
+    findings.push(found);
     if (isManifest) {
       const check = checkManifests(path, text, context, undefined, gatewayClass ?? null);
       resources += check.resources;
-      report(check.problems, check.warnings, io);
-      mistakes += check.problems.length + (isStrict ? check.warnings.length : 0);
+      found.problems.push(...check.problems);
+      found.warnings.push(...check.warnings);
+      named.push(...check.named);
     } else if (isRules) {
       const check = checkRulesFile({ path, text, defaultPriority }, context);
       rules += check.rules.length;
-      report(check.problems, check.warnings, io);
-      mistakes += check.problems.length + (isStrict ? check.warnings.length : 0);
-    } else {
-      io.stdout.write(`${path}: note: neither manifests nor rules; left out\n`);
+      found.problems.push(...check.problems);
+      found.warnings.push(...check.warnings);
+      named.push(...check.documents.map(({ rule, document, place }) => rulePlace(path, rule.name, document, place)));
     }
+  }
+  const same = duplicates(named);
+  for (const [index, path] of files.entries()) {
+    const found = findings[index];
+    if (found === undefined) continue;
+    if (found.isLeftOut) io.stdout.write(`${path}: note: neither manifests nor rules; left out\n`);
+    const ofFile = (finding: Finding): boolean => finding.path === path;
+    const problems = [...found.problems, ...same.problems.filter(ofFile)];
+    const warnings = [...found.warnings, ...same.warnings.filter(ofFile)];
+    report(problems, warnings, io);
+    mistakes += problems.length + (isStrict ? warnings.length : 0);
   }
   io.stdout.write(
     `${files.length} files, ${resources} resources, ${rules} rules: ${mistakes === 0 ? 'no mistakes' : `${mistakes} mistakes`}\n`,
   );
   return mistakes === 0 ? exitCodes.success : exitCodes.failure;
+}
+
+function rulePlace(path: string, name: string, document: number, place: { line: number; column: number }): NamedPlace {
+  return { path, name, document, ...place, resource: null };
 }
 
 /** A file that is broken counts as rules when it has one of their fields. */

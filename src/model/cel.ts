@@ -33,3 +33,22 @@ export const usableHost = (field: string): CelRule => [
   "!self.matches('^https?://([^/:]*[.])?(0[xX][0-9a-fA-F]*|[0-9]+)[.]?([:/]|$)') || (self.matches('^https?://[1-9][0-9]{0,2}([.](0|[1-9][0-9]{0,2})){3}([:/]|$)') && !self.matches('^https?://(22[4-9]|23[0-9]|25[5-9]|2[6-9][0-9]|[3-9][0-9][0-9])[.]'))",
   `${field} must name a host by its name or by an IPv4 address of four decimal numbers that a server can have`,
 ];
+
+/** Port of a URL, where it has one. */
+export const usablePort = (field: string): CelRule => [
+  // Of the text itself, for its cost.
+  "!self.matches('^https?://([^/:]*|[[][^/]*[]]):(0+|[0-9]{6,}|[7-9][0-9]{4}|6[6-9][0-9]{3}|65[6-9][0-9]{2}|655[4-9][0-9]|6553[6-9])(/|$)')",
+  `${field} must have a port from 1 to 65535, or none`,
+];
+
+/** A routing group is sent in a header, whose value has no space at either end. */
+export const groupWithoutEdgeSpaces = (field: string): CelRule => [
+  'self == self.trim()',
+  `${field} must not begin or end with a space: no header and no rule would name it`,
+];
+
+/** As the pattern of a name says it, which a field with rules does not have in the CRD. */
+export const withoutControlCharacters = (field: string): CelRule => [
+  "self.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$')",
+  `${field} must not hold control characters`,
+];

@@ -1,5 +1,13 @@
 import { type Static, Type } from 'typebox';
-import { cel, httpUrl, immutableName, usableHost } from '../../model/cel.ts';
+import {
+  cel,
+  groupWithoutEdgeSpaces,
+  httpUrl,
+  immutableName,
+  usableHost,
+  usablePort,
+  withoutControlCharacters,
+} from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { type MonitorType, monitorTypes } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
@@ -128,6 +136,10 @@ export const ClusterTlsSpec = Type.Object(
 );
 export type ClusterTlsSpec = Static<typeof ClusterTlsSpec>;
 
+/** What is wrong with `spec.tls` of a cluster that is asked over http. */
+export const TLS_WITHOUT_HTTPS =
+  'tls has no effect over http; begin proxyTo with https:// (serviceRef.scheme: https), or leave out tls';
+
 /** `spec` of an EngineCluster (docs/resources.md): fields of the registry, and what only resources have. */
 export const EngineClusterSpec = Type.Object(
   {
@@ -139,17 +151,21 @@ export const EngineClusterSpec = Type.Object(
     ),
     proxyTo: Type.Optional({
       ...HttpUrl,
-      ...cel(httpUrl('proxyTo'), usableHost('proxyTo')),
+      ...cel(httpUrl('proxyTo'), usableHost('proxyTo'), usablePort('proxyTo')),
       description: 'URL that requests are forwarded to: scheme, host, port.',
     }),
     serviceRef: Type.Optional(ServiceRef),
     externalUrl: Type.Optional({
       ...HttpUrl,
-      ...cel(httpUrl('externalUrl'), usableHost('externalUrl')),
+      ...cel(httpUrl('externalUrl'), usableHost('externalUrl'), usablePort('externalUrl')),
       description: 'URL of the link for people; proxyTo by default.',
     }),
     active: Type.Optional(Type.Boolean({ default: true, description: 'Whether the cluster takes new queries.' })),
-    routingGroup: Type.String({ ...routingGroupRules, description: 'Routing group the cluster belongs to.' }),
+    routingGroup: Type.String({
+      ...routingGroupRules,
+      ...cel(withoutControlCharacters('routingGroup'), groupWithoutEdgeSpaces('routingGroup')),
+      description: 'Routing group the cluster belongs to.',
+    }),
     weight: Type.Optional(
       Type.Integer({
         minimum: 0,
@@ -167,6 +183,10 @@ export const EngineClusterSpec = Type.Object(
     description: 'A query engine cluster behind the gateway.',
     ...cel(
       ['has(self.proxyTo) != has(self.serviceRef)', 'exactly one of proxyTo and serviceRef must be set'],
+      [
+        "!has(self.tls) || (has(self.proxyTo) ? self.proxyTo.startsWith('https://') : (has(self.serviceRef) && has(self.serviceRef.scheme) && self.serviceRef.scheme == 'https'))",
+        TLS_WITHOUT_HTTPS,
+      ],
       immutableName(ENGINE_CLUSTER),
     ),
   },

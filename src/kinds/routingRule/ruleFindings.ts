@@ -1,13 +1,19 @@
+import { isRecord } from '../../model/record.ts';
 import { warningsOf } from '../../rules/compile/checkRules.ts';
 import { compileRule } from '../../rules/compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from '../../rules/compile/definition.ts';
+import { groupFindings } from '../groupFindings.ts';
 import type { CheckedManifest, ManifestFinding } from '../manifestFinding.ts';
 import { DEFAULT_PRIORITY } from './spec.ts';
 
 /** Mistakes in the expressions of a RoutingRule, and what will fail once it is reached. */
 export function ruleFindings(manifest: CheckedManifest): readonly ManifestFinding[] {
-  const { condition } = manifest.spec;
-  if (typeof condition !== 'string') return [];
+  const { condition, routeTo } = manifest.spec;
+  const ofGroup = isRecord(routeTo) ? groupFindings(routeTo.routingGroup, 'spec.routeTo.routingGroup') : [];
+  return typeof condition === 'string' ? [...ofGroup, ...textFindings(manifest, condition)] : ofGroup;
+}
+
+function textFindings(manifest: CheckedManifest, condition: string): readonly ManifestFinding[] {
   const compiled = compileRule(definitionOf(manifest, condition), manifest.context);
   if ('rule' in compiled) {
     return warningsOf(compiled.rule).map(({ line, column, message }) => ({

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { cel, immutableName } from '../../model/cel.ts';
+import { cel, groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { Resource } from '../../model/resource.ts';
 
@@ -14,7 +14,14 @@ export const DEFAULT_PRIORITY = 2_147_483_647;
 /** `spec.routeTo`: where matching requests go, declaratively. */
 export const RouteTo = Type.Object(
   {
-    routingGroup: Type.Optional(Type.String({ minLength: 1, maxLength: 256, description: 'Routing group to choose.' })),
+    routingGroup: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        ...cel(groupWithoutEdgeSpaces('routingGroup')),
+        description: 'Routing group to choose.',
+      }),
+    ),
     cluster: Type.Optional(
       Type.String({ minLength: 1, maxLength: 256, description: 'Registry name of the one cluster to choose.' }),
     ),

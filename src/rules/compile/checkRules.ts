@@ -3,11 +3,13 @@ import type { RulesFile, RulesFileProblem } from '../ruleCompiler.ts';
 import { type CompiledRule, compileRule, type RuleProblem } from './compiledRule.ts';
 import type { RuleDefinition } from './definition.ts';
 import { priorityDifferences } from './priorityDifferences.ts';
-import { parseRulesFile } from './rulesFile.ts';
+import { parseRulesFile, type RuleDocument } from './rulesFile.ts';
 
 /** What checking a rules file found. */
 export interface RulesFileCheck {
   readonly rules: readonly RuleDefinition[];
+  /** The same with their places. */
+  readonly documents: readonly RuleDocument[];
   /** Mistakes, each with what it does to the file (`effect`). */
   readonly problems: readonly RulesFileProblem[];
   /** What loads, but fails when it is reached, such as unknown variables. */
@@ -29,7 +31,7 @@ export function checkRulesFile(file: RulesFile, context: CompileContext): RulesF
     }
     problems.push(...fileProblems(compiled.problems, at));
   }
-  return { rules: documents.map(({ rule }) => rule), problems, warnings };
+  return { rules: documents.map(({ rule }) => rule), documents, problems, warnings };
 }
 
 /** Mistakes of a rule's texts as those of its file: any that no gateway of this kind loads keep the whole file out. */

@@ -11,6 +11,7 @@ import { CompileError, type Position, placeText, positionOf, UnavailableError } 
 import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
+import { unknownResultKeys } from './resultKeys.ts';
 import { ruleReads } from './ruleReads.ts';
 
 /** A rule ready to run. */
@@ -107,7 +108,7 @@ function textWarnings(
   context: CompileContext,
 ): readonly RuleWarning[] {
   const differences = context.differenceWarnings === false ? [] : textDifferences(block, part, context.names);
-  return [...program.warnings, ...differences].map(({ message, offset }) => {
+  return [...program.warnings, ...unknownResultKeys(block), ...differences].map(({ message, offset }) => {
     const inText = positionOf(text.text, offset);
     return { field: text.field, message, inText, ...inFile(text, inText) };
   });

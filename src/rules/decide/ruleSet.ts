@@ -1,4 +1,5 @@
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
+import { GROUP_KEY } from '../compile/resultKeys.ts';
 import type { RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
 import { Evaluation, type Sources } from '../evaluation.ts';
 import { QueryObject } from '../objects/query.ts';
@@ -12,9 +13,6 @@ import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import { ConditionIndex } from './conditionIndex.ts';
 import { Trace } from './trace.ts';
-
-/** Key of `result` that holds the group. */
-const GROUP_KEY = 'routingGroup';
 
 /** From this many rules on the index costs less than asking every rule. */
 const INDEX_FROM = 4;

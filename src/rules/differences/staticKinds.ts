@@ -1,8 +1,8 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
+import { partsOf } from '../language/children.ts';
 import { libraryClass } from '../library/library.ts';
 import { type Kind, kindOf } from '../values/value.ts';
-import { partsOf } from './children.ts';
 
 /** What is known of an expression's value before a rule runs. */
 export interface StaticKind {

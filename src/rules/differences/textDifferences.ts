@@ -1,8 +1,8 @@
 import type { ProductNames } from '../../model/names.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
+import { childrenOf, partsOf } from '../language/children.ts';
 import { kindsWithMethods, libraryClass, methodsOfKind } from '../library/library.ts';
 import { kindName } from '../values/value.ts';
-import { childrenOf, partsOf } from './children.ts';
 import { operatorDifference } from './operatorDifference.ts';
 import { StaticKinds } from './staticKinds.ts';
 

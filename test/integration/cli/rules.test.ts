@@ -147,6 +147,81 @@ spec:
     );
   });
 
+  test('names that are there twice, over files and manifests', async () => {
+    const cluster = (metadata: string, spec = '') =>
+      `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: ${metadata}\nspec: {${spec}routingGroup: a, proxyTo: "http://e:8080"}\n`;
+    const ruleOf = (name: string) =>
+      `apiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata: {name: ${name}}\nspec: {condition: "true", routeTo: {routingGroup: a}}\n`;
+    const first = file(
+      'names-1.yaml',
+      [cluster('{name: a}'), cluster('{name: b, namespace: team}'), cluster('{name: c}'), ruleOf('etl')].join('---\n'),
+    );
+    const second = file(
+      'names-2.yaml',
+      [
+        cluster('{name: a}'),
+        cluster('{name: b, namespace: other}'),
+        cluster('{name: d, creationTimestamp: "2026-01-01T00:00:00Z"}', 'name: c, '),
+        cluster('{name: e}'),
+      ].join('---\n'),
+    );
+    const rules = file('names-rules.yaml', `${goodRules}${goodRules.replace('name: events', 'name: other')}`);
+    const { code, stdout } = await run(['validate', first, second, rules]);
+    expect(code).toBe(1);
+    const found = stdout.replaceAll(`${folder}/`, '').split('\n').slice(0, -2);
+    expect(found).toEqual([
+      'names-1.yaml:8:3: error: b: the name b belongs to EngineCluster other/b in names-2.yaml:8: this one gets NameConflict unless it is the older one; set another spec.name'.replace(
+        '8:3',
+        '8:12',
+      ),
+      'names-2.yaml:3:12: error: a: EngineCluster default/a is in names-1.yaml:3 too; delete one of the two, or set another metadata.name',
+      'names-2.yaml:14:8: error: c: the name c belongs to EngineCluster default/c in names-1.yaml:13: this one gets NameConflict unless it is the older one; set another spec.name',
+      expect.stringContaining('names-rules.yaml:2:1: warning: etl: the rule names-1.yaml:18 has this name too: both'),
+      expect.stringContaining('names-rules.yaml:16:1: warning: etl: the rule names-1.yaml:18 has this name too: both'),
+    ]);
+    expect((await run(['validate', file('names-3.yaml', cluster('{name: a}')), rules])).code).toBe(0);
+  });
+
+  test('what the API server refuses and what has no effect', async () => {
+    const manifest = file(
+      'effects.yaml',
+      `apiVersion: enginegateway.dev/v1
+kind: EngineCluster
+metadata: {name: a}
+spec:
+  proxyTo: http://e:99999
+  routingGroup: "etl large"
+  tls: {serverName: e}
+---
+apiVersion: enginegateway.dev/v1
+kind: RoutingRule
+metadata: {name: r}
+spec:
+  condition: "true"
+  actions:
+    - result.put("routinggroup", "etl"); result.cluster = "a"
+---
+apiVersion: enginegateway.dev/v1
+kind: RoutingRule
+metadata: {name: s}
+spec:
+  condition: "true"
+  routeTo: {routingGroup: " etl"}
+`,
+    );
+    const { code, stdout } = await run(['validate', manifest]);
+    expect(code).toBe(1);
+    const key = (name: string) => `result has no key ${name}: it has no effect; the group is routingGroup`;
+    expect(stdout.replaceAll(`${folder}/`, '').split('\n').slice(0, -2)).toEqual([
+      'effects.yaml:5:3: error: a: spec.proxyTo has port 99999; ports are 1 to 65535',
+      expect.stringContaining('effects.yaml:6:3: warning: a: spec.routingGroup: "etl large" holds a space'),
+      expect.stringContaining('effects.yaml:7:3: error: a: spec.tls: tls has no effect over http; begin proxyTo with'),
+      expect.stringContaining(`effects.yaml:15:18: warning: r: spec.actions[0]: ${key('routinggroup')}`),
+      expect.stringContaining(`effects.yaml:15:49: warning: r: spec.actions[0]: ${key('cluster')}`),
+      expect.stringContaining('effects.yaml:22:13: error: s: spec.routeTo.routingGroup: routingGroup must not begin'),
+    ]);
+  });
+
   test('a file that is not there', async () => {
     expect((await run(['validate', join(folder, 'none.yaml')])).code).toBe(1);
   });
@@ -169,6 +244,23 @@ describe('evaluate', () => {
     );
     const json = await run(['evaluate', '--rules', rules, '--request', '-', '--json'], '{"body":"SELECT 1"}');
     expect(JSON.parse(json.stdout)).toMatchObject({ routingGroup: null, rule: null });
+  });
+
+  test('--default-priority orders rules of a file that have none', async () => {
+    const order = file(
+      'order.yaml',
+      ['priority: 5\n', '']
+        .map(
+          (more, index) =>
+            `name: r${index}\n${more}condition: "true"\nactions: ['result.put("routingGroup", "g${index}")']\n`,
+        )
+        .join('---\n'),
+    );
+    const request = file('any.json', '{}');
+    const evaluated = async (...more: readonly string[]) =>
+      (await run(['evaluate', '--rules', order, '--request', request, ...more])).stdout.split('\n')[0];
+    expect(await evaluated()).toBe('routing group g1 (rule r1)');
+    expect(await evaluated('--default-priority', '0')).toBe('routing group g0 (rule r0)');
   });
 
   test('a file with mistakes and a wrong description fail', async () => {

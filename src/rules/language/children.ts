@@ -1,4 +1,4 @@
-import type { Block, Expression, Statement } from '../language/ast.ts';
+import type { Block, Expression, Statement } from './ast.ts';
 
 /** Expressions that an expression consists of, in their order. */
 export function childrenOf(expression: Expression): readonly Expression[] {
