@@ -40,7 +40,7 @@ type Claiming = NamedPlace & { readonly resource: NamedResource };
 
 /** Of one kind: as the gateway judges who has a name. */
 function conflicts(places: readonly Claiming[]): readonly Finding[] {
-  const found: Finding[] = [];
+  const findings: Finding[] = [];
   const byKey = new Map<string, Claiming>();
   for (const place of places) {
     const { kind, metadata } = place.resource;
@@ -48,7 +48,7 @@ function conflicts(places: readonly Claiming[]): readonly Finding[] {
     const before = byKey.get(key);
     if (before === undefined) byKey.set(key, place);
     else
-      found.push(
+      findings.push(
         finding(
           place,
           `${kind} ${metadata.namespace}/${metadata.name} is in ${where(before)} too; delete one of the two, or set another metadata.name`,
@@ -66,29 +66,29 @@ function conflicts(places: readonly Claiming[]): readonly Finding[] {
     if (holder === undefined || holder === resource) continue;
     const { namespace, name } = holder.metadata;
     const at = byKey.get(keyText(keyOf(holder)));
-    found.push(
+    findings.push(
       finding(
         place,
         `the name ${place.name} belongs to ${holder.kind} ${namespace}/${name}${at === undefined ? '' : ` in ${where(at)}`}: this one gets NameConflict unless it is the older one; set another spec.name`,
       ),
     );
   }
-  return found;
+  return findings;
 }
 
 /** Rules of a rules file that have the name of another rule: both are asked. */
 function sameRules(places: readonly NamedPlace[]): readonly Finding[] {
-  const found: Finding[] = [];
+  const findings: Finding[] = [];
   const first = new Map<string, NamedPlace>();
   for (const place of places) {
     const before = first.get(place.name);
     if (before === undefined) first.set(place.name, place);
     else if (before.resource === null || place.resource === null) {
       const message = `the rule ${where(before)} has this name too: both are asked, REST changes neither, and traces and metrics show them as one; give one another name`;
-      found.push(finding(place, message));
+      findings.push(finding(place, message));
     }
   }
-  return found;
+  return findings;
 }
 
 function where({ path, line }: NamedPlace): string {

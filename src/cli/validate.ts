@@ -80,30 +80,30 @@ async function validate(
     const text = await readFile(path, 'utf8').catch(() => null);
     const isManifest = text !== null && holdsManifests(text);
     const isRules = text === null || (!isManifest && looksLikeRules(text));
-    const found = { problems: [] as Finding[], warnings: [] as Finding[], isLeftOut: !isManifest && !isRules };
-    findings.push(found);
+    const ofPath = { problems: [] as Finding[], warnings: [] as Finding[], isLeftOut: !isManifest && !isRules };
+    findings.push(ofPath);
     if (isManifest) {
       const check = checkManifests(path, text, context, undefined, gatewayClass ?? null);
       resources += check.resources;
-      found.problems.push(...check.problems);
-      found.warnings.push(...check.warnings);
+      ofPath.problems.push(...check.problems);
+      ofPath.warnings.push(...check.warnings);
       named.push(...check.named);
     } else if (isRules) {
       const check = checkRulesFile({ path, text, defaultPriority }, context);
       rules += check.rules.length;
-      found.problems.push(...check.problems);
-      found.warnings.push(...check.warnings);
+      ofPath.problems.push(...check.problems);
+      ofPath.warnings.push(...check.warnings);
       named.push(...check.documents.map(({ rule, document, place }) => rulePlace(path, rule.name, document, place)));
     }
   }
   const same = duplicates(named);
   for (const [index, path] of files.entries()) {
-    const found = findings[index];
-    if (found === undefined) continue;
-    if (found.isLeftOut) io.stdout.write(`${path}: note: neither manifests nor rules; left out\n`);
+    const ofPath = findings[index];
+    if (ofPath === undefined) continue;
+    if (ofPath.isLeftOut) io.stdout.write(`${path}: note: neither manifests nor rules; left out\n`);
     const ofFile = (finding: Finding): boolean => finding.path === path;
-    const problems = [...found.problems, ...same.problems.filter(ofFile)];
-    const warnings = [...found.warnings, ...same.warnings.filter(ofFile)];
+    const problems = [...ofPath.problems, ...same.problems.filter(ofFile)];
+    const warnings = [...ofPath.warnings, ...same.warnings.filter(ofFile)];
     report(problems, warnings, io);
     mistakes += problems.length + (isStrict ? warnings.length : 0);
   }

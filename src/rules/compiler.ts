@@ -305,7 +305,7 @@ class SetCompiler implements RuleCompiler {
     if (text === null) return null;
     return (
       [this.#file, this.#preparedFile].find(
-        (known) => known?.text === text && known.defaultPriority === defaultPriority,
+        (entry) => entry?.text === text && entry.defaultPriority === defaultPriority,
       ) ?? null
     );
   }
@@ -351,8 +351,8 @@ class FileRules {
 
   get known(): KnownFile {
     const { text, defaultPriority } = this.#file;
-    const known = { text, defaultPriority, rules: this.#rules, problems: this.#problems };
-    return isLoaded(known) ? known : { ...known, rules: [] };
+    const entry = { text, defaultPriority, rules: this.#rules, problems: this.#problems };
+    return isLoaded(entry) ? entry : { ...entry, rules: [] };
   }
 }
 

@@ -7,10 +7,10 @@ export const GROUP_KEY = 'routingGroup';
 
 /** Literal keys that a text puts into `result` and that have no effect, with their places. */
 export function unknownResultKeys(block: Block): readonly { readonly message: string; readonly offset: number }[] {
-  const found: { message: string; offset: number }[] = [];
+  const warnings: { message: string; offset: number }[] = [];
   const check = (key: string | null, offset: number): void => {
     if (key === null || key === GROUP_KEY) return;
-    found.push({
+    warnings.push({
       message: `result has no key ${key}: it has no effect; the group is ${GROUP_KEY}, and what later rules read belongs into state`,
       offset,
     });
@@ -30,7 +30,7 @@ export function unknownResultKeys(block: Block): readonly { readonly message: st
     }
   };
   visitAll(block.statements);
-  return found.slice(0, MOST_WARNINGS);
+  return warnings.slice(0, MOST_WARNINGS);
 }
 
 const PUTS = new Set(['put', 'putIfAbsent', 'replace']);

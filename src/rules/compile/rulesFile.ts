@@ -147,11 +147,11 @@ class RulesFileReader {
       return;
     }
     const before = this.#problems.length;
-    const found = this.#ruleOf(contents, document);
-    if (found === null || this.#problems.slice(before).some(({ effect }) => effect !== 'warning')) return;
+    const content = this.#ruleOf(contents, document);
+    if (content === null || this.#problems.slice(before).some(({ effect }) => effect !== 'warning')) return;
     const [from, end] = contents.range;
     const { line, col } = this.#lines.linePos(from);
-    this.#documents.push({ document: this.#document, start: from, end, place: { line, column: col }, ...found });
+    this.#documents.push({ document: this.#document, start: from, end, place: { line, column: col }, ...content });
   }
 
   #ruleOf(contents: ParsedNode, document: Document.Parsed): Pick<RuleDocument, 'rule' | 'hasPriority'> | null {
@@ -178,11 +178,11 @@ class RulesFileReader {
     const name = this.#text1('name', node('name'), offset('name'), document);
     this.#rule = name;
     const description = this.#description(node('description'), offset('description'), document);
-    const given = this.#priority(node('priority'), offset('priority'));
+    const own = this.#priority(node('priority'), offset('priority'));
     const condition = this.#code('condition', node('condition'), offset('condition'));
     const actions = this.#actions(node('actions'), offset('actions'));
-    if (name === null || description === null || given === null || condition === null || actions === null) return null;
-    const { hasPriority, priority } = given;
+    if (name === null || description === null || own === null || condition === null || actions === null) return null;
+    const { hasPriority, priority } = own;
     return { hasPriority, rule: { name, description, priority, condition, actions, origin: 'file', ...plainRule } };
   }
 

@@ -99,7 +99,7 @@ export class StaticKinds {
   /** By variable; unknown where its assignments differ. */
   readonly #variables = new Map<string, StaticKind>();
   /** Kinds that were worked out since all assignments are known. */
-  readonly #known = new Map<Expression, StaticKind>();
+  readonly #cache = new Map<Expression, StaticKind>();
 
   constructor(block: Block, names: ProductNames) {
     this.#objects = new Map([
@@ -108,15 +108,15 @@ export class StaticKinds {
       [names.queryPropertiesObject, QUERY_RESULTS],
     ]);
     this.#addAll(block.statements);
-    this.#known.clear();
+    this.#cache.clear();
   }
 
   /** The kind of an expression's value, where it is known. */
   of(expression: Expression): StaticKind {
-    const before = this.#known.get(expression);
+    const before = this.#cache.get(expression);
     if (before !== undefined) return before;
     const kind = this.#workedOut(expression);
-    this.#known.set(expression, kind);
+    this.#cache.set(expression, kind);
     return kind;
   }
 
@@ -222,9 +222,11 @@ function ofKindOrUnknown(kind: Kind | null): StaticKind {
 }
 
 function ofClass(className: string): StaticKind {
-  const found = libraryClass(className);
-  const [kind, another] = found?.instances ?? [];
-  return found === undefined || kind === undefined || another !== undefined ? UNKNOWN : ofKind(kind, found.name);
+  const libraryType = libraryClass(className);
+  const [kind, another] = libraryType?.instances ?? [];
+  return libraryType === undefined || kind === undefined || another !== undefined
+    ? UNKNOWN
+    : ofKind(kind, libraryType.name);
 }
 
 function resultOf(results: ReadonlyMap<Kind, ReadonlySet<string>>, name: string): StaticKind {
