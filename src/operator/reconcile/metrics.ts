@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { Kind } from '../../model/resource.ts';
+import { type Kind, keyOf } from '../../model/resource.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
@@ -14,7 +14,7 @@ import type { QueueObserver } from './workQueue.ts';
 
 /** What the operator's gauges look at. */
 export interface ObservedOperator {
-  readonly source: Pick<ResourceSource, 'state' | 'problems' | 'list'>;
+  readonly source: Pick<ResourceSource, 'state' | 'problems' | 'list' | 'get'>;
   readonly queue: { readonly depth: number };
   readonly leadership: Pick<Leadership, 'isLeader' | 'name'>;
   readonly clock: Clock;
@@ -113,7 +113,9 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds): Oper
         collect() {
           this.reset();
           for (const name of kinds.names) {
-            for (const { count, ...labels } of conditionCounts(name, source.list(name))) this.set(labels, count);
+            // A list may have resources as they were before their last status.
+            const current = source.list(name).map((resource) => source.get(keyOf(resource)) ?? resource);
+            for (const { count, ...labels } of conditionCounts(name, current)) this.set(labels, count);
           }
         },
       });
