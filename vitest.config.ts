@@ -7,7 +7,7 @@ import { defineConfig } from 'vitest/config';
 process.env.NODE_COMPILE_CACHE ??= resolve('.cache/compile');
 
 /** Suites whose gateways are processes of the program as it ships, in place of the sources. */
-const shipped = ['contract', 'faults', 'abuse', 'soak', 'engine', 'origins', 'clients'];
+const shipped = ['contract', 'observability', 'faults', 'abuse', 'soak', 'engine', 'origins', 'clients'];
 
 /** What is chosen of a suite. */
 interface Suite {
@@ -62,6 +62,7 @@ export default defineConfig({
       suite('origins', 300, { workers: 1 }),
       suite('faults', 420, { workers: 4 }),
       // One after the other: its gateways are measured, and each has its clients beside it.
+      suite('observability', 120, { workers: 2 }),
       suite('abuse', 120, { workers: 1 }),
       suite('soak', 60, { workers: 1 }),
     ],

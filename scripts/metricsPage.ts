@@ -101,7 +101,19 @@ const introduction = `# Metrics
 by name. It needs no login, and with [\`server.adminHosts\` or \`server.adminPort\`](serving.md) it is served at every address.
 
 Histograms have the series \`…_bucket\`, \`…_sum\` and \`…_count\`. Counters start at 0 with the process. The metrics of logins exist where
-[authentication](authentication.md) is configured, those of the external rules service where it [decides](rules.md#an-external-rules-service).`;
+[authentication](authentication.md) is configured, those of the external rules service where it [decides](rules.md#an-external-rules-service).
+
+[Alerts](alerts.md) are made of these metrics, and so are four dashboards for Grafana 10 and newer:
+
+| dashboard | shows |
+|---|---|
+| Engine Gateway / Overview | whether the gateway is well and queries are served |
+| Engine Gateway / Clusters and groups | one routing group or one cluster: requests, times, health |
+| Engine Gateway / Operator | resources, conditions, reconciles, calls of the API server, statuses |
+| Engine Gateway / Process | processor, event loop, memory, files, certificates of each replica |
+
+The chart makes a ConfigMap of them with the label that Grafana's sidecar looks for (\`metrics.dashboards.enabled\`), as does the kustomize component
+\`manifests/components/monitoring\`; its folder \`dashboards\` has the files for an import by hand.`;
 
 const operatorSection = `## Metrics of the operator, as other operators name them
 

@@ -25,7 +25,16 @@ export function historyMetrics(
       this.set({ place: 'disk' }, spilled);
     },
   });
+  const losses = new Counter({
+    name: 'engine_gateway_history_lost_total',
+    help: 'Queries missing in the history, by reason: memory (no room there), disk (no room there), refused (by the database) or torn (on disk).',
+    labelNames: ['reason'],
+    registers,
+  });
+  // From the beginning, so that Prometheus sees the first loss as growth.
+  for (const reason of ['memory', 'disk', 'refused', 'torn']) losses.inc({ reason }, 0);
   return {
+    losses,
     written: new Counter({
       name: 'engine_gateway_history_written_total',
       help: 'Queries written to the database.',
@@ -34,12 +43,6 @@ export function historyMetrics(
     spilled: new Counter({
       name: 'engine_gateway_history_spilled_total',
       help: 'Queries put on disk, to be written later.',
-      registers,
-    }),
-    losses: new Counter({
-      name: 'engine_gateway_history_lost_total',
-      help: 'Queries missing in the history, by reason: memory (no room there), disk (no room there), refused (by the database) or torn (on disk).',
-      labelNames: ['reason'],
       registers,
     }),
     batch: new Histogram({

@@ -65,6 +65,16 @@ interface PodSpec {
     readonly configMap?: { readonly name: string };
   }[];
 }
+/** A rule file of Prometheus. */
+interface AlertRules {
+  readonly groups: readonly {
+    readonly rules: readonly {
+      readonly alert: string;
+      readonly labels: Readonly<Record<string, string>>;
+      readonly annotations: Readonly<Record<string, string>>;
+    }[];
+  }[];
+}
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string; readonly scheme: string };
   readonly periodSeconds: number;
@@ -110,6 +120,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     plane = await startControlPlane();
     const crds = [
       anySpec('monitoring.coreos.com', 'ServiceMonitor', 'servicemonitors'),
+      anySpec('monitoring.coreos.com', 'PrometheusRule', 'prometheusrules'),
       anySpec('cert-manager.io', 'Certificate', 'certificates'),
     ];
     for (const crd of crds) await kubectl(['apply', '--server-side', '-f', '-'], JSON.stringify(crd));
@@ -362,6 +373,53 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     });
   });
 
+  test('dashboards and alerts are those of the plain files, with labels, severities and runbooks of the user', async () => {
+    const plain = parse(await readFile('manifests/components/monitoring/alerts.yaml', 'utf8')) as AlertRules;
+    const nameOfAll = (rules: AlertRules) => rules.groups.flatMap((group) => group.rules.map(({ alert }) => alert));
+    expect(renderedObjects(await render({})).map(({ kind }) => kind)).not.toContain('PrometheusRule');
+    const rendered = await render({
+      metrics: {
+        dashboards: {
+          enabled: true,
+          namespace: 'eg',
+          labels: { team: 'data' },
+          annotations: { grafana_folder: 'Gateways' },
+        },
+        prometheusRule: {
+          enabled: true,
+          labels: { release: 'prometheus' },
+          runbookUrl: 'https://docs.example/alerts.html',
+          disabled: ['EngineGatewayOpenFiles'],
+          severities: { EngineGatewayClusterDown: 'page' },
+        },
+      },
+    });
+    await accept(rendered);
+    const rule = objectOf(rendered, 'PrometheusRule');
+    expect(rule.metadata.labels).toMatchObject({ release: 'prometheus' });
+    const rules = rule.spec as unknown as AlertRules;
+    expect(nameOfAll(rules)).toEqual(nameOfAll(plain).filter((name) => name !== 'EngineGatewayOpenFiles'));
+    const alertOf = (from: AlertRules) =>
+      from.groups.flatMap((group) => group.rules).find(({ alert }) => alert === 'EngineGatewayClusterDown');
+    expect(alertOf(rules)).toEqual({
+      ...alertOf(plain),
+      labels: { severity: 'page' },
+      annotations: {
+        ...alertOf(plain)?.annotations,
+        runbook_url: 'https://docs.example/alerts.html#enginegatewayclusterdown',
+      },
+    });
+    const dashboards = objectOf(rendered, 'ConfigMap', 'gw-engine-gateway-dashboards');
+    expect(dashboards.metadata).toMatchObject({
+      labels: { grafana_dashboard: '1', team: 'data' },
+      annotations: { grafana_folder: 'Gateways' },
+    });
+    const folder = 'manifests/components/monitoring/dashboards';
+    const names = await readdir(folder);
+    expect(Object.keys(dashboards.data ?? {}).sort()).toEqual(names.sort());
+    for (const name of names) expect(dashboards.data?.[name]).toBe(await readFile(join(folder, name), 'utf8'));
+  });
+
   test('what a pod needs besides is passed on', async () => {
     const rendered = await render({
       image: { digest: `sha256:${'a'.repeat(64)}` },
@@ -442,6 +500,11 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     ['forms without keys', { auth: { form: { enabled: true } } }, '/auth/form/existingSecret'],
     ['nobody who may call', { auth: { kubernetes: { enabled: false } } }, 'set auth.kubernetes.enabled'],
     ['a route to no Gateway', { httpRoute: { enabled: true } }, 'httpRoute.parentRefs must name'],
+    [
+      'an alert that there is none of',
+      { metrics: { prometheusRule: { enabled: true, disabled: ['EngineGatewayBored'] } } },
+      'there is no alert EngineGatewayBored',
+    ],
     ['a digest that is none', { image: { digest: 'latest' } }, '/image/digest'],
   ])('refuses %s', async (_name, values, named) => {
     const refused = render(values).catch((error: { readonly stderr: string }) => error.stderr);

@@ -10,14 +10,15 @@ import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } f
 const run = promisify(execFile);
 
 /** Stands in for the Prometheus operator, whose CRD a ServiceMonitor needs. */
-const serviceMonitorCrd = {
+/** A CRD of the Prometheus operator that takes any spec. */
+const monitoringCrd = (kind: string) => ({
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',
-  metadata: { name: 'servicemonitors.monitoring.coreos.com' },
+  metadata: { name: `${kind.toLowerCase()}s.monitoring.coreos.com` },
   spec: {
     group: 'monitoring.coreos.com',
     scope: 'Namespaced',
-    names: { kind: 'ServiceMonitor', plural: 'servicemonitors', singular: 'servicemonitor' },
+    names: { kind, plural: `${kind.toLowerCase()}s`, singular: kind.toLowerCase() },
     versions: [
       {
         name: 'v1',
@@ -29,7 +30,7 @@ const serviceMonitorCrd = {
       },
     ],
   },
-};
+});
 
 const kindsOf = (rendered: string): string[] =>
   renderedObjects(rendered)
@@ -91,7 +92,9 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
 
   beforeAll(async () => {
     plane = await startControlPlane();
-    await kubectl(['apply', '--server-side', '-f', '-'], JSON.stringify(serviceMonitorCrd));
+    for (const kind of ['ServiceMonitor', 'PrometheusRule']) {
+      await kubectl(['apply', '--server-side', '-f', '-'], JSON.stringify(monitoringCrd(kind)));
+    }
     await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
     await kubectl(['create', 'namespace', 'engine-gateway']);
   });
@@ -164,6 +167,28 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       expect(policies.map(({ spec }) => spec?.policyTypes)).toEqual([['Ingress'], ['Egress']]);
       expect(JSON.stringify(policies[1])).toContain('"except":["10.0.0.0/8"');
       expect(JSON.stringify(policies[1])).toContain('169.254.0.0/16');
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  test('the monitoring component adds alerts, dashboards and what scrapes the pods', async () => {
+    const folder = await mkdtemp(join('manifests', 'overlays', '.monitoring-'));
+    try {
+      const overlay = { resources: ['../../base'], components: ['../../components/monitoring'] };
+      await writeFile(join(folder, 'kustomization.yaml'), JSON.stringify(overlay));
+      const rendered = (await run(kubectlPath, ['kustomize', folder])).stdout;
+      const added = ['ConfigMap', 'PrometheusRule', 'ServiceMonitor'];
+      expect(kindsOf(rendered)).toEqual([...namespaced, ...added].sort());
+      expect(await dryRun(rendered)).toContain('prometheusrule.monitoring.coreos.com/engine-gateway');
+      const objects = renderedObjects(rendered);
+      const dashboards = objects.find(({ metadata }) => metadata.name === 'engine-gateway-dashboards');
+      expect(dashboards?.metadata).toMatchObject({ namespace: 'engine-gateway', labels: { grafana_dashboard: '1' } });
+      expect(Object.keys(dashboards?.data ?? {})).toHaveLength(4);
+      const monitor = objects.find(({ kind }) => kind === 'ServiceMonitor');
+      const service = objects.find(({ kind }) => kind === 'Service');
+      const selector = monitor?.spec?.selector as { readonly matchLabels: Labels } | undefined;
+      expect(service?.metadata.labels).toMatchObject(selector?.matchLabels ?? { selected: 'nothing' });
     } finally {
       await rm(folder, { recursive: true });
     }

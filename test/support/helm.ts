@@ -31,7 +31,11 @@ export async function helm(...args: readonly string[]): Promise<string> {
 /** An object of rendered manifests. */
 export interface Rendered {
   readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
   readonly data?: Readonly<Record<string, string>>;
   readonly stringData?: Readonly<Record<string, string>>;
   readonly rules?: readonly object[];

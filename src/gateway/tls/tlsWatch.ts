@@ -35,6 +35,8 @@ export class TlsMetrics {
   }
 
   inUse(use: TlsUse, { chain: [leaf] }: TlsMaterial): void {
+    // From the beginning, so that Prometheus sees the first reload as growth.
+    for (const result of ['taken', 'refused']) this.#reloads.inc({ use, result }, 0);
     if (leaf !== undefined) this.#expiry.set({ use }, leaf.validToDate.getTime() / 1000);
   }
 
