@@ -47,6 +47,7 @@ describe.skipIf(!controlPlaneAvailable || !hasPostgresql())('the API server stop
     await world.seen('b', 'HEALTHY');
     await load.progress(300);
     await pause(Math.max(0, stoppedAt + OUTAGE_MS - performance.now()));
+    await world.raised('EngineGatewaySourceUnavailable', 'EngineGatewayNoLeader');
     await rig.startApiServer();
 
     const third = await world.addCluster('c');

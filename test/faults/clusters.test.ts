@@ -82,6 +82,7 @@ describe.skipIf(!hasPostgresql())('a cluster misbehaves in the middle of a load'
     expect(reasonsOf(failed).join()).toMatch(/was lost with its cluster "a"/);
     expect(Math.max(...failed.map((query) => query.endedAt)) - killedAt).toBeLessThan(TOLD_WITHIN_MS + SLACK_MS);
     expect(await world.missingInHistory(queries)).toBe(0);
+    await world.raised('EngineGatewayClusterDown');
     await startAgain('a');
   });
 

@@ -61,6 +61,7 @@ describe.skipIf(!hasPostgresql())('the database stops for a minute in the middle
     expect(reasonsOf(failed)).toEqual([]);
     expect(repeated).toBe(0);
     expect(queries.length).toBeGreaterThan(500);
+    await world.raised('EngineGatewayDatabaseUnavailable');
     expect(await world.missingInHistory(queries)).toBe(0);
   });
 });
@@ -76,6 +77,7 @@ describe.skipIf(!hasMariadb())('the database hangs in the middle of a load', () 
       await load.progress(200);
       // Longer than statements and connections wait, so that both time limits are met.
       await pause(20_000);
+      await world.raised('EngineGatewayDatabaseUnavailable');
     } finally {
       server.resume();
     }

@@ -35,6 +35,7 @@ describe.skipIf(!hasPostgresql())('a replica ends in the middle of a load', () =
     const killedAt = performance.now();
     await world.replicas[0].stop('SIGKILL');
     await load.progress(150);
+    await world.raised('EngineGatewayReplicaDown');
     const { failed, queries } = await load.stop();
     expect(reasonsOf(failed)).toEqual([]);
     expect(queries.filter((query) => running.has(query.id)).length).toBe(running.size);

@@ -96,6 +96,7 @@ describe.skipIf(!hasMariadb())('the rules service hangs in the middle of a load'
     expect((await requestCount('failed')) - waitedBefore).toBeLessThan(meanwhile.length / 4);
     expect(await requestCount('skipped')).toBeGreaterThan(meanwhile.length / 2);
 
+    await world.raised('EngineGatewayExternalRulesUnavailable');
     service.hanging = false;
     await expect.poll(() => world.metric('engine_gateway_external_rules_circuit_open'), { timeout: 60_000 }).toBe(0);
     const backAt = performance.now();

@@ -65,6 +65,7 @@ describe.skipIf(!available)('the disk of the waiting history is full while the d
     await server.stop(true);
     await expect.poll(lost, { timeout: 120_000, interval: 500 }).toBeGreaterThan(50);
     await load.progress(100);
+    await world.raised('EngineGatewayHistorySpilling', 'EngineGatewayHistoryLost');
     await server.start();
     const { failed, repeated, queries } = await load.stop();
     expect(reasonsOf(failed)).toEqual([]);

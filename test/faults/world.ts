@@ -7,6 +7,7 @@ import { stringify } from 'yaml';
 import { openStore } from '../../src/store/openStore.ts';
 import { ClusterProcess } from '../support/clusterProcess.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { hasPrometheus, type Prometheus, startPrometheus } from '../support/prometheus.ts';
 import type { TestServer } from '../support/serverProcess.ts';
 import type { EndedQuery } from './load.ts';
 
@@ -53,6 +54,10 @@ export interface World {
   metric(name: string, label?: string): Promise<number>;
   /** Waits until every replica sees the cluster so. */
   seen(name: string, health: 'HEALTHY' | 'UNHEALTHY'): Promise<void>;
+  /** Waits until the expressions of these alerts have been true; without a Prometheus it answers at once. */
+  raised(...alerts: readonly string[]): Promise<void>;
+  /** Alerts that have fired at any time, each with its labels; none without a Prometheus. */
+  fired(): Promise<readonly string[]>;
   /** Waits until the history holds every query that got an id; answers how many are missing in the end. */
   missingInHistory(queries: readonly EndedQuery[], timeoutMs?: number): Promise<number>;
   close(): Promise<void>;
@@ -65,7 +70,9 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   await mkdir(manifests);
   const clusters = new Map<string, ClusterProcess>();
   const gateways: GatewayProcess[] = [];
+  let prometheus: Prometheus | null = null;
   const close = async () => {
+    await prometheus?.stop();
     await Promise.allSettled(gateways.map((gateway) => gateway.stop()));
     await Promise.allSettled([...clusters.values()].map((cluster) => cluster.kill()));
     await rm(folder, { recursive: true, force: true });
@@ -101,6 +108,11 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     // One after the other: the first one makes the tables.
     for (const replica of [0, 1]) gateways.push(await startGateway(config(replica), options.environment));
     const replicas = gateways as unknown as readonly [GatewayProcess, GatewayProcess];
+    prometheus = hasPrometheus() ? await startPrometheus({ targets: replicas.map(({ url }) => url) }) : null;
+    if (prometheus !== null) {
+      const scraped = async () => (await prometheus?.query('count(engine_gateway_build_info)'))?.[0]?.value;
+      await expect.poll(scraped, { timeout: 60_000, interval: 200 }).toBe(2);
+    }
     const world: World = {
       folder,
       database: options.database,
@@ -122,6 +134,13 @@ export async function startWorld(options: WorldOptions): Promise<World> {
         const values = await Promise.all(replicas.map((replica) => metricOf(replica, name, label)));
         return values.reduce((sum, value) => sum + value, 0);
       },
+      raised: async (...alerts) => {
+        if (prometheus === null) return;
+        await expect
+          .poll(() => prometheus?.raised(), { timeout: 30_000, interval: 500 })
+          .toEqual(expect.arrayContaining([...alerts]));
+      },
+      fired: async () => (await (prometheus?.fired() ?? [])).map(({ labels }) => JSON.stringify(labels)),
       missingInHistory: (queries, timeoutMs = 60_000) => missing(options.database, queries, timeoutMs),
       close,
     };

@@ -103,6 +103,7 @@ describe.skipIf(!hasPostgresql())('a long mixed load with resources that change 
     expect(changes.surprises).toEqual([]);
     expect(changes.count).toBeGreaterThan((SECONDS + WARM_UP_SECONDS) / 2);
     expect(replicas.flatMap((replica) => replica.growing(machine))).toEqual([]);
+    expect(await world.fired()).toEqual([]);
     expect(await world.missingInHistory(result.queries)).toBe(0);
   });
 });
