@@ -3,6 +3,7 @@ import { JavaList } from '../values/collections.ts';
 import { compareNatural, indexOfValue, lastIndexOfValue } from '../values/operators.ts';
 import type { Value } from '../values/value.ts';
 import { collectionMethods, itemsOf, vectorMethods } from './collections.ts';
+import { JavaComparator } from './comparator.ts';
 import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 import { notNull } from './objects.ts';
@@ -35,16 +36,46 @@ export const stackMethods = new MethodTable('Stack', 'operands')
     return at < 0 ? -1 : self.items.length - at;
   });
 
-/** `java.util.PriorityQueue` in natural order: a binary heap, laid out as Java's, whose order of iteration rules see. */
+/** A PriorityQueue with its order; null: the natural one. */
+export class JavaQueue extends JavaList {
+  readonly comparator: JavaComparator | null;
+
+  constructor(items: Value[], comparator: JavaComparator | null) {
+    super(items, 'open', 'queue');
+    this.comparator = comparator;
+  }
+}
+
+/** Of a value that is given as a Comparator, which may be null. */
+function comparatorIn(value: Value): JavaComparator | null {
+  if (value === null || value instanceof JavaComparator) return value;
+  throw new EvaluationError('a PriorityQueue takes a capacity, a collection or a Comparator');
+}
+
+function mustBeCapacity(capacity: number): void {
+  if (capacity < 1) throw new EvaluationError('the capacity of a PriorityQueue is at least 1');
+}
+
+/** `java.util.PriorityQueue`: a binary heap, laid out as Java's, whose order of iteration rules see. */
 export const priorityQueueClass = new LibraryClass('PriorityQueue', ['queue']);
 priorityQueueClass.constructors
-  .add('new', [], () => new JavaList([], 'open', 'queue'), 'identity')
+  .add('new', [], () => new JavaQueue([], null), 'identity')
   .add(
     'new',
     ['int'],
     (_e, _self, capacity) => {
-      if (capacity < 1) throw new EvaluationError('the capacity of a PriorityQueue is at least 1');
-      return new JavaList([], 'open', 'queue');
+      mustBeCapacity(capacity);
+      return new JavaQueue([], null);
+    },
+    'identity',
+  )
+  .add('new', ['any'], (_e, _self, comparator) => new JavaQueue([], comparatorIn(comparator)), 'identity')
+  .add(
+    'new',
+    ['int', 'any'],
+    (_e, _self, capacity, comparator) => {
+      mustBeCapacity(capacity);
+      return new JavaQueue([], comparatorIn(comparator));
     },
     'identity',
   )
@@ -55,8 +86,9 @@ priorityQueueClass.constructors
       const items = itemsOf(elements, e);
       e.reserveElements(items.length, items.length);
       const heap = items.map((item) => notNull(item, 'PriorityQueue'));
-      for (let at = (heap.length >>> 1) - 1; at >= 0; at -= 1) siftDown(heap, at, heap[at] ?? null, e);
-      return new JavaList(heap, 'open', 'queue');
+      const queue = new JavaQueue(heap, elements instanceof JavaQueue ? elements.comparator : null);
+      for (let at = (heap.length >>> 1) - 1; at >= 0; at -= 1) siftDown(queue, heap, at, heap[at] ?? null, e);
+      return queue;
     },
     'identity',
   );
@@ -72,59 +104,59 @@ function append(self: JavaList, value: Value, e: Evaluation): void {
   changed(self, e).push(value);
 }
 
-function isBefore(a: Value, b: Value, e: Evaluation): boolean {
+function isBefore({ comparator }: JavaQueue, a: Value, b: Value, e: Evaluation): boolean {
   e.step();
-  return compareNatural(a, b, e) < 0;
+  return (comparator === null ? compareNatural(a, b, e) : comparator.compare(a, b, e)) < 0;
 }
 
-function siftUp(heap: Value[], from: number, value: Value, e: Evaluation): void {
+function siftUp(queue: JavaQueue, heap: Value[], from: number, value: Value, e: Evaluation): void {
   let at = from;
   while (at > 0) {
     const parent = (at - 1) >>> 1;
-    if (!isBefore(value, heap[parent] ?? null, e)) break;
+    if (!isBefore(queue, value, heap[parent] ?? null, e)) break;
     heap[at] = heap[parent] ?? null;
     at = parent;
   }
   heap[at] = value;
 }
 
-function siftDown(heap: Value[], from: number, value: Value, e: Evaluation): void {
+function siftDown(queue: JavaQueue, heap: Value[], from: number, value: Value, e: Evaluation): void {
   let at = from;
   while (at < heap.length >>> 1) {
     let child = 2 * at + 1;
-    if (child + 1 < heap.length && isBefore(heap[child + 1] ?? null, heap[child] ?? null, e)) child += 1;
-    if (!isBefore(heap[child] ?? null, value, e)) break;
+    if (child + 1 < heap.length && isBefore(queue, heap[child + 1] ?? null, heap[child] ?? null, e)) child += 1;
+    if (!isBefore(queue, heap[child] ?? null, value, e)) break;
     heap[at] = heap[child] ?? null;
     at = child;
   }
   heap[at] = value;
 }
 
-function offer(self: JavaList, value: Value, e: Evaluation): boolean {
+function offer(self: JavaQueue, value: Value, e: Evaluation): boolean {
   notNull(value, 'PriorityQueue');
-  // Natural order is asked of the first element too.
-  compareNatural(value, self.items[0] ?? value, e);
+  // The order is asked of the first element too.
+  isBefore(self, value, self.items[0] ?? value, e);
   append(self, value, e);
-  siftUp(self.items, self.items.length - 1, value, e);
+  siftUp(self, self.items, self.items.length - 1, value, e);
   return true;
 }
 
 /** Takes out the element at a place, as `removeAt` of Java does. */
-function take(self: JavaList, at: number, e: Evaluation): void {
+function take(self: JavaQueue, at: number, e: Evaluation): void {
   const heap = changed(self, e);
   const moved = heap.pop() ?? null;
   if (at === heap.length) return;
-  siftDown(heap, at, moved, e);
-  if (heap[at] === moved) siftUp(heap, at, moved, e);
+  siftDown(self, heap, at, moved, e);
+  if (heap[at] === moved) siftUp(self, heap, at, moved, e);
 }
 
-function poll(self: JavaList, e: Evaluation): Value {
+function poll(self: JavaQueue, e: Evaluation): Value {
   const head = self.items[0] ?? null;
   if (self.items.length > 0) take(self, 0, e);
   return head;
 }
 
-function head(self: JavaList): Value {
+function head(self: JavaQueue): Value {
   if (self.items.length === 0) throw new EvaluationError('the queue is empty');
   return self.items[0] ?? null;
 }
@@ -132,28 +164,29 @@ function head(self: JavaList): Value {
 /** Methods of PriorityQueue. */
 export const queueMethods = new MethodTable('PriorityQueue', 'operands')
   .include(collectionMethods)
-  .add('add', ['any'], (e, self: JavaList, value) => offer(self, value, e))
-  .add('offer', ['any'], (e, self: JavaList, value) => offer(self, value, e))
-  .add('addAll', ['elements'], (e, self: JavaList, others) => {
+  .add('add', ['any'], (e, self: JavaQueue, value) => offer(self, value, e))
+  .add('offer', ['any'], (e, self: JavaQueue, value) => offer(self, value, e))
+  .add('addAll', ['elements'], (e, self: JavaQueue, others) => {
     const items = itemsOf(others, e);
     if (others === self) throw new EvaluationError('a PriorityQueue cannot be added to itself');
     for (const item of items) offer(self, item, e);
     return items.length > 0;
   })
-  .add('contains', ['any'], (e, self: JavaList, value) => indexOfValue(self.items, value, e) >= 0)
-  .add('peek', [], (_e, self: JavaList) => self.items[0] ?? null)
-  .add('element', [], (_e, self: JavaList) => head(self))
-  .add('poll', [], (e, self: JavaList) => poll(self, e))
-  .add('remove', [], (e, self: JavaList) => {
+  .add('contains', ['any'], (e, self: JavaQueue, value) => indexOfValue(self.items, value, e) >= 0)
+  .add('peek', [], (_e, self: JavaQueue) => self.items[0] ?? null)
+  .add('comparator', [], (_e, self: JavaQueue) => self.comparator)
+  .add('element', [], (_e, self: JavaQueue) => head(self))
+  .add('poll', [], (e, self: JavaQueue) => poll(self, e))
+  .add('remove', [], (e, self: JavaQueue) => {
     head(self);
     return poll(self, e);
   })
-  .add('remove', ['any'], (e, self: JavaList, value) => {
+  .add('remove', ['any'], (e, self: JavaQueue, value) => {
     const at = indexOfValue(self.items, value, e);
     if (at >= 0) take(self, at, e);
     return at >= 0;
   })
-  .add('clear', [], (e, self: JavaList) => {
+  .add('clear', [], (e, self: JavaQueue) => {
     e.willChange(self);
     self.items = [];
     return null;
