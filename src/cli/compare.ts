@@ -80,9 +80,7 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
   const after = await offlineRules(options.rules ?? rulesConfigPath, { ...analysis, defaultPriority }, complain);
   if (before === null || after === null) return codes.trouble;
   const recorded =
-    count === null
-      ? await readRequests(options.requests ?? '', complain)
-      : await readHistory(config, names, count, complain);
+    count === null ? await readRequests(options.requests ?? '', complain) : await readHistory(config, names, count, io);
   if (recorded === null) return codes.trouble;
 
   const ruleRequest = offlineRequests(names, analysis.analyzeRequest, [
@@ -166,9 +164,9 @@ async function readHistory(
   config: GatewayConfig,
   names: ProductNames,
   count: number,
-  complain: (line: string) => void,
+  io: CliIo,
 ): Promise<readonly Recorded[] | null> {
-  const { logger } = createLogging({ level: 'warn', destination: { write: complain } });
+  const { logger } = createLogging({ level: 'warn', destination: { write: (line) => io.stderr.write(line) } });
   try {
     const rows = await readLastQueries({ ...databaseSettings(config), logger }, count);
     return rows.map((row) => ({
@@ -184,7 +182,7 @@ async function readHistory(
     }));
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
-    complain(`error: ${error.message}`);
+    io.stderr.write(`error: ${error.message}\n`);
     return null;
   }
 }

@@ -10,13 +10,14 @@ import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { offlineRequests } from './offlineRequests.ts';
 import { offlineRules } from './offlineRules.ts';
 import { PRIORITY_MISTAKE, priorityOption } from './priorityOption.ts';
+import { productOfRules } from './productName.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
 
 interface EvaluateOptions {
   readonly cases?: boolean;
   readonly rules?: string;
   readonly request?: string;
-  readonly product: string;
+  readonly product?: string;
   readonly analysis: boolean;
   readonly defaultGroup: string;
   readonly json?: boolean;
@@ -32,7 +33,10 @@ export const evaluateCommand: CommandFactory = (io, finish) =>
       '--request <file>',
       'the request as JSON: method, path, headers, body, remoteAddr, user; - for standard input',
     )
-    .option('--product <name>', 'product name in headers and rules (protocol.productName)', 'Engine')
+    .option(
+      '--product <name>',
+      'product name in headers and rules (protocol.productName); inferred from the names in the rules by default',
+    )
     .option('--no-analysis', 'as with requestAnalyzerConfig.analyzeRequest: false')
     .option('--default-group <group>', 'routing.defaultRoutingGroup', 'adhoc')
     .option('--default-priority <number>', 'routingRules.defaultPriority')
@@ -48,7 +52,7 @@ export const evaluateCommand: CommandFactory = (io, finish) =>
     });
 
 async function evaluate(rulesPath: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
-  const names = productNames(options.product);
+  const names = productNames(options.product ?? (await productOfRules([rulesPath], io)));
   const defaultPriority = priorityOption(options.defaultPriority);
   if (defaultPriority === null) {
     io.stderr.write(PRIORITY_MISTAKE);

@@ -1,9 +1,11 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { createLogging } from '../config/logger.ts';
 import { productNamedIn } from '../config/referenceNames.ts';
 import { REFERENCE_PRODUCT } from '../model/names.ts';
+import { listManifestFiles } from '../operator/sources/directory/manifestFiles.ts';
 import { hasReferenceMigrations } from '../store/referenceMigrations.ts';
+import type { CliIo } from './io.ts';
 import { databaseSettings } from './settings.ts';
 
 /** What stands in for a product name that the configuration does not give. */
@@ -13,6 +15,9 @@ export interface InferredProduct {
   /** For people: why, or what could not be asked; null where there is nothing to say. */
   readonly message: string | null;
 }
+
+/** As `protocol.productName`. */
+const DEFAULT_PRODUCT = 'Engine';
 
 const NAME_IT = 'write "protocol: {productName: Trino}" (or Engine) into the configuration';
 
@@ -38,4 +43,24 @@ export async function inferProductName(config: GatewayConfig): Promise<InferredP
   if (!isReference) return { productName: null, message: null };
   const message = `is taken as ${REFERENCE_PRODUCT}, as the database holds the migrations of Trino Gateway; ${NAME_IT}`;
   return { productName: REFERENCE_PRODUCT, message };
+}
+
+/**
+ * The product whose names rules have, of files and of directories of manifests, as the start infers it from its rules file:
+ * Engine where they name none, or both. A name that is not the default is reported.
+ */
+export async function productOfRules(paths: readonly string[], io: CliIo): Promise<string> {
+  const texts: string[] = [];
+  for (const path of paths) {
+    const isDirectory = await stat(path).then(
+      (entry) => entry.isDirectory(),
+      () => false,
+    );
+    const files = isDirectory ? (await listManifestFiles(path)).files.keys() : [path];
+    for (const file of files) texts.push(await readFile(file, 'utf8').catch(() => ''));
+  }
+  const named = productNamedIn(texts.join('\n')) ?? DEFAULT_PRODUCT;
+  if (named !== DEFAULT_PRODUCT)
+    io.stderr.write(`note: the rules name objects or headers of ${named}, so --product is taken as ${named}\n`);
+  return named;
 }

@@ -9,9 +9,10 @@ import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { checkManifests, type Finding } from './manifestCheck.ts';
 import { holdsManifests } from './offlineRules.ts';
 import { PRIORITY_MISTAKE, priorityOption } from './priorityOption.ts';
+import { productOfRules } from './productName.ts';
 
 interface ValidateOptions {
-  readonly product: string;
+  readonly product?: string;
   readonly analysis: boolean;
   readonly strict?: boolean;
   readonly class?: string;
@@ -33,7 +34,10 @@ export const validateCommand: CommandFactory = (io, finish) =>
   new Command('validate')
     .description('check manifests and rules files: exit code 1 and file:line messages for mistakes')
     .argument('<path...>', 'files, or directories whose .yaml, .yml and .json files are checked')
-    .option('--product <name>', 'product name of the objects in rules (protocol.productName)', 'Engine')
+    .option(
+      '--product <name>',
+      'product name of the objects in rules (protocol.productName); inferred from the names in the rules by default',
+    )
     .option('--no-analysis', 'the gateway runs with requestAnalyzerConfig.analyzeRequest: false')
     .option('--class <name>', 'class of the gateway they are for (resources.class): warns of resources of others')
     .option('--strict', 'warnings count as mistakes')
@@ -46,7 +50,7 @@ export const validateCommand: CommandFactory = (io, finish) =>
         return finish(exitCodes.usage);
       }
       const context = {
-        names: productNames(options.product),
+        names: productNames(options.product ?? (await productOfRules(paths, io))),
         analyzeRequest: options.analysis,
         differenceWarnings: options.differences,
       };

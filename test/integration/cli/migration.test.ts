@@ -64,6 +64,53 @@ describe('the product name of a configuration that does not give it', () => {
   });
 });
 
+describe('the product name of rules that are looked at alone', () => {
+  const trino = 'trinoQueryProperties.tablesContains("a.b.c") && request.getHeader("X-Trino-Source") == "x"';
+  const noted = 'note: the rules name objects or headers of Trino, so --product is taken as Trino\n';
+
+  test('validate infers it, from directories of manifests as well', async () => {
+    const rules = file('rules.yaml', rule(trino));
+    expect(await runProgram(['validate', rules])).toMatchObject({ code: 0, stderr: noted });
+    const directory = mkdtempSync(join(folder, 'manifests-'));
+    const manifest = {
+      apiVersion: 'enginegateway.dev/v1',
+      kind: 'RoutingRule',
+      metadata: { name: 'r' },
+      spec: { description: '', condition: trino, actions: ['result.put("routingGroup", "etl")'] },
+    };
+    writeFileSync(join(directory, 'rule.yaml'), stringify(manifest));
+    expect(await runProgram(['validate', directory])).toMatchObject({ code: 0, stderr: noted });
+    const asEngine = await runProgram(['validate', '--product', 'Engine', rules]);
+    expect(asEngine.stderr).toBe('');
+    expect(asEngine.stdout).toContain('unknown variable');
+    const engine = file('engine.yaml', rule('engineRequestUser.userExistsAndEquals("a")'));
+    expect(await runProgram(['validate', engine])).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test('evaluate infers it', async () => {
+    const request = file(
+      'request.json',
+      JSON.stringify({ headers: { 'X-Trino-Source': 'x' }, body: 'SELECT * FROM a.b.c' }),
+    );
+    const evaluated = await runProgram(['evaluate', '--rules', file('rules.yaml', rule(trino)), '--request', request]);
+    expect(evaluated).toMatchObject({ code: 0, stderr: noted });
+    expect(evaluated.stdout).toMatch(/^routing group etl \(rule r\)/);
+  });
+});
+
+test('compare reports an unavailable database without empty lines', async () => {
+  const rulesConfigPath = file('rules.yaml', rule('request.getHeader("X-Trino-Source") == "x"'));
+  const path = file('gateway.yaml', {
+    protocol: { productName: 'Trino' },
+    routingRules: { rulesConfigPath },
+    dataStore: { jdbcUrl: 'jdbc:postgresql://127.0.0.1:1/none', user: 'nobody' },
+  });
+  const { code, stderr } = await runProgram(['compare', '--config', path, '--history', '2']);
+  expect(code).toBe(2);
+  expect(stderr.split('\n').slice(0, -1)).not.toContain('');
+  expect(stderr).toMatch(/^error: /m);
+});
+
 describe('config', () => {
   test('reads the key files that the configuration names, as serve does', async () => {
     const selfSignKeyPair = { privateKeyRsa: join(folder, 'no.pem'), publicKeyRsa: join(folder, 'no.pub') };
