@@ -100,6 +100,8 @@ export interface WebappDependencies {
   readonly startedAt: number;
   /** `uiConfiguration.disablePages`, as it is now. */
   readonly disablePages: () => readonly string[];
+  /** `uiConfiguration.hiddenPageCalls`, as it is now. */
+  readonly hiddenPageCalls: () => 'refuse' | 'allow';
 }
 
 /** How it speaks. */
@@ -152,7 +154,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   registerMetrics({ metrics, table, version });
   measureCalls(app, metrics);
 
-  guardRoutes(app, authentication, logger, dependencies.onChange);
+  guardRoutes(app, authentication, logger, dependencies.onChange, webapp ?? null);
   await collectOpenapi(app, { product: names.product, version, schemes: securitySchemes(authentication) });
   await app.register(loginRoutes, { authentication, logger });
   app.decorate('readsStrings', names.isReference);

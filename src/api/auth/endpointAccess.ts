@@ -54,7 +54,7 @@ export function accessOfRole(role: Role): Access {
 /** Access to what changes rules, and to what compiles and runs a rule that the caller writes (`/api/explain`). */
 export const changeRules: Access = { anyOf: ['ADMIN'], resources: [updateRule] };
 
-/** `authorization.webappReadRole`; null: ADMIN, and with the reference's product name as there. */
+/** `authorization.webappReadRole`; null: ADMIN, and with the reference's product name the roles of its calls. */
 export type WebappReadRole = 'ADMIN' | 'USER' | null;
 
 type Row = readonly [pattern: RegExp, access: EndpointAccess];
@@ -86,6 +86,11 @@ export function endpointTable(
     anyOf: webappReadRole === 'USER' ? ['USER', 'ADMIN'] : ['ADMIN'],
     resources: [listRules],
   };
+  // The reference lets every user of its pages change resource groups; the engine's side of it has the same role.
+  const writeGroups: Access = {
+    anyOf: webappReadRole === null && names.isReference ? ['USER', 'ADMIN'] : ['ADMIN'],
+    resources: [updateCluster],
+  };
   return [
     [/^\/gateway\/backend\/modify\/add$/, api(createCluster)],
     // An update of an unknown name adds it (docs/compatibility.md#cluster-registry).
@@ -97,6 +102,7 @@ export function endpointTable(
     [new RegExp(`^/${names.pathSegment}/(resourcegroup|selector|globalproperty)/`), user(updateCluster)],
     [/^\/webapp\/(getAllBackends|findQueryHistory|getDistribution|getUIConfiguration)$/, read(listClusters)],
     [/^\/webapp\/(find|get)(ResourceGroup|Selector|GlobalProperty|ExactMatchSourceSelector)$/, read(listClusters)],
+    [/^\/webapp\/[a-z]+(ResourceGroup|Selector|GlobalProperty|ExactMatchSourceSelector)$/, writeGroups],
     [/^\/webapp\/getRoutingRules$/, readRules],
     [/^\/webapp\/updateRoutingRules$/, changeRules],
     [/^\/webapp\/saveBackend$/, admin(createCluster)],

@@ -9,6 +9,7 @@ import type { Authentication } from './authentication.ts';
 import { isSafeMethod, refuseForeignPages } from './browserChecks.ts';
 import type { Caller } from './caller.ts';
 import { type Access, accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
+import { type PageSettings, pagesOfRoute, requirePage } from './pageGuard.ts';
 import { accessInWords, rightsInWords, securityOf } from './securitySchemes.ts';
 
 declare module 'fastify' {
@@ -25,13 +26,16 @@ const statusesOfRefusal = [401, 403, 429, 503] as const;
  * Makes every route that is registered afterwards ask who calls and whether they may (docs/authentication.md#roles). A
  * route whose role nobody has declared makes this throw at start.
  * @param onChange gets every change that is to become an event
+ * @param pages which pages are shown to whom; null: all
  */
 export function guardRoutes(
   app: FastifyInstance,
   authentication: Authentication,
   logger: Logger,
   onChange: (change: AppliedChange) => void,
+  pages: Omit<PageSettings, 'pagePermissions'> | null,
 ): void {
+  const pageSettings = pages === null ? null : { ...pages, pagePermissions: authentication.parts.pagePermissions };
   const { names, webappReadRole, publicReads, originOf } = authentication.parts;
   const table = endpointTable(names, webappReadRole, publicReads);
   const byRoute = new Map<string, EndpointAccess>();
@@ -73,6 +77,8 @@ export function guardRoutes(
     await requireAccess(request, access);
     // Taking over fields of other managers is more than the registry's role (docs/gitops.md#who-owns-a-field).
     if (isForced(request)) await requireAccess(request, accessOfRole('ADMIN'));
+    const callers = pageSettings === null ? null : pagesOfRoute(request.routeOptions.url ?? '');
+    if (callers !== null && pageSettings !== null) await requirePage(caller, callers, pageSettings);
   });
 }
 

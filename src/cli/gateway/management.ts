@@ -72,6 +72,7 @@ export async function openApi(
     clock,
     startedAt: context.startedAt,
     disablePages: () => current().uiConfiguration.disablePages,
+    hiddenPageCalls: () => current().uiConfiguration.hiddenPageCalls,
   };
   const userInterface = {
     built: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),

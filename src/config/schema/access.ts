@@ -277,6 +277,11 @@ export const uiConfiguration = section(
       }),
       { description: 'Pages that are not shown.', default: [] },
     ),
+    hiddenPageCalls: choice(['refuse', 'allow'], {
+      description:
+        'What calls get that belong only to pages which `disablePages` or `pagePermissions` hide from their caller: 403, or their answer.',
+      default: 'refuse',
+    }),
   },
   { description: 'The user interface.' },
 );

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 
@@ -96,6 +97,103 @@ test.each([
     }),
   );
   expect(found).toEqual(statuses);
+});
+
+test.each([
+  ['ResourceGroup', 400],
+  ['Selector', 409],
+  ['GlobalProperty', 400],
+])('USER may change a %s, API may not', async (kind, status) => {
+  // Refused for what it says, not for who says it.
+  expect((await call(`/webapp/save${kind}`, { data: {} }, basic('user'))).status).toBe(status);
+  expect((await call(`/webapp/save${kind}`, { data: {} }, basic('api'))).status).toBe(403);
+});
+
+test('USER sees own queries alone, ADMIN all', async () => {
+  const engine = await startSimulatedEngine({ name: 'e', productName: 'Trino', queuedPolls: 0 });
+  const added = await call('/gateway/backend/modify/add', { name: 'e', proxyTo: engine.url }, basic('api'));
+  expect(added.status).toBe(200);
+  for (const user of ['user', 'user', 'somebody']) {
+    const submit = () =>
+      fetch(`${gateway.url}/v1/statement`, { method: 'POST', headers: { 'X-Trino-User': user }, body: 'SELECT 1' });
+    await expect.poll(async () => ((await (await submit()).json()) as { error?: unknown }).error).toBeUndefined();
+  }
+  for (const [name, distribution, users] of [
+    ['user', { e: 2 }, ['user', 'user']],
+    ['admin', { e: 3 }, ['somebody', 'user', 'user']],
+  ] as const) {
+    const view = async (path: string) =>
+      (await fetch(`${gateway.url}/trino-gateway/api/${path}`, { headers: basic(name) })).json();
+    if (name === 'user') {
+      await expect.poll(() => view('queryHistoryDistribution')).toEqual(distribution);
+      const queries = (await view('queryHistory')) as { user: string }[];
+      expect(queries.map(({ user }) => user)).toEqual(users);
+    }
+    const found = async () => {
+      const answer = await call('/webapp/findQueryHistory', { page: 1, size: 10 }, basic(name));
+      const { data } = (await answer.json()) as { data: { rows: { user: string }[] } };
+      return data.rows.map(({ user }) => user).sort();
+    };
+    await expect.poll(found).toEqual(users);
+    const ofOther = await call('/webapp/findQueryHistory', { page: 1, size: 10, user: 'somebody' }, basic(name));
+    expect(await ofOther.json()).toMatchObject({ data: { total: name === 'user' ? 2 : 1 } });
+  }
+  await engine.close();
+});
+
+describe('hidden pages', () => {
+  const start = (more: object) =>
+    startGateway({
+      protocol: { productName: 'Trino' },
+      dataStore: { jdbcUrl: `jdbc:sqlite:${join(mkdtempSync(join(folder, 'pages-')), 'gateway.db')}` },
+      queryHistory: { spillDirectory: join(folder, 'spill') },
+      authentication: {
+        defaultType: 'form',
+        form: { selfSignKeyPair: { privateKeyRsa: keys.privateKeyRsa, publicKeyRsa: keys.publicKeyRsa } },
+      },
+      authorization: { admin: '(.*)ADMIN(.*)', user: '(.*)USER(.*)', api: '(.*)API(.*)' },
+      presetUsers: {
+        admin: { password: 'x', privileges: 'ADMIN' },
+        user: { password: 'x', privileges: 'USER' },
+      },
+      pagePermissions: { user: 'history_cluster' },
+      ...more,
+    });
+  const calls = [
+    ['POST', '/webapp/getDistribution'],
+    ['GET', '/api/overview'],
+    ['POST', '/webapp/findQueryHistory'],
+    ['POST', '/webapp/getAllBackends'],
+    ['POST', '/webapp/findSelector'],
+    ['GET', '/webapp/getUIConfiguration'],
+  ] as const;
+  const statuses = (url: string, name: string) =>
+    Promise.all(
+      calls.map(async ([method, path]) => (await fetch(url + path, { method, headers: basic(name) })).status),
+    );
+
+  test('calls of pages that a role does not see, or nobody does, are refused', async () => {
+    const other = await start({ uiConfiguration: { disablePages: ['history', 'dashboard'] } });
+    try {
+      expect(await statuses(other.url, 'user')).toEqual([403, 403, 403, 200, 403, 200]);
+      expect(await statuses(other.url, 'admin')).toEqual([403, 403, 403, 200, 200, 200]);
+      const refused = await fetch(`${other.url}/webapp/findQueryHistory`, { method: 'POST', headers: basic('admin') });
+      expect(await refused.text()).toContain('page history: uiConfiguration.disablePages switches it off');
+      const user = await fetch(`${other.url}/webapp/findSelector`, { method: 'POST', headers: basic('user') });
+      expect(await user.text()).toContain('pagePermissions does not give it to');
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('hiddenPageCalls: allow answers them', async () => {
+    const other = await start({ uiConfiguration: { disablePages: ['history'], hiddenPageCalls: 'allow' } });
+    try {
+      expect(await statuses(other.url, 'user')).toEqual([200, 200, 200, 200, 200, 200]);
+    } finally {
+      await other.stop();
+    }
+  });
 });
 
 describe('the token of a login', () => {

@@ -30,6 +30,7 @@ test.skipIf(!hasPostgresql())('while the database is unavailable every call is 5
     clock: systemClock,
     startedAt: 0,
     disablePages: () => [],
+    hiddenPageCalls: () => 'refuse' as const,
   };
   const api = await startApi({ resourceGroups: stores, webapp });
   const calls = [

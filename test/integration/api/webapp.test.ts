@@ -57,6 +57,7 @@ for (const family of databases) {
         clock,
         startedAt: now - 1,
         disablePages: () => pages,
+        hiddenPageCalls: () => 'refuse' as const,
       };
       api = await startApi({ resourceGroups: stores, webapp });
     });

@@ -28,7 +28,15 @@ presetUsers:
   const accessDependencies = { trustPeer: () => behindTls };
   const { history, queryCounts, exactMatchSelectors } = store;
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-  const webapp = { history, queryCounts, exactMatchSelectors, clock, startedAt: 0, disablePages: () => [] };
+  const webapp = {
+    history,
+    queryCounts,
+    exactMatchSelectors,
+    clock,
+    startedAt: 0,
+    disablePages: () => [],
+    hiddenPageCalls: () => 'refuse' as const,
+  };
   const api = await startApi({ access, accessDependencies, resourceGroups: stores, webapp });
   servers.push(api);
   return api;
