@@ -154,7 +154,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   registerMetrics({ metrics, table, version });
   measureCalls(app, metrics);
 
-  guardRoutes(app, authentication, logger, dependencies.onChange, webapp ?? null);
+  guardRoutes(app, authentication, logger, dependencies.onChange, webapp);
   await collectOpenapi(app, { product: names.product, version, schemes: securitySchemes(authentication) });
   await app.register(loginRoutes, { authentication, logger });
   app.decorate('readsStrings', names.isReference);
