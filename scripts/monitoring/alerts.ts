@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import { clusters, controllerNames, kindNames, plurals, rules, statuses } from './kindNames.ts';
 
 /** How soon somebody has to look: at once, in working hours. */
 export type Severity = 'critical' | 'warning';
@@ -25,7 +26,7 @@ const BY = 'namespace, job';
 /** Restricts metrics that every Node.js program has to gateways. */
 const OF_GATEWAY = 'and on (namespace, job, instance) engine_gateway_build_info';
 /** Restricts metrics that every operator has to this one. */
-const OWN_CONTROLLERS = 'controller=~"enginecluster|routingrule"';
+const OWN_CONTROLLERS = `controller=~"${controllerNames}"`;
 
 /** Whether a counter whose series begin with the first event has grown: `increase` does not see that first one. */
 const grown = (by: string, counter: string): string =>
@@ -203,7 +204,7 @@ export const alerts: readonly Alert[] = [
     summary: 'No active cluster of the routing group {{ $labels.routing_group }} is healthy.',
     meaning: 'New queries of the group are refused with `no_cluster`, unless the group has a fallback.',
     runbook: [
-      'The page *Backends*, or the condition `Healthy` (`kubectl get engineclusters`), says what the health check of each cluster found.',
+      `The page *Backends*, or the condition \`Healthy\` (\`kubectl get ${clusters}\`), says what the health check of each cluster found.`,
       'Clusters that are well and cannot be reached: network policy, DNS, certificates, credentials of health checks ([health](health.md)).',
       'Move another cluster into the group, or activate one, until they are back.',
     ],
@@ -289,7 +290,7 @@ export const alerts: readonly Alert[] = [
     meaning:
       'The last version that compiled stays in force, or none. With `onFileError: header` a file with mistakes routes by the header.',
     runbook: [
-      'Resources: the condition `Accepted` says what is wrong (`kubectl get routingrules`). File: the page *Rules*, or `GET /api/rules`.',
+      `Resources: the condition \`Accepted\` says what is wrong (\`kubectl get ${rules}\`). File: the page *Rules*, or \`GET /api/rules\`.`,
       '`engine-gateway validate PATH` finds the same mistakes before they are applied.',
     ],
   },
@@ -420,7 +421,7 @@ export const alerts: readonly Alert[] = [
     summary: 'Statuses of resources cannot be written.',
     meaning: 'What `kubectl get` and GitOps tools show is old; routing is not concerned.',
     runbook: [
-      'The log names each cause once in five minutes: 403 (the Role lacks `engineclusters/status`, `routingrules/status`), 422 (CRDs older than the gateway), 429 (the API server is overloaded).',
+      `The log names each cause once in five minutes: 403 (the Role lacks ${statuses}), 422 (CRDs older than the gateway), 429 (the API server is overloaded).`,
       '`rest_client_requests_total` by code shows what the API server answers.',
     ],
   },
@@ -428,13 +429,11 @@ export const alerts: readonly Alert[] = [
     name: 'EngineGatewayResourcesNotReady',
     group: 'operator',
     severity: 'warning',
-    expr: `max by (${BY}, kind) (engine_gateway_resource_conditions{kind=~"EngineCluster|RoutingRule",condition="Ready",status="False"}) > 0`,
+    expr: `max by (${BY}, kind) (engine_gateway_resource_conditions{kind=~"${kindNames}",condition="Ready",status="False"}) > 0`,
     for: '10m',
     summary: '{{ $value }} {{ $labels.kind }} resources are not ready.',
     meaning: 'They are not in force as they are declared.',
-    runbook: [
-      '`kubectl get engineclusters,routingrules -A` shows which; the condition `Ready` says why, and what to do.',
-    ],
+    runbook: [`\`kubectl get ${plurals} -A\` shows which; the condition \`Ready\` says why, and what to do.`],
   },
   {
     name: 'EngineGatewayCertificateExpires',

@@ -1,4 +1,5 @@
 import { builtDashboard, type DashboardDraft, type LabelVariable, type Panel, type Query } from './dashboard.ts';
+import { controllerNames } from './kindNames.ts';
 
 /** Selects the chosen installations; every query has it. */
 const JOB = 'job=~"$job"';
@@ -244,8 +245,8 @@ const clusters: DashboardDraft = {
   ],
 };
 
-const OWN = ',controller=~"enginecluster|routingrule"';
-const OWN_QUEUE = ',name=~"enginecluster|routingrule"';
+const OWN = `,controller=~"${controllerNames}"`;
+const OWN_QUEUE = `,name=~"${controllerNames}"`;
 
 const operator: DashboardDraft = {
   name: 'operator',

@@ -6,6 +6,7 @@ import { JavaComparator } from '../../src/rules/library/comparator.ts';
 import { JavaCurrency } from '../../src/rules/library/currency.ts';
 import { JavaCalendar, JavaDate } from '../../src/rules/library/dates.ts';
 import { JavaLocale } from '../../src/rules/library/locales.ts';
+import { JavaQueue } from '../../src/rules/library/queues.ts';
 import { JavaJoiner, JavaTokenizer } from '../../src/rules/library/textPieces.ts';
 import { JavaUuid } from '../../src/rules/library/uuid.ts';
 import { QualifiedNameObject, QueryObject } from '../../src/rules/objects/query.ts';
@@ -198,7 +199,7 @@ export function largeValues(e: Evaluation): readonly Value[] {
   const items = Array.from({ length: LARGEST_COLLECTION }, (_, index) => `item-${index}`);
   const large = largeTexts[1] ?? '';
   const largeStack = new JavaList(items.slice(), 'open', 'stack');
-  const largeQueue = new JavaList(items.toSorted(), 'open', 'queue');
+  const largeQueue = new JavaQueue(items.toSorted(), null);
   const bits = new JavaBitSet();
   bits.bits = (1n << 16_384n) - 1n;
   const joiner = new JavaJoiner(', ', '[', ']');

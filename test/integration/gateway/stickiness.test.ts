@@ -260,7 +260,7 @@ describe('unknown ids', () => {
     expect(lines()).toEqual(['a GET /v1/info', 'b GET /v1/info', `b GET ${path}`, 'c GET /v1/info']);
     for (const { line, headers } of asked) {
       const names = headers.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
-      if (line === 'GET /v1/info') expect(names.sort()).toEqual(['accept', 'connection', 'host']);
+      if (line === 'GET /v1/info') expect(names.sort()).toEqual(['accept', 'connection', 'host', 'user-agent']);
       else expect(headers).toContain('Basic eA==');
     }
     asked = [];

@@ -253,9 +253,9 @@ presetUsers:
     ],
     ['no way to find users', [], 'must be given with ldapUserBaseDn'],
     [
-      'a Java key store',
+      'a trust store without certificates',
       [...bySearch, `ldapTrustStorePath: ${keys.privateKeyRsa}`],
-      'holds no certificate in PEM form',
+      'holds no certificate in PEM or JKS form',
     ],
   ])('stop the start with %s', async (_, lines, message) => {
     const path = file('mistake.yaml', lines);
