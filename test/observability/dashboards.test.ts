@@ -45,11 +45,11 @@ const cluster = (name: string, routingGroup: string, proxyTo: string, more: obje
   metadata: { name },
   spec: { proxyTo, routingGroup, ...more },
 });
-const rule = (name: string, condition: string) => ({
+const rule = (name: string, condition: string, routingGroup = 'adhoc') => ({
   apiVersion: 'enginegateway.dev/v1',
   kind: 'RoutingRule',
   metadata: { name },
-  spec: { condition, routeTo: { routingGroup: 'adhoc' } },
+  spec: { condition, routeTo: { routingGroup } },
 });
 
 describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () => {
@@ -67,15 +67,17 @@ describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () =
   beforeAll(async () => {
     plane = await startPlane();
     rig = await kubeRig(plane);
-    clusters.push(...(await Promise.all(['a', 'b', 'c', 'd'].map((name) => ClusterProcess.start(name)))));
-    const [a, b, c, d] = clusters.map(({ url }) => url) as [string, string, string, string];
-    // Seldom checked, so that queries find out that it was stopped.
+    clusters.push(...(await Promise.all(['a', 'b', 'c', 'd', 'e'].map((name) => ClusterProcess.start(name)))));
+    const [a, b, c, d, e] = clusters.map(({ url }) => url) as [string, string, string, string, string];
+    // Seldom checked and in no group of the load, so that a submission finds out that it was stopped: no follow-up does before.
     const seldom = { healthCheck: { interval: '60s' } };
     await apply(
       cluster('a', 'adhoc', a),
       cluster('b', 'adhoc', b),
-      cluster('c', 'adhoc', c, seldom),
+      cluster('c', 'spare', c, seldom),
       cluster('d', 'etl', d),
+      cluster('e', 'spare', e),
+      rule('spare', 'request.getHeader("X-Engine-Source") == "spare"', 'spare'),
       rule('large', 'request.getHeader("X-Engine-Source") == "never"'),
     );
     gateway = await startGateway({
@@ -107,6 +109,13 @@ describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () =
     await load.progress(30);
     expect((await prometheus.raised()).filter((name) => name !== 'EngineGatewayCertificateExpires')).toEqual([]);
     await clusters[2]!.kill();
+    // One in two is sent to the stopped one, until the first is.
+    for (let count = 0; count < 30; count += 1) {
+      const headers = { 'X-Engine-User': 'me', 'X-Engine-Source': 'spare' };
+      const answer = await fetch(`${gateway.url}/v1/statement`, { method: 'POST', headers, body: 'SELECT 1' });
+      expect(answer.status).toBe(200);
+      await answer.body?.cancel();
+    }
     // Refused, as no cluster has the query.
     const unknown = '/v1/statement/executing/20260101_000000_00000_aaaaa/x/0';
     await fetch(`${gateway.url}${unknown}`, { headers: { 'X-Engine-User': 'me' } });
