@@ -9,6 +9,7 @@ import { isRecord } from '../model/record.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
 import { routers } from '../routing/routers/routers.ts';
+import { emptyTable } from '../routing/routingTable.ts';
 import { REFERENCE_PRIORITY } from '../rules/compile/priorityDifferences.ts';
 import type { RuleSet, RuleTrace } from '../rules/decision.ts';
 import { readLastQueries } from '../store/openStore.ts';
@@ -89,7 +90,7 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
   ]);
   const chain = routers({ names, defaultGroup: () => config.routing.defaultRoutingGroup, external: null });
   const decide = (request: DescribedRequest, rules: RuleSet): Promise<ExplainedRouting> =>
-    routingOf(chain, ruleRequest(request), { version: 0, clusters: new Map(), groups: new Map(), rules });
+    routingOf(chain, ruleRequest(request), { ...emptyTable, rules });
   let moved = 0;
   for (const { id, request } of recorded) {
     const [there, here] = [await decide(request, before), await decide(request, after)];

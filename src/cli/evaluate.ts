@@ -5,6 +5,7 @@ import { parseDescribedRequest } from '../gateway/analysis/describedRequest.ts';
 import { productNames } from '../model/names.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { routers } from '../routing/routers/routers.ts';
+import { emptyTable } from '../routing/routingTable.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { offlineRequests } from './offlineRequests.ts';
@@ -75,7 +76,7 @@ async function evaluate(rulesPath: string, requestPath: string, options: Evaluat
     return exitCodes.success;
   }
   const chain = routers({ names, defaultGroup: () => options.defaultGroup, external: null });
-  const table = { version: 0, clusters: new Map(), groups: new Map(), rules: ruleSet };
+  const table = { ...emptyTable, rules: ruleSet };
   io.stdout.write(readable(await routingOf(chain, request, table), request));
   return exitCodes.success;
 }

@@ -1,6 +1,7 @@
 import type { ClusterTlsSpec, HealthCheck } from '../kinds/engineCluster/spec.ts';
 import type { ClusterHealth } from '../model/registryCluster.ts';
 import type { RuleSet } from '../rules/decision.ts';
+import { type AdmissionPolicy, noPolicy } from './admissionPolicy.ts';
 
 /** Verdict of the last health check of a cluster. */
 export interface HealthVerdict {
@@ -44,6 +45,8 @@ export interface RoutableCluster {
   /** Effective value: `spec.active`, unless an override says otherwise. */
   readonly active: boolean;
   readonly weight: number;
+  /** Queries that may run on it at a time; left out for no limit. */
+  readonly maxRunningQueries?: number | undefined;
   readonly healthCheck: HealthCheck | null;
   /** How its certificate is verified; null as the configuration says. */
   readonly tls: ClusterTlsSpec | null;
@@ -58,6 +61,8 @@ export interface RoutingInputs {
   readonly clusters: readonly RoutableCluster[];
   /** Null: no rules at all, the header decides. */
   readonly rules: RuleSet | null;
+  /** Limits and queues. */
+  readonly admission: AdmissionPolicy;
 }
 
 /** A cluster of the table with its verdict. */
@@ -73,4 +78,14 @@ export interface RoutingTable {
   /** Clusters by routing group, in order of registry names. */
   readonly groups: ReadonlyMap<string, readonly ClusterEntry[]>;
   readonly rules: RuleSet | null;
+  readonly admission: AdmissionPolicy;
 }
+
+/** The table before anything was read. */
+export const emptyTable: RoutingTable = {
+  version: 0,
+  clusters: new Map(),
+  groups: new Map(),
+  rules: null,
+  admission: noPolicy,
+};

@@ -1,5 +1,7 @@
+import { noPolicy } from './admissionPolicy.ts';
 import {
   type ClusterEntry,
+  emptyTable,
   type HealthVerdict,
   neverChecked,
   type RoutableCluster,
@@ -15,17 +17,17 @@ export type TableListener = (table: RoutingTable, before: RoutingTable) => void;
  * (docs/architecture.md#the-way-of-the-data).
  */
 export class RoutingTableHolder {
-  #inputs: RoutingInputs = { clusters: [], rules: null };
+  #inputs: RoutingInputs = { clusters: [], rules: null, admission: noPolicy };
   readonly #verdicts = new Map<string, { readonly proxyTo: string; readonly verdict: HealthVerdict }>();
   readonly #listeners = new Set<TableListener>();
-  #table: RoutingTable = { version: 0, clusters: new Map(), groups: new Map(), rules: null };
+  #table: RoutingTable = emptyTable;
 
   /** The table as it is now. */
   get current(): RoutingTable {
     return this.#table;
   }
 
-  /** Replaces clusters, rules or both. Verdicts of clusters that kept name and address stay; others start again. */
+  /** Replaces clusters, rules, limits, or all of them. Verdicts of clusters that kept name and address stay; others start again. */
   setInputs(inputs: Partial<RoutingInputs>): void {
     this.#inputs = { ...this.#inputs, ...inputs };
     const addresses = new Map(this.#inputs.clusters.map(({ name, proxyTo }) => [name, proxyTo]));
@@ -77,7 +79,8 @@ export class RoutingTableHolder {
 
   #publish(clusters: RoutingTable['clusters'], groups: RoutingTable['groups']): void {
     const before = this.#table;
-    this.#table = { version: before.version + 1, clusters, groups, rules: this.#inputs.rules };
+    const { rules, admission } = this.#inputs;
+    this.#table = { version: before.version + 1, clusters, groups, rules, admission };
     for (const listener of this.#listeners) listener(this.#table, before);
   }
 

@@ -3,7 +3,7 @@ import { productNames } from '../../../src/model/names.ts';
 import { chooseCluster, explainNoCluster, type PickCluster } from '../../../src/routing/clusterChoice.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
 import { routers } from '../../../src/routing/routers/routers.ts';
-import { neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
+import { emptyTable, neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { weightedRandom } from '../../../src/routing/strategies/weightedRandom.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace, type RuleDecision } from '../../../src/rules/decision.ts';
@@ -37,7 +37,7 @@ describe('the group', () => {
   ])('%s', (_what, decision, header, group, decidedBy) => {
     const chain = routers({ names: productNames('Engine'), defaultGroup: () => 'adhoc', external: null });
     const rules = decision === null ? null : { needsAnalysis: false, decide: () => decision };
-    const table = { version: 1, clusters: new Map(), groups: new Map(), rules };
+    const table = { ...emptyTable, version: 1, rules };
     const headers = header === undefined ? [] : ['x-ENGINE-routing-group', header];
     expect(chain.decide({ ...sampleRequest, headers }, table)).toMatchObject({ decision: { group, decidedBy } });
   });

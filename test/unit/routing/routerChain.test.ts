@@ -4,10 +4,11 @@ import { DefaultGroupRouter } from '../../../src/routing/routers/defaultGroupRou
 import { nothing, type Router, type RouterAnswer } from '../../../src/routing/routers/router.ts';
 import { RouterChain } from '../../../src/routing/routers/routerChain.ts';
 import type { RouterStep } from '../../../src/routing/routers/routerNames.ts';
+import { emptyTable } from '../../../src/routing/routingTable.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';
 
-const table = { version: 1, clusters: new Map(), groups: new Map(), rules: null };
+const table = { ...emptyTable, version: 1 };
 const trace = { rules: [], stored: '{}' };
 const external = { outcome: 'failed', reason: 'why' } as const;
 const refusal: Refusal = { reason: 'denied', message: 'no', queryId: null };
