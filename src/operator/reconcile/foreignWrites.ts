@@ -248,6 +248,8 @@ export class ForeignWrites {
     if (clock.monotonic() < this.#distrustUntil) return true;
     const { projected, missing } = await store.resources.countDerivedRows();
     this.#deletions = this.#recentDeletions();
+    // Rows of the same loss may have been put back while this one was waiting for the count.
+    if (clock.monotonic() < this.#distrustUntil) return true;
     const losses = missing + this.#deletions.length;
     if (losses < minimum || losses <= projected - missing) return false;
     this.#distrustUntil = clock.monotonic() + AT_ONCE_MS;

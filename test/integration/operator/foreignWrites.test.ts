@@ -281,6 +281,38 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(settled.every(({ outcome }) => outcome === 'refused')).toBe(true);
       });
 
+      test('a table that is emptied deletes nothing, also where one row is counted after all others were put back', async () => {
+        const names = ['a', 'b', 'c', 'd', 'e'];
+        let counts = 0;
+        const { resources } = store;
+        const countLate = async () => {
+          counts += 1;
+          const isLast = counts === names.length;
+          await until(() => expect(counts).toBe(names.length));
+          if (isLast) {
+            await until(async () => expect(await store.backends.all()).toHaveLength(names.length - 1));
+          }
+          return await resources.countDerivedRows();
+        };
+        const late: Store['resources'] = new Proxy(resources, {
+          get: (target, name) => {
+            if (name === 'countDerivedRows') return countLate;
+            const member: unknown = Reflect.get(target, name);
+            return typeof member === 'function' ? member.bind(target) : member;
+          },
+        });
+        const rig = await started({ controller: { store: { ...store, resources: late } } });
+        await declared(rig, ...names);
+        await other(['delete from gateway_backend']);
+        await until(async () => {
+          expect(settled).toHaveLength(names.length);
+          expect((await store.backends.all()).map(({ name }) => name)).toEqual(names);
+        });
+        expect(counts).toBe(names.length);
+        expect(rig.registry.all().map(({ name }) => name)).toEqual(names);
+        expect(settled.every(({ outcome }) => outcome === 'refused')).toBe(true);
+      });
+
       test('is settled by the leader alone, which the epoch fences', async () => {
         const leader = await started({ leaderTtlMs: 600_000 });
         await declared(leader, 'a');
