@@ -19,6 +19,8 @@ await runBuild({
   files: [join(root, 'package-lock.json'), import.meta.filename, join(import.meta.dirname, 'bundledPackages.ts')],
   bundler: () => import('vite'),
   build: async (vite) => {
+    // What is built is what ships, also where a test or a developer's shell says otherwise.
+    process.env.NODE_ENV = 'production';
     const result = await vite.build({ configFile: join(sources, 'vite.config.ts'), logLevel: 'warn' });
     if (!('output' in result)) throw new Error('Vite built more than one bundle');
     await writeBundledPackages(output, result.output);

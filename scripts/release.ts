@@ -58,7 +58,8 @@ async function mistakeIn(): Promise<string | null> {
 async function release(): Promise<void> {
   await rm(output, { recursive: true, force: true });
   await mkdir(join(output, 'charts'), { recursive: true });
-  await run('npm', ['run', 'build'], { cwd: root });
+  // A build that is up to date stays: gateways may be serving it.
+  await run('npm', ['run', 'prepare'], { cwd: root });
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', output], { cwd: root });
   for (const chart of charts) {
     await run(helm(), ['package', join(root, 'manifests/helm', chart), '--destination', join(output, 'charts')]);

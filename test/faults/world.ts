@@ -111,7 +111,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     prometheus = hasPrometheus() ? await startPrometheus({ targets: replicas.map(({ url }) => url) }) : null;
     if (prometheus !== null) {
       const scraped = async () => (await prometheus?.query('count(engine_gateway_build_info)'))?.[0]?.value;
-      await expect.poll(scraped, { timeout: 60_000, interval: 200 }).toBe(2);
+      await vi.waitFor(async () => expect(await scraped()).toBe(2), { timeout: 60_000, interval: 200 });
     }
     const world: World = {
       folder,
