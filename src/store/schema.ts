@@ -14,7 +14,12 @@ export interface IndexDefinition {
   readonly columns: string;
 }
 
-function table(name: string, columns: readonly string[], body: (dialect: SqlDialect) => string): TableDefinition {
+/** A table, created where there is none of that name. @param columns those that must be there */
+export function table(
+  name: string,
+  columns: readonly string[],
+  body: (dialect: SqlDialect) => string,
+): TableDefinition {
   return {
     name,
     columns,
@@ -71,7 +76,10 @@ export const sharedTables: readonly TableDefinition[] = [
   ),
 ];
 
-/** Our own tables. */
+/** Which migrations the database has had, a row each (`schemaVersion.ts`). */
+export const SCHEMA_TABLE = 'eg_schema';
+
+/** Our own tables as of schema version 1; later ones come with a migration of their own (`schemaMigrations.ts`). */
 export const ownTables: readonly TableDefinition[] = [
   table(
     'eg_resources',
@@ -121,9 +129,15 @@ export const ownTables: readonly TableDefinition[] = [
   ),
   table('eg_ended_sessions', ['id', 'until_ms'], () => 'id varchar(128) primary key, until_ms bigint not null'),
   table('eg_marks', ['name', 'value'], () => 'name varchar(32) primary key, value bigint not null'),
+  table(
+    SCHEMA_TABLE,
+    ['version', 'name', 'compatible_from', 'program', 'applied'],
+    () => `version int primary key, name varchar(256) not null, compatible_from int not null,
+      program varchar(64) not null, applied bigint not null`,
+  ),
 ];
 
-/** Indexes; the first is the one that the shared table has always had. */
+/** Indexes as of schema version 1; the first is the one that the shared table has always had. */
 export const indexes: readonly IndexDefinition[] = [
   { table: 'query_history', name: 'query_history_created_idx', columns: 'created' },
   { table: 'query_history', name: 'eg_query_history_user_idx', columns: 'user_name, created' },
