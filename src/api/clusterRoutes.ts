@@ -95,6 +95,7 @@ function stateOf({ name, origin, routable, resource }: InventoryCluster, table: 
     queued: health?.queued ?? null,
     running: health?.running ?? null,
     workers: health?.workers ?? null,
+    maxRunningQueries: routable?.maxRunningQueries ?? null,
     origin,
     resource: resource === null ? null : resourceState(resource),
   };

@@ -48,6 +48,10 @@ export const ClusterState = Type.Object(
     queued: nullable(Type.Integer(), 'Null where the kind of check counts none.'),
     running: nullable(Type.Integer()),
     workers: nullable(Type.Integer()),
+    maxRunningQueries: nullable(
+      Type.Integer(),
+      'Queries that may run on it at a time; null: the gateway sets no limit.',
+    ),
     origin: Type.Union(
       [Type.Literal('kubernetes'), Type.Literal('directory'), Type.Literal('database'), Type.Literal('row')],
       { description: 'Where it is declared; row: by a gateway that ran before, without a resource.' },

@@ -155,6 +155,7 @@ function routableCluster(resource: Resource, spec: EngineClusterSpec, url: strin
     routingGroup: spec.routingGroup,
     active: effectiveActive(resource),
     weight: spec.weight ?? DEFAULT_WEIGHT,
+    ...(spec.maxRunningQueries === undefined ? {} : { maxRunningQueries: spec.maxRunningQueries }),
     healthCheck: spec.healthCheck ?? null,
     tls: spec.tls ?? null,
     origin: 'resource',

@@ -9,6 +9,7 @@ import {
   withoutControlCharacters,
 } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
+import { MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { type MonitorType, monitorTypes } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
 import type { Resource } from '../../model/resource.ts';
@@ -172,6 +173,14 @@ export const EngineClusterSpec = Type.Object(
         maximum: 10000,
         default: DEFAULT_WEIGHT,
         description: 'Share of new queries in its group relative to the others, where the strategy looks at weights.',
+      }),
+    ),
+    maxRunningQueries: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MOST_RUNNING_QUERIES,
+        description:
+          'Queries that may run on the cluster at a time, over all replicas of the gateway; left out, the gateway sets no limit.',
       }),
     ),
     gatewayClassName: Type.Optional(GatewayClassName),

@@ -182,6 +182,19 @@ describe('override', () => {
   });
 });
 
+test.each<[limit: unknown, routed: number | undefined | null, problem: string]>([
+  [undefined, undefined, ''],
+  [1, 1, ''],
+  [1_000_000, 1_000_000, ''],
+  [0, null, 'spec.maxRunningQueries must be at least 1'],
+  [1_000_001, null, 'spec.maxRunningQueries must be at most 1000000'],
+  [1.5, null, 'spec.maxRunningQueries must be a whole number'],
+])('maxRunningQueries %j is routed as %j', (maxRunningQueries, routed, problem) => {
+  const { routable, acceptance } = only(resource('a', maxRunningQueries === undefined ? {} : { maxRunningQueries }));
+  expect(routable === null ? null : routable.maxRunningQueries).toBe(routed);
+  expect(acceptance.message).toContain(problem);
+});
+
 test('what is paused or no longer valid keeps what was routed', () => {
   const lastGood = new Map([['uid-a', only(resource('a', { weight: 7 })).routable as RoutableCluster]]);
   const paused = resource('a', { weight: 8 }, { annotations: { [PAUSED_ANNOTATION]: 'true' } });

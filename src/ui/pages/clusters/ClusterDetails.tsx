@@ -31,6 +31,7 @@ const origins: Readonly<Record<ClusterState['origin'], string>> = {
 
 function Details({ cluster }: { readonly cluster: ClusterState }) {
   const { proxyTo, externalUrl, routingGroup, status, reason, workers, queued, running, origin, resource } = cluster;
+  const { maxRunningQueries } = cluster;
   return (
     <Stack gap="md">
       <Facts
@@ -41,6 +42,7 @@ function Details({ cluster }: { readonly cluster: ClusterState }) {
           ['Queued', queued ?? 'not counted'],
           ['Running', running ?? 'not counted'],
           ['Workers', workers ?? 'not counted'],
+          ['Queries at a time', maxRunningQueries ?? 'no limit of the gateway'],
           ['Routing group', routingGroup ?? '–'],
           ['URL', proxyTo ?? '–'],
           ['External URL', externalUrl ?? '–'],
