@@ -1,3 +1,4 @@
+import { resourceKinds } from '../kinds/registry.ts';
 import { ROUTING_RULE } from '../kinds/routingRule/spec.ts';
 import { gatewayClassOf } from '../model/gatewayClass.ts';
 import { claimNames } from '../model/nameClaims.ts';
@@ -62,6 +63,7 @@ function conflicts(places: readonly Claiming[]): readonly Finding[] {
   );
   for (const place of byKey.values()) {
     const { resource } = place;
+    if (resourceKinds.find(resource.kind)?.hasUniqueNames === false) continue;
     const holder = holders.get(gatewayClassOf(resource.spec))?.get(registryNameOf(resource));
     if (holder === undefined || holder === resource) continue;
     const { namespace, name } = holder.metadata;

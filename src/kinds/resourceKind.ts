@@ -92,6 +92,13 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   endedAnnotations(outcome: Outcome): readonly string[];
   /** Rows of `gateway_backend` that the projection has beside the resource itself; null: none. */
   readonly rows: RowProjection<Outcome> | null;
+  /**
+   * Whether the API server counts as unavailable while it does not have the CRD. One that came in a later version may be
+   * missing: the program is upgraded, the CRDs are not (docs/upgrades.md#skew).
+   */
+  readonly isRequired: boolean;
+  /** Whether a registry name is one resource's alone, in all namespaces; the others are not accepted (`claimNames`). */
+  readonly hasUniqueNames: boolean;
   /** Whether there are few enough to compare all of them with the database every few seconds. */
   readonly few: boolean;
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { withRoleRules } from '../../scripts/roleRules.ts';
 import { customResourceDefinition } from '../../src/kinds/crd.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
-import { type KubeRig, kubeRig } from '../support/kubeRig.ts';
+import { clusterManifest, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
 import { banner, kindsWithBanner as kinds } from '../support/madeUpKind.ts';
 
 const until = (check: () => void | Promise<void>): Promise<void> =>
@@ -21,6 +21,36 @@ describe.skipIf(!controlPlaneAvailable)(
     afterAll(async () => {
       await rig?.stop();
       await plane?.stop();
+    });
+
+    test('without its CRD the others are served, and it is followed as soon as the CRD is there', async () => {
+      const own = await startPlane();
+      const other = await kubeRig(own);
+      try {
+        await other.kubectl(
+          ['apply', '-f', '-'],
+          withRoleRules(await readFile('manifests/base/role.yaml', 'utf8'), kinds),
+        );
+        await other.apply('admin', clusterManifest('a'));
+        const { source, table } = await other.startOperator({ kinds });
+        expect(source.state()).toMatchObject({ synced: true, available: true });
+        expect([...table.current.clusters.keys()]).toEqual(['a']);
+        await other.apply('admin', customResourceDefinition(banner));
+        await other.kubectl(['wait', '--for=condition=Established', 'crd/banners.enginegateway.dev', '--timeout=60s']);
+        await other.apply('admin', {
+          apiVersion: 'enginegateway.dev/v1',
+          kind: banner.kind,
+          metadata: { name: 'late', namespace: other.namespace },
+          spec: banner.example,
+        });
+        await until(() => expect(source.list(banner.kind).map(({ metadata }) => metadata.name)).toEqual(['late']));
+        await other.kubectl(['delete', 'crd', 'banners.enginegateway.dev']);
+        await until(() => expect(source.list(banner.kind)).toEqual([]));
+        expect(source.state()).toMatchObject({ synced: true, available: true });
+      } finally {
+        await other.stop();
+        await own.stop();
+      }
     });
 
     test('its CRD is accepted, and with the derived Role it is listed, followed and gets a status', async () => {

@@ -82,6 +82,8 @@ export const banner: ResourceKind<BannerOutcome> = {
   }),
   endedAnnotations: () => [],
   rows: null,
+  isRequired: false,
+  hasUniqueNames: true,
   few: true,
 };
 

@@ -57,5 +57,7 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
     ofOutcome: ({ routable }) => (routable === null ? null : backendRow(routable)),
     ofResource: standaloneRow,
   },
+  isRequired: true,
+  hasUniqueNames: true,
   few: true,
 };

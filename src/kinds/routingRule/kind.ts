@@ -37,5 +37,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   status: (outcome, { stored, findings }) => ruleStatus(outcome, stored, findings.ruleFailure(outcome)),
   endedAnnotations: () => [],
   rows: null,
+  isRequired: true,
+  hasUniqueNames: true,
   few: false,
 };

@@ -18,6 +18,8 @@ export interface InformerOptions {
   /** The version that the API server is at; left out, a refused watch is taken up without asking for it. */
   readonly version?: () => Promise<string>;
   readonly watchPath: string;
+  /** Whether the API server may not have the kind: then there are no objects, and it is looked for again. */
+  readonly mayBeAbsent?: boolean;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -160,7 +162,8 @@ export class Informer {
         await this.#follow(signal, relistAt);
       } catch (error) {
         if (signal.aborted) return;
-        this.#onFailure(error);
+        if (this.#options.mayBeAbsent === true && kubeCode(error) === 404) this.#takeAbsence();
+        else this.#onFailure(error);
         await this.#pause(signal);
       }
     }
@@ -369,6 +372,27 @@ export class Informer {
       );
     }
     this.#setState({ available: false, reason });
+  }
+
+  /** The API server answers, and does not have the kind (docs/upgrades.md#skew). */
+  #takeAbsence(): void {
+    this.#failures += 1;
+    this.#version = '';
+    this.#lastVersion = '';
+    this.#doubted = null;
+    this.#deleted.clear();
+    if (!this.#state.synced || this.#objects.size > 0) {
+      this.#options.logger.info(
+        { informer: this.#options.name },
+        'the API server does not have the kind yet; apply the CRDs of this version to use it',
+      );
+    }
+    for (const name of [...this.#objects.keys()]) {
+      this.#objects.delete(name);
+      this.#options.onChange(name);
+    }
+    this.#noteEvent();
+    this.#setState({ synced: true, available: true, reason: null });
   }
 
   async #pause(signal: AbortSignal): Promise<void> {

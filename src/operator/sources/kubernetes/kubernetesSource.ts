@@ -81,7 +81,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     const { api, kinds, namespaces, clock, random, logger, informer } = options;
     this.#namespaces = namespaces ?? [null];
     this.#informers = new Map(
-      kinds.all.flatMap(({ kind, plural }) =>
+      kinds.all.flatMap(({ kind, plural, isRequired }) =>
         this.#namespaces.map((namespace): [string, Informer] => [
           informerKey(kind, namespace),
           new Informer({
@@ -91,6 +91,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
             list: (limit, token) => api.list(kind, namespace, limit, token),
             version: async () => (await api.list(kind, namespace, 1, undefined)).metadata.resourceVersion ?? '',
             watchPath: kindPath(plural, namespace),
+            mayBeAbsent: !isRequired,
             clock,
             random,
             logger,
