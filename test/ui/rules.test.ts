@@ -21,6 +21,26 @@ condition: 'true'
 actions:
 - 'result.put("routingGroup", "adhoc")'
 `;
+/** Beside a rule with a priority, one without; and one that calculates otherwise than in Trino Gateway. */
+const warnedRules = `name: first
+description: Asked first here
+priority: 5
+condition: 'true'
+actions:
+- 'result.put("routingGroup", "etl")'
+---
+name: silent
+description: Asked last here
+condition: 'true'
+actions:
+- 'result.put("routingGroup", "adhoc")'
+---
+name: bare
+priority: 6
+condition: 'request.isSecure() < true'
+actions:
+- 'result.put("routingGroup", "adhoc")'
+`;
 const resource = (name: string, spec: object) =>
   stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name }, spec });
 
@@ -142,5 +162,29 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     await using window = await open('ursula');
     await window.page.getByRole('alert').getByText('Not for you').waitFor();
     expect(await window.page.getByRole('button', { name: 'Where would it go?' }).count()).toBe(0);
+  });
+});
+
+describe.skipIf(!canBrowse)('the page of rules that mean something else in Trino Gateway', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await startRig(formAccess(), warnedRules);
+  });
+  afterAll(async () => await rig?.[Symbol.asyncDispose]());
+
+  test.each(['light', 'dark'] as const)('shows the warnings beside their rules, %s', async (colorScheme) => {
+    await using window = await openWindow(`${rig.pages}/routing-rules`, { colorScheme });
+    await logIn(window, 'ada');
+    const { page } = window;
+    const warnings = (rule: string) => page.getByRole('list', { name: `Warnings of ${rule}` });
+    await warnings('silent').getByText('Trino Gateway takes it as 0 and asks this rule before "first"').waitFor();
+    await warnings('bare').getByText('condition, line 1, column 20: < between a boolean and a boolean').waitFor();
+    expect(await warnings('first').count()).toBe(0);
+    const notice = page.getByRole('status').filter({ hasText: 'Rules with warnings' });
+    const text = await notice.textContent();
+    expect(text).toContain('2 rules run, but may not do what was meant, or what Trino Gateway does.');
+    expect(text).toContain('rule bare: description is missing');
+    expect(text).not.toContain('Trino Gateway takes it as 0');
+    await expectSound(window);
   });
 });

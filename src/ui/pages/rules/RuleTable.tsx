@@ -1,5 +1,5 @@
 import { ActionIcon, Badge, List, Stack, Text, Tooltip } from '@mantine/core';
-import { IconPencil } from '@tabler/icons-react';
+import { IconAlertTriangle, IconPencil } from '@tabler/icons-react';
 import { useMemo } from 'react';
 import { NO_PRIORITY } from '../../client/rules.ts';
 import type { RuleState } from '../../client/types.ts';
@@ -97,7 +97,8 @@ function columnsOf(mayWrite: boolean, onEdit: (name: string) => void): readonly 
   ];
 }
 
-function What({ rule: { condition, actions, routeTo, deny, stop, onUnavailable } }: { readonly rule: RuleState }) {
+function What({ rule }: { readonly rule: RuleState }) {
+  const { condition, actions, routeTo, deny, stop, onUnavailable } = rule;
   return (
     <Stack gap={2} className={classes.what}>
       <code className={classes.code}>{condition}</code>
@@ -115,7 +116,23 @@ function What({ rule: { condition, actions, routeTo, deny, stop, onUnavailable }
       )}
       {deny !== null && <Text size="sm">→ denied: {deny.message}</Text>}
       {stop && <Text size="sm">→ no later rule is asked</Text>}
+      <Warnings rule={rule} />
     </Stack>
+  );
+}
+
+/** What of a rule may not be meant as it runs, beside the texts that it is about. */
+function Warnings({ rule: { name, warnings } }: { readonly rule: RuleState }) {
+  if (warnings.length === 0) return null;
+  const icon = <IconAlertTriangle size={14} role="img" aria-label="Warning" className={classes.warning} />;
+  return (
+    <List size="xs" aria-label={`Warnings of ${name}`} icon={icon}>
+      {warnings.map(({ field, line, column, message }) => (
+        <List.Item key={`${field} ${line}:${column} ${message}`}>
+          {line === undefined ? message : `${field}, line ${line}, column ${column}: ${message}`}
+        </List.Item>
+      ))}
+    </List>
   );
 }
 

@@ -2,7 +2,7 @@ import { Alert, List, Paper, Text } from '@mantine/core';
 import { IconAlertTriangle, IconInfoCircle } from '@tabler/icons-react';
 import { useState } from 'react';
 import { useRules } from '../../client/rules.ts';
-import type { RuleInventory } from '../../client/types.ts';
+import type { RuleInventory, RuleState } from '../../client/types.ts';
 import { PageFrame } from '../../components/PageFrame.tsx';
 import { QueryState } from '../../components/QueryState.tsx';
 import { useRole } from '../../session/session.ts';
@@ -22,6 +22,7 @@ export default function RulesPage() {
         {(inventory) => (
           <>
             <Notices inventory={inventory} />
+            <WarningNotice inventory={inventory} />
             <Paper withBorder p="xs">
               <RuleTable
                 rules={inventory.rules}
@@ -73,5 +74,43 @@ function Notices({ inventory: { engine, file } }: { readonly inventory: RuleInve
         </Alert>
       )}
     </>
+  );
+}
+
+/** How many rules may not be meant as they run; those of the file that no row of the table shows, by their place. */
+function WarningNotice({ inventory: { file, rules } }: { readonly inventory: RuleInventory }) {
+  const warned = rules.filter(({ warnings }) => warnings.length > 0);
+  const others = (file?.warnings ?? []).filter((warning) => !isShownAt(warned, warning));
+  if (warned.length + others.length === 0) return null;
+  return (
+    <Alert role="status" color="yellow" icon={<IconAlertTriangle aria-hidden />} title="Rules with warnings">
+      {warned.length > 0 && (
+        <Text size="sm">
+          {warned.length === 1 ? 'One rule runs' : `${warned.length} rules run`}, but may not do what was meant, or what
+          Trino Gateway does. The warnings stand beside the conditions.
+        </Text>
+      )}
+      {others.length > 0 && (
+        <List size="sm">
+          {others.map(({ line, column, rule, message }) => (
+            <List.Item key={`${line}:${column} ${message}`}>
+              line {line}, column {column}
+              {rule === null ? '' : `, rule ${rule}`}: {message}
+            </List.Item>
+          ))}
+        </List>
+      )}
+    </Alert>
+  );
+}
+
+/** Whether a warning of the file is one of a rule that the table has; there it stands without its field. */
+function isShownAt(
+  rules: readonly RuleState[],
+  { rule, message }: NonNullable<RuleInventory['file']>['warnings'][number],
+): boolean {
+  return rules.some(
+    ({ name, origin, warnings }) =>
+      origin === 'file' && name === rule && warnings.some((warning) => message.endsWith(warning.message)),
   );
 }
