@@ -324,13 +324,16 @@ class FileRules {
   readonly #context: CompileContext;
   readonly #rules: CompiledRule[] = [];
   readonly #problems: RulesFileProblem[];
+  /** Of the file's form, such as a missing description: what rules do is said first where not all is said. */
+  readonly #formWarnings: readonly RulesFileProblem[];
   /** By document. */
   readonly #priorityWarnings: ReadonlyMap<number | null, RulesFileProblem>;
 
   constructor(file: RulesFile, { documents, problems }: ParsedRulesFile, context: CompileContext) {
     this.#file = file;
     this.#context = context;
-    this.#problems = [...problems];
+    this.#problems = problems.filter(({ effect }) => effect !== 'warning');
+    this.#formWarnings = problems.filter(({ effect }) => effect === 'warning');
     const warnings = context.differenceWarnings === false ? [] : priorityDifferences(file, documents);
     this.#priorityWarnings = new Map(warnings.map((warning) => [warning.document, warning]));
   }
@@ -351,7 +354,8 @@ class FileRules {
 
   get known(): KnownFile {
     const { text, defaultPriority } = this.#file;
-    const entry = { text, defaultPriority, rules: this.#rules, problems: this.#problems };
+    const problems = [...this.#problems, ...this.#formWarnings];
+    const entry = { text, defaultPriority, rules: this.#rules, problems };
     return isLoaded(entry) ? entry : { ...entry, rules: [] };
   }
 }

@@ -159,6 +159,10 @@ export class RulesFileWatch {
       else if (effect === 'ruleLeftOut') logger.error(place, `rule of the rules file left out: ${message}`);
       else logger.error(place, `rules file does not load: ${message}`);
     }
+    const more = worstFirst.length - MAX_LOGGED;
+    if (more > 0) {
+      logger.warn({ file: file.path, more }, 'rules file has more mistakes and warnings; GET /api/rules lists them');
+    }
   }
 
   /** Reads the file again after a time; by default the refresh period. */
