@@ -81,7 +81,7 @@ function decideAndWrite(ruleSet: RuleSet): (submission: SampleSubmission) => str
   return ({ ruleRequest }) => {
     const { routingGroup, rule, cluster, trace } = ruleSet.decide(ruleRequest);
     const decision = { group: routingGroup ?? 'adhoc', decidedBy: 'rule', rule, cluster, trace } as const;
-    const way = { cluster: 'engine-a', fallback: false, attempts: null };
+    const way = { cluster: 'engine-a', fallback: false, steps: null, attempts: null };
     return decisionText({ ...decision, onUnavailable: 'fallback' }, way);
   };
 }

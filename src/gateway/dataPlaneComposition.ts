@@ -6,6 +6,7 @@ import { ClusterChooser } from '../routing/clusterChooser.ts';
 import { type PathPattern, ProxiedPaths } from '../routing/proxiedPaths.ts';
 import { routers } from '../routing/routers/routers.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
+import { alwaysRoom } from '../routing/takers.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
 import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
@@ -143,7 +144,11 @@ export function composeDataPlane(
 ): DataPlaneSteps {
   const { names, table, clock, logger, registry, bodies } = dependencies;
   const upstreams = new Upstreams(options.upstream, clock);
-  const chooser = new ClusterChooser(settings, { random: dependencies.random, monotonic: () => clock.monotonic() });
+  const chooser = new ClusterChooser(settings, {
+    random: dependencies.random,
+    monotonic: () => clock.monotonic(),
+    hasRoom: alwaysRoom,
+  });
   const metrics = new DataPlaneMetrics(registry, table, upstreams);
   const clients = new RequestHeaders({
     names,
@@ -161,7 +166,7 @@ export function composeDataPlane(
   const pages = pagesOf(dependencies, options, clients);
   const enginePages = new EnginePages({ mode: options.enginePages, answers, headers: clients, table, ...pages });
   const exchange = exchangesOf(dependencies, options, shared, pages);
-  const targets = new ClusterTargets({ table, chooser, upstreams, settings });
+  const targets = new ClusterTargets({ table, chooser, upstreams });
 
   const service = dependencies.externalRules;
   const chain = routers({

@@ -6,6 +6,7 @@ import { pickByHash } from './rendezvous.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 import { makeStrategies } from './strategies/strategies.ts';
 import type { Strategy, StrategyDependencies } from './strategies/strategy.ts';
+import { alwaysRoom, type HasRoom } from './takers.ts';
 
 /** Settings of the choice, as they are now. */
 export interface ChoiceSettings {
@@ -17,14 +18,22 @@ export interface ChoiceSettings {
   readonly groupStrategies: ReadonlyMap<string, StrategyName>;
 }
 
+/** What clusters are chosen with. */
+export interface ChooserDependencies extends StrategyDependencies {
+  /** Whether a cluster that has a limit may run one more query; always by default. */
+  readonly hasRoom?: HasRoom;
+}
+
 /** Chooses clusters by the strategy of their group, and counts what was sent where that needs it. */
 export class ClusterChooser {
   readonly #settings: () => ChoiceSettings;
   readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
+  readonly #hasRoom: HasRoom;
 
-  constructor(settings: () => ChoiceSettings, dependencies: StrategyDependencies) {
+  constructor(settings: () => ChoiceSettings, dependencies: ChooserDependencies) {
     this.#settings = settings;
     this.#strategies = makeStrategies(dependencies);
+    this.#hasRoom = dependencies.hasRoom ?? alwaysRoom;
   }
 
   /**
@@ -40,14 +49,14 @@ export class ClusterChooser {
     excluded: ReadonlyMap<string, string> | null,
     login: string | null = null,
   ): ClusterChoice {
-    return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, (candidates, group) =>
-      login !== null ? pickByHash(candidates, login) : this.#strategyOf(group).pick(candidates, { user }),
-    );
+    const pick = (candidates: readonly ClusterEntry[], group: string) =>
+      login !== null ? pickByHash(candidates, login) : this.#strategyOf(table, group).pick(candidates, { user });
+    return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, pick, this.#hasRoom);
   }
 
   /** Counts a query that is sent to a cluster; null where its group's strategy does not look at load. */
-  countSubmission(cluster: ClusterEntry, user: string | null): CountedSubmission | null {
-    return this.#strategyOf(cluster.routingGroup).countSubmission?.(cluster, { user }) ?? null;
+  countSubmission(table: RoutingTable, cluster: ClusterEntry, user: string | null): CountedSubmission | null {
+    return this.#strategyOf(table, cluster.routingGroup).countSubmission?.(cluster, { user }) ?? null;
   }
 
   /** Forgets clusters that are not registered any more. */
@@ -55,8 +64,9 @@ export class ClusterChooser {
     for (const strategy of Object.values(this.#strategies)) strategy.retain?.(table.clusters);
   }
 
-  #strategyOf(group: string): Strategy {
+  /** The strategy of a group: of its `RoutingGroup`, else as the configuration says. */
+  #strategyOf({ admission }: RoutingTable, group: string): Strategy {
     const { strategy, groupStrategies } = this.#settings();
-    return this.#strategies[groupStrategies.get(group) ?? strategy];
+    return this.#strategies[admission.groups.get(group)?.strategy ?? groupStrategies.get(group) ?? strategy];
   }
 }

@@ -1,9 +1,11 @@
 import type { RuleRequest, RuleTrace } from '../rules/decision.ts';
-import { reasonOf } from './clusterChoice.ts';
+import { reasonOf, stepsPast, stepsTo } from './choiceSteps.ts';
+import type { GroupDecision } from './groupDecision.ts';
 import type { Refusal } from './refusal.ts';
 import type { RoutedDecision, RouterChain } from './routers/routerChain.ts';
 import type { RouterName } from './routers/routerNames.ts';
-import type { RoutingTable } from './routingTable.ts';
+import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+import { alwaysRoom, findTakers, type HasRoom, type TakerRole } from './takers.ts';
 
 /** A cluster that was considered. */
 export interface ConsideredCluster {
@@ -27,8 +29,10 @@ export interface RoutingExplanation {
   /** Cluster that a rule pinned the request to. */
   readonly pinnedCluster: string | null;
   readonly onUnavailable: 'fallback' | 'reject';
-  /** True when the default group serves in place of the chosen group. */
+  /** True when another group serves in place of the chosen group: one of its fallbacks, or the default group. */
   readonly fallback: boolean;
+  /** How it comes to the clusters that may take it, a sentence each; empty where they are those of the chosen group. */
+  readonly steps: readonly string[];
   readonly clusters: readonly ConsideredCluster[];
   readonly rules: readonly RuleTrace[];
 }
@@ -66,12 +70,14 @@ export interface TransactionOwner {
  * Explains a decision against the routing table: the same steps as for a request, but every cluster is listed, and
  * nothing is chosen by chance or sent.
  * @param began the cluster of the statement's transaction; null outside of transactions that are known
+ * @param hasRoom whether a cluster that has a limit may run one more query
  */
 export function explainRouting(
   table: RoutingTable,
   { decision, refused }: ExplainedRouting,
   defaultGroup: string,
   began: TransactionOwner | null,
+  hasRoom: HasRoom = alwaysRoom,
 ): RoutingExplanation {
   const { group, cluster, onUnavailable, decidedBy, trace } = decision;
   const base = { routingGroup: group, decidedBy, pinnedCluster: cluster, onUnavailable, rules: trace.rules };
@@ -83,40 +89,64 @@ export function explainRouting(
       message: rule === null ? refusal.message : `${rule}: ${refusal.message}`,
       rule,
       fallback: false,
+      steps: [],
       clusters: [],
     };
   }
   if (began !== null) return { ...base, ...boundBy(table, group, began) };
-  const isChosen = (name: string, groupOf: string): boolean =>
-    cluster === null ? groupOf === group : name === cluster;
-  const entries = [...table.clusters.values()];
-  const canTake = (entry: (typeof entries)[number]): boolean => entry.active && entry.health.status === 'HEALTHY';
-  const isServed = entries.some((entry) => isChosen(entry.name, entry.routingGroup) && canTake(entry));
-  const fallsBack = !isServed && onUnavailable === 'fallback';
-  const clusters = entries.map((entry): ConsideredCluster => {
-    const isWanted = fallsBack ? entry.routingGroup === defaultGroup : isChosen(entry.name, entry.routingGroup);
-    const taken = isWanted && canTake(entry);
-    const other =
-      cluster === null ? `belongs to the group ${entry.routingGroup}` : 'is not the cluster that the rule chose';
-    const reason = taken ? 'active and healthy' : canTake(entry) ? other : reasonOf(entry, null);
-    return { cluster: entry.name, routingGroup: entry.routingGroup, taken, reason };
+  const takers = findTakers({ table, decision, defaultGroup, excluded: null, hasRoom });
+  const { as, candidates, passed } = takers;
+  const clusters = [...table.clusters.values()].map((entry): ConsideredCluster => {
+    const taken = candidates.includes(entry);
+    return { cluster: entry.name, routingGroup: entry.routingGroup, taken, reason: reasonFor(entry, taken, cluster) };
   });
-  const takers = clusters.filter(({ taken }) => taken).map((entry) => entry.cluster);
+  const names = candidates.map(({ name }) => name);
   const chosen = cluster === null ? `routing group ${group}` : `cluster ${cluster}`;
   const by = decision.rule === null ? `by ${decidedBy}` : `by rule ${decision.rule}`;
-  if (takers.length === 0) {
+  if (names.length === 0) {
     return {
       ...base,
       outcome: 'noCluster',
-      message: `no cluster can take it: ${chosen} ${by}`,
+      message: `no cluster can take it: ${chosen} ${by}${waitTail(table, decision)}`,
       rule: decision.rule,
-      fallback: fallsBack,
+      fallback: onUnavailable === 'fallback',
+      steps: stepsPast(passed, null).map(({ text }) => text),
       clusters,
     };
   }
-  const tail = fallsBack ? `, which has none; the default group ${defaultGroup} serves` : '';
-  const message = `${takers.join(' or ')}: ${chosen} ${by}${tail}`;
-  return { ...base, outcome: 'routed', message, rule: decision.rule, fallback: fallsBack, clusters };
+  const tail = servesTail(as, takers.group, passed[0]?.because);
+  const waits = as === 'bestEffort' ? waitTail(table, decision) : '';
+  const message = `${names.join(' or ')}: ${chosen} ${by}${tail}${waits}`;
+  return {
+    ...base,
+    outcome: 'routed',
+    message,
+    rule: decision.rule,
+    fallback: as === 'fallback' || as === 'default',
+    steps: stepsTo(takers, candidates, null)?.map(({ text }) => text) ?? [],
+    clusters,
+  };
+}
+
+/** @param pinned the cluster that a rule chose; null for none */
+function reasonFor(entry: ClusterEntry, taken: boolean, pinned: string | null): string {
+  const isHealthy = entry.active && entry.health.status === 'HEALTHY';
+  if (taken && isHealthy) return 'active and healthy';
+  if (taken) return `best effort: ${reasonOf(entry, null)}`;
+  if (!isHealthy) return reasonOf(entry, null);
+  return pinned === null ? `belongs to the group ${entry.routingGroup}` : 'is not the cluster that the rule chose';
+}
+
+function servesTail(as: TakerRole, group: string, because: 'unavailable' | 'full' | undefined): string {
+  const lack = because === 'full' ? 'which is full' : 'which has none';
+  if (as === 'fallback') return `, ${lack}; its fallback ${group} serves`;
+  if (as === 'default') return `, ${lack}; the default group ${group} serves`;
+  return as === 'bestEffort' ? ', which has no healthy one; best effort' : '';
+}
+
+function waitTail({ admission }: RoutingTable, { group, cluster }: GroupDecision): string {
+  const queue = cluster === null ? admission.groups.get(group)?.queue : undefined;
+  return queue?.whenUnavailable === 'wait' ? `; a query waits for one, at most ${queue.maxWaitMs / 1000} s` : '';
 }
 
 /** What a transaction decides, whatever the group: the cluster that began it, whether it takes new queries or not. */
@@ -138,6 +168,7 @@ function boundBy(
     pinnedCluster: owner,
     onUnavailable: 'reject',
     fallback: false,
+    steps: [],
     clusters,
   };
 }

@@ -68,6 +68,8 @@ export interface RoutingInputs {
 /** A cluster of the table with its verdict. */
 export interface ClusterEntry extends RoutableCluster {
   readonly health: HealthVerdict;
+  /** Wall clock of the last check that found it HEALTHY, milliseconds; left out where none did since it is registered. */
+  readonly lastHealthyAt?: number | undefined;
 }
 
 /** Everything a decision reads, immutable; replaced whole. */

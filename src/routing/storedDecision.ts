@@ -25,8 +25,10 @@ export interface QueryDecision {
   readonly pinned?: string;
   /** Cluster that took it. */
   readonly cluster: string;
-  /** The default group served in place of the chosen one. */
+  /** Another group served in place of the chosen one: one of its fallbacks, or the default group. */
   readonly fallback?: boolean;
+  /** How it came to the cluster, a sentence each; absent where the cluster is one of the chosen group. */
+  readonly steps?: readonly string[];
   readonly attempts?: readonly FailedAttempt[];
   /** Absent where there were no rules. */
   readonly rules?: readonly RuleTrace[];

@@ -12,13 +12,20 @@ import {
 /** Called after a replacement, with the new table and the one before. Must not throw. */
 export type TableListener = (table: RoutingTable, before: RoutingTable) => void;
 
+/** What checks found of a cluster. */
+interface LastVerdict {
+  readonly proxyTo: string;
+  readonly health: HealthVerdict;
+  readonly lastHealthyAt: number | undefined;
+}
+
 /**
  * Holds the current routing table. Readers take `current` once a request and keep it; writers replace it whole
  * (docs/architecture.md#the-way-of-the-data).
  */
 export class RoutingTableHolder {
   #inputs: RoutingInputs = { clusters: [], rules: null, admission: noPolicy };
-  readonly #verdicts = new Map<string, { readonly proxyTo: string; readonly verdict: HealthVerdict }>();
+  readonly #verdicts = new Map<string, LastVerdict>();
   readonly #listeners = new Set<TableListener>();
   #table: RoutingTable = emptyTable;
 
@@ -44,9 +51,11 @@ export class RoutingTableHolder {
   setHealth(name: string, proxyTo: string, verdict: HealthVerdict): void {
     const cluster = this.#table.clusters.get(name);
     if (cluster === undefined || cluster.proxyTo !== proxyTo) return;
-    this.#verdicts.set(name, { proxyTo, verdict });
+    const lastHealthyAt =
+      verdict.status === 'HEALTHY' ? (verdict.checkedAt ?? cluster.lastHealthyAt) : cluster.lastHealthyAt;
+    this.#verdicts.set(name, { proxyTo, health: verdict, lastHealthyAt });
     // Only this entry is replaced: checks of hundreds of clusters replace the table many times a second.
-    const entry: ClusterEntry = { ...cluster, health: verdict };
+    const entry: ClusterEntry = { ...cluster, health: verdict, lastHealthyAt };
     const { routingGroup } = cluster;
     const members = this.#table.groups.get(routingGroup) ?? [];
     this.#publish(
@@ -85,6 +94,7 @@ export class RoutingTableHolder {
   }
 
   #entry(cluster: RoutableCluster): ClusterEntry {
-    return { ...cluster, health: this.#verdicts.get(cluster.name)?.verdict ?? neverChecked };
+    const last = this.#verdicts.get(cluster.name);
+    return { ...cluster, health: last?.health ?? neverChecked, lastHealthyAt: last?.lastHealthyAt };
   }
 }

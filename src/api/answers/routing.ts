@@ -28,7 +28,12 @@ export const Explanation = Type.Object({
   rule: Type.Union([Type.String(), Type.Null()], { description: 'Rule that decided, denied or failed.' }),
   pinnedCluster: Type.Union([Type.String(), Type.Null()], { description: 'Cluster that a rule chose.' }),
   onUnavailable: oneOf('fallback', 'reject'),
-  fallback: Type.Boolean({ description: 'The default group serves in place of the one asked for.' }),
+  fallback: Type.Boolean({
+    description: 'Another group serves in place of the one asked for: one of its fallbacks, or the default group.',
+  }),
+  steps: Type.Array(Type.String(), {
+    description: 'How it comes to these clusters, a sentence each; empty where the group asked for has them.',
+  }),
   clusters: Type.Array(
     Type.Object({
       cluster: Type.String(),

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { ProductNames } from '../../model/names.ts';
+import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { BrowserPlaces } from '../pages/browserPlace.ts';
@@ -15,6 +16,8 @@ export interface AnsweringCluster {
   readonly decision: GroupDecision | null;
   /** Whether the cluster serves in place of the group that was decided on. */
   readonly fallback: boolean;
+  /** How it came to this cluster; null where it is one of the group that was decided on. */
+  readonly steps: readonly ChoiceStep[] | null;
   /** The step of a login that the request was; null for all others. */
   readonly handshake: Handshake | null;
 }
@@ -57,7 +60,7 @@ export class AddedLines {
   of(proxied: ProxiedRequest, answer: ClusterAnswer, answering: AnsweringCluster): readonly string[] {
     const { names, handshakes, places, settings } = this.#dependencies;
     const { explainHeader, includeClusterHostInResponse } = settings();
-    const { cluster, decision, fallback, handshake } = answering;
+    const { cluster, decision, handshake } = answering;
     const isSubmission = proxied.kind === 'submission';
     const lines: string[] = [];
     if (handshakes !== null) {
@@ -67,7 +70,7 @@ export class AddedLines {
     if (places !== null && proxied.pathKind === 'ui' && !isSubmission) {
       lines.push(...places.linesFor(proxied, { cluster, status: answer.status, ofQuery: decision === null }));
     }
-    if (explainHeader) lines.push(...explainLine(names, decision, cluster.name, fallback));
+    if (explainHeader) lines.push(...explainLine(names, answering));
     if (includeClusterHostInResponse && isSubmission) {
       lines.push('Set-Cookie', `${names.clusterHostCookie}=${answer.host}`);
     }

@@ -1,10 +1,10 @@
-import { explainNoCluster, type NotTaken } from '../../routing/clusterChoice.ts';
+import type { ChoiceStep } from '../../routing/choiceSteps.ts';
+import { explainNoCluster } from '../../routing/clusterChoice.ts';
 import type { ClusterChooser } from '../../routing/clusterChooser.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
-import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
 
 /** The cluster that a request is sent to. */
@@ -14,6 +14,8 @@ export interface Target {
   readonly upstream: Upstream | null;
   /** Whether it serves in place of the group that was decided on. */
   readonly fallback: boolean;
+  /** How it came to this cluster; null where it is one of the group that was decided on. */
+  readonly steps: readonly ChoiceStep[] | null;
 }
 
 /** No cluster can take a request. */
@@ -29,7 +31,6 @@ export interface ClusterTargetsDependencies {
   readonly table: { readonly current: RoutingTable };
   readonly chooser: Pick<ClusterChooser, 'choose' | 'countSubmission'>;
   readonly upstreams: Pick<Upstreams, 'get'>;
-  readonly settings: () => Pick<DataPlaneSettings, 'defaultRoutingGroup'>;
 }
 
 /** Chooses the cluster that takes a request, once its group is decided. */
@@ -50,25 +51,22 @@ export class ClusterTargets {
     const { table, chooser, upstreams } = this.#dependencies;
     const choice = chooser.choose(table.current, decision, user, excluded, login);
     if (choice.cluster !== null) {
-      return { cluster: choice.cluster, upstream: upstreams.get(choice.cluster.proxyTo), fallback: choice.fallback };
+      const { cluster, fallback, steps } = choice;
+      return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback, steps };
     }
-    const { pending, notTaken } = choice;
-    const message = this.noClusterMessage(decision, notTaken);
+    const { pending } = choice;
+    const message = explainNoCluster(decision, choice);
     return { cluster: null, pending, refusal: { reason: pending ? 'pending' : 'no_cluster', message, queryId: null } };
   }
 
   /** The target of a request that only one cluster can take. */
   only(cluster: ClusterEntry): Target {
-    return { cluster, upstream: this.#dependencies.upstreams.get(cluster.proxyTo), fallback: false };
+    return { cluster, upstream: this.#dependencies.upstreams.get(cluster.proxyTo), fallback: false, steps: null };
   }
 
   /** Counts a query that is sent to a cluster; see `ClusterChooser.countSubmission`. */
   countSubmission(cluster: ClusterEntry, user: string | null): CountedSubmission | null {
-    return this.#dependencies.chooser.countSubmission(cluster, user);
-  }
-
-  /** Why no cluster of a decision takes a request, in words. */
-  noClusterMessage(decision: GroupDecision, notTaken: readonly NotTaken[]): string {
-    return explainNoCluster(decision, notTaken, this.#dependencies.settings().defaultRoutingGroup);
+    const { chooser, table } = this.#dependencies;
+    return chooser.countSubmission(table.current, cluster, user);
   }
 }

@@ -1,11 +1,14 @@
+import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { ExternalAnswer, GroupDecision } from '../../routing/groupDecision.ts';
 import type { FailedAttempt, StoredDecision, StoredExternalAnswer } from '../../routing/storedDecision.ts';
 
 /** How a query got to its cluster, beside the decision. */
 export interface WayToCluster {
   readonly cluster: string;
-  /** The default group served in place of the one asked for. */
+  /** Another group served in place of the one asked for. */
   readonly fallback: boolean;
+  /** How it came to this cluster; null where it is one of the group asked for. */
+  readonly steps: readonly ChoiceStep[] | null;
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
 }
@@ -14,7 +17,7 @@ export interface WayToCluster {
  * A decision as it is kept with the query: `StoredDecision` as JSON. What the rules did is put in as a text that decisions by
  * the same values share.
  */
-export function decisionText(decision: GroupDecision, { cluster, fallback, attempts }: WayToCluster): string {
+export function decisionText(decision: GroupDecision, { cluster, fallback, steps, attempts }: WayToCluster): string {
   const { stored } = decision.trace;
   const rest = JSON.stringify({
     group: decision.group,
@@ -24,6 +27,7 @@ export function decisionText(decision: GroupDecision, { cluster, fallback, attem
     ...(decision.cluster === null ? {} : { pinned: decision.cluster }),
     cluster,
     ...(fallback ? { fallback: true } : {}),
+    ...(steps === null ? {} : { steps: steps.map(({ text }) => text) }),
     ...(attempts === null ? {} : { attempts }),
   } satisfies StoredDecision);
   return stored === null ? rest : `${rest.slice(0, -1)},"rules":${stored}}`;

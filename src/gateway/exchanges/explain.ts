@@ -1,24 +1,28 @@
 import type { ProductNames } from '../../model/names.ts';
-import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { ChoiceStep } from '../../routing/choiceSteps.ts';
+import type { AnsweringCluster } from './addedLines.ts';
 
-/**
- * The header line that states to a client how its request was routed (`routing.explainHeader`).
- * @param decision null for a follow-up, which belongs to its query's cluster
- */
+/** Groups that the header names beside the one that was decided on; the log and the history name all. */
+const MAX_STEPS = 8;
+
+/** The header line that states to a client how its request was routed (`routing.explainHeader`). */
 export function explainLine(
   names: ProductNames,
-  decision: GroupDecision | null,
-  cluster: string,
-  fallback: boolean,
+  { cluster, decision, fallback, steps }: Pick<AnsweringCluster, 'cluster' | 'decision' | 'fallback' | 'steps'>,
 ): readonly string[] {
-  const parts = [`cluster=${token(cluster)}`];
+  const parts = [`cluster=${token(cluster.name)}`];
   if (decision === null) parts.push('by=query');
   else {
     parts.push(`group=${token(decision.group)}`, `by=${decision.decidedBy}`);
     if (decision.rule !== null) parts.push(`rule=${token(decision.rule)}`);
     if (fallback) parts.push('fallback=true');
+    if (steps !== null) parts.push(`steps=${steps.slice(-MAX_STEPS).map(shortStep).join(',')}`);
   }
   return [names.header('Routing-Decision'), parts.join('; ')];
+}
+
+function shortStep({ group, outcome }: ChoiceStep): string {
+  return `${token(group)}:${outcome}`;
 }
 
 /** A value that fits into a header line whatever people named things. */

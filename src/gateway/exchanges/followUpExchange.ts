@@ -44,7 +44,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
 
   protected override answering(): AnsweringCluster {
     const cluster = this.dependencies.queries.clusterOf(this.#owner);
-    return { cluster, decision: null, fallback: false, handshake: null };
+    return { cluster, decision: null, fallback: false, steps: null, handshake: null };
   }
 
   protected override queryId(): string {

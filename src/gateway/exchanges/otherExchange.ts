@@ -1,3 +1,4 @@
+import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { Handshake } from '../pages/handshakeCookies.ts';
@@ -18,6 +19,8 @@ export interface OtherRoute {
   readonly decision: GroupDecision;
   readonly cluster: ClusterEntry;
   readonly fallback: boolean;
+  /** How it came to this cluster; null where it is one of the group that was decided on. */
+  readonly steps: readonly ChoiceStep[] | null;
   /** A step of an OAuth2 login, whose cookie the answer sets or ends; null for all other requests. */
   readonly handshake: Handshake | null;
 }
@@ -60,9 +63,11 @@ export class OtherExchange extends ForwardExchange<OtherDependencies> {
     const target = targets.choose(decision, null, this.#excluded, handshake?.login ?? null);
     if (target.cluster === null) this.refuse({ ...target.refusal, reason: 'no_cluster' });
     else if (target.upstream === null) {
-      this.refuse({ reason: 'no_cluster', message: targets.noClusterMessage(decision, []), queryId: null });
+      const message = `proxyTo of cluster ${target.cluster.name} is not an HTTP URL`;
+      this.refuse({ reason: 'no_cluster', message, queryId: null });
     } else {
-      this.#route = { decision, cluster: target.cluster, fallback: target.fallback, handshake };
+      const { cluster, fallback, steps } = target;
+      this.#route = { decision, cluster, fallback, steps, handshake };
       this.sendTo(target.upstream);
     }
   }

@@ -3,6 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
+import { type ChoiceStep, stepsText } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
@@ -20,6 +21,8 @@ export interface SubmissionRoute {
   readonly cluster: ClusterEntry | null;
   /** Whether the cluster serves in place of the group that was decided on. */
   readonly fallback: boolean;
+  /** How it came to this cluster; null where it is one of the group that was decided on. */
+  readonly steps: readonly ChoiceStep[] | null;
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
 }
@@ -60,7 +63,7 @@ export class QueryRecorder {
     cluster: ClusterEntry,
     proxied: ProxiedRequest,
     { body, user }: Submission,
-    { decision, fallback, attempts }: SubmissionRoute,
+    { decision, fallback, steps, attempts }: SubmissionRoute,
   ): void {
     const { history, clock, settings } = this.#dependencies;
     if (!settings().historyEnabled) return;
@@ -74,7 +77,7 @@ export class QueryRecorder {
       routingGroup: decision.group,
       externalUrl: cluster.externalUrl,
       cluster: cluster.name,
-      decision: decisionText(decision, { cluster: cluster.name, fallback, attempts }),
+      decision: decisionText(decision, { cluster: cluster.name, fallback, steps, attempts }),
     });
   }
 
@@ -87,7 +90,7 @@ export class QueryRecorder {
   logEnd(
     proxied: ProxiedRequest,
     { body, user }: Submission,
-    { decision, cluster, fallback, attempts }: SubmissionRoute,
+    { decision, cluster, fallback, steps, attempts }: SubmissionRoute,
     { queryId, refused, status }: SubmissionEnd,
   ): void {
     const { logger, settings } = this.#dependencies;
@@ -99,6 +102,7 @@ export class QueryRecorder {
         rule: decision.rule ?? undefined,
         cluster: cluster?.name,
         fallback: fallback || undefined,
+        steps: steps === null ? undefined : stepsText(steps),
         attempts: attempts ?? undefined,
         refused: refused ?? undefined,
         user: user.user,

@@ -189,8 +189,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   }
 
   protected override answering(): AnsweringCluster {
-    const { cluster, fallback } = this.#target as Target;
-    return { cluster, decision: this.#decision, fallback, handshake: null };
+    const { cluster, fallback, steps } = this.#target as Target;
+    return { cluster, decision: this.#decision, fallback, steps, handshake: null };
   }
 
   protected override onEnd(how: ExchangeEnd): void {
@@ -212,8 +212,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   }
 
   #route(): SubmissionRoute {
-    const { cluster, fallback } = this.#target ?? { cluster: null, fallback: false };
-    return { decision: this.#decision, cluster, fallback, attempts: this.#retry?.attempts ?? null };
+    const { cluster, fallback, steps } = this.#target ?? { cluster: null, fallback: false, steps: null };
+    return { decision: this.#decision, cluster, fallback, steps, attempts: this.#retry?.attempts ?? null };
   }
 
   #textOf({ chunks, headers }: Readonly<HeldAnswer>): string | null {

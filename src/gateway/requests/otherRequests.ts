@@ -34,7 +34,7 @@ export class OtherRequests {
     const cluster = places?.clusterOf(proxied) ?? handshake?.cluster ?? null;
     if (cluster !== null) {
       const decision = backTo(cluster, 'cookie');
-      this.forwardTo(proxied, { decision, cluster, fallback: false, handshake });
+      this.forwardTo(proxied, { decision, cluster, fallback: false, steps: null, handshake });
       return;
     }
     routing.other(proxied, (routed) => {
@@ -50,8 +50,8 @@ export class OtherRequests {
     const target = exchange.targets.choose(decision, null, null, handshake?.login ?? null);
     if (target.cluster === null) answers.refuse(proxied, target.refusal);
     else {
-      const { cluster, fallback } = target;
-      this.forwardTo(proxied, { decision, cluster, fallback, handshake });
+      const { cluster, fallback, steps } = target;
+      this.forwardTo(proxied, { decision, cluster, fallback, steps, handshake });
     }
   }
 

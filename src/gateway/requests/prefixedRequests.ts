@@ -36,7 +36,7 @@ export class PrefixedRequests {
         case 'cluster': {
           const { cluster } = route;
           const decision = backTo(cluster, 'prefix');
-          others.forwardTo(proxied, { decision, cluster, fallback: false, handshake: null });
+          others.forwardTo(proxied, { decision, cluster, fallback: false, steps: null, handshake: null });
           break;
         }
         case 'redirect':

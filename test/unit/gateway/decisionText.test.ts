@@ -21,6 +21,13 @@ const decision: fc.Arbitrary<GroupDecision> = fc.record({
 const way = fc.record({
   cluster: few,
   fallback: fc.boolean(),
+  steps: fc.option(
+    fc.constant([
+      { group: 'etl', outcome: 'full' as const, text: 'group etl: no cluster has room (e1 is full)' },
+      { group: 'spill', outcome: 'serves' as const, text: 'fallback spill: s1' },
+    ]),
+    { nil: null },
+  ),
   attempts: fc.option(fc.constant([{ cluster: 'down', error: 'refused' }]), { nil: null }),
 });
 
@@ -35,6 +42,9 @@ test('the text of a decision holds what was decided and how the query got to its
           ...(decided.cluster === null ? {} : { pinned: decided.cluster }),
           cluster: taken.cluster,
           ...(taken.fallback ? { fallback: true } : {}),
+          ...(taken.steps === null
+            ? {}
+            : { steps: ['group etl: no cluster has room (e1 is full)', 'fallback spill: s1'] }),
           ...(taken.attempts === null ? {} : { attempts: taken.attempts }),
           ...(decided.trace.stored === null ? {} : { rules: JSON.parse(decided.trace.stored) }),
         });
@@ -55,7 +65,7 @@ test('what the external rules service said is reported each time, without values
         trace: noTrace,
         external: { outcome: 'answered', routingGroup: group, headers: { 'X-Token': 'secret' } },
       },
-      { cluster: 'one', fallback: false, attempts: null },
+      { cluster: 'one', fallback: false, steps: null, attempts: null },
     ),
   );
   expect(texts.map((text) => JSON.parse(text))).toEqual(

@@ -119,7 +119,7 @@ describe('the cluster', () => {
     expect(one.cluster?.name).toBe('e2');
     const decision = wish({ onUnavailable: 'reject', rule: 'to "etl"' });
     const none = chooseCluster(tableOf(all), decision, 'adhoc', excluded, at(0));
-    expect(none.cluster === null && explainNoCluster(decision, none.notTaken, 'adhoc')).toBe(
+    expect(none.cluster === null && explainNoCluster(decision, none)).toBe(
       'No healthy cluster in routing group "etl" (chosen by rule "to \\"etl\\""): e1 failed (connection refused); e2 failed (connection reset)',
     );
   });

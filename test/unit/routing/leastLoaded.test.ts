@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { StrategyName } from '../../../src/model/strategies.ts';
 import { ClusterChooser } from '../../../src/routing/clusterChooser.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
-import { type HealthVerdict, neverChecked } from '../../../src/routing/routingTable.ts';
+import { type ClusterEntry, emptyTable, type HealthVerdict, neverChecked } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
 
@@ -64,12 +64,12 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
     choose: (user: string | null = null) => choose(user).name,
     submit: (user: string | null = null) => {
       const cluster = choose(user);
-      return { name: cluster.name, counted: chooser.countSubmission(cluster, user) };
+      return { name: cluster.name, counted: chooser.countSubmission(table.current, cluster, user) };
     },
     /** Submits and has the cluster take it. */
     run: (user: string | null = null) => {
       const cluster = choose(user);
-      chooser.countSubmission(cluster, user)?.confirm();
+      chooser.countSubmission(table.current, cluster, user)?.confirm();
       return cluster.name;
     },
   };
@@ -153,8 +153,8 @@ describe('least loaded', () => {
       () => ({ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom', groupStrategies: new Map() }),
       { random: () => 0, monotonic: () => 0 },
     );
-    const entry = { routingGroup: 'adhoc', name: 'a' } as Parameters<typeof chooser.countSubmission>[0];
-    expect(chooser.countSubmission(entry, null)).toBeNull();
+    const entry = { routingGroup: 'adhoc', name: 'a' } as ClusterEntry;
+    expect(chooser.countSubmission(emptyTable, entry, null)).toBeNull();
   });
 });
 

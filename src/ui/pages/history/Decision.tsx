@@ -9,11 +9,18 @@ export function Decision({ decision }: { readonly decision: QueryDecision | null
       <Alert role="status">No decision is stored with this query: it was routed by a gateway that ran before.</Alert>
     );
   }
-  const { cluster, attempts = [], external, rules } = decision;
+  const { cluster, attempts = [], steps = [], external, rules } = decision;
   return (
     <Stack gap="sm">
       <Text>{sentence(decision)}</Text>
       {external !== undefined && <Text size="sm">{answered(external)}</Text>}
+      {steps.length > 0 && (
+        <List size="sm">
+          {steps.map((step) => (
+            <List.Item key={step}>{step}</List.Item>
+          ))}
+        </List>
+      )}
       {attempts.length > 0 && (
         <div>
           <Text size="sm" fw={500}>
@@ -34,9 +41,10 @@ export function Decision({ decision }: { readonly decision: QueryDecision | null
 }
 
 function sentence(decision: QueryDecision): string {
-  const { decidedBy, cluster, fallback = false } = decision;
+  const { decidedBy, cluster, fallback = false, steps = [] } = decision;
   const by = choices[decidedBy](decision);
   if (decidedBy === 'transaction') return `${by} ${cluster} took it.`;
+  if (steps.length > 0) return `${by} ${cluster} took the query.`;
   const then = fallback
     ? ` No backend of it could take the query; the default group served instead, by ${cluster}.`
     : ` ${cluster} was active and healthy, and took the query.`;

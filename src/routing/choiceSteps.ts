@@ -1,0 +1,94 @@
+import type { ClusterEntry } from './routingTable.ts';
+import type { PassedGroup, TakerRole, Takers } from './takers.ts';
+
+/** A step from the routing group that was decided on to the cluster that takes the request. */
+export interface ChoiceStep {
+  /** Routing group, or the cluster that a rule chose. */
+  readonly group: string;
+  readonly outcome: 'unavailable' | 'full' | 'serves' | 'bestEffort';
+  /** For people: `group etl: no healthy cluster (etl-1 is UNHEALTHY (connection refused))`. */
+  readonly text: string;
+}
+
+/** Clusters that a step names; a group may have hundreds. */
+const MAX_NAMED = 5;
+/** Characters of what is said of a cluster. */
+const MAX_REASON = 256;
+
+const labels: Readonly<Record<TakerRole, string>> = {
+  group: 'group',
+  pinned: 'cluster',
+  fallback: 'fallback',
+  default: 'default group',
+  bestEffort: 'best effort',
+};
+
+/**
+ * The steps to the clusters that take a request; null where the group that was decided on does.
+ * @param takers there is at least one candidate
+ * @param picked the candidates that are named: the one that was picked, or all of them
+ * @param excluded clusters that failed the request already; null for none
+ */
+export function stepsTo(
+  { as, group, passed }: Takers,
+  picked: readonly ClusterEntry[],
+  excluded: ReadonlyMap<string, string> | null,
+): readonly ChoiceStep[] | null {
+  if (passed.length === 0) return null;
+  const names = picked.map((cluster) =>
+    as === 'bestEffort' ? `${cluster.name} ${reasonOf(cluster, excluded)}` : cluster.name,
+  );
+  const text =
+    as === 'bestEffort' ? `best effort: ${listed(names, ' or ')}` : `${labels[as]} ${group}: ${listed(names, ' or ')}`;
+  const outcome = as === 'bestEffort' ? 'bestEffort' : 'serves';
+  return [...stepsPast(passed, excluded), { group, outcome, text }];
+}
+
+/** The steps past groups that do not take a request. */
+export function stepsPast(
+  passed: readonly PassedGroup[],
+  excluded: ReadonlyMap<string, string> | null,
+): readonly ChoiceStep[] {
+  return passed.map((one): ChoiceStep => ({ group: one.group, outcome: one.because, text: passedText(one, excluded) }));
+}
+
+/** All steps in a sentence. */
+export function stepsText(steps: readonly ChoiceStep[]): string {
+  return steps.map(({ text }) => text).join('; ');
+}
+
+function passedText(
+  { as, group, because, members }: PassedGroup,
+  excluded: ReadonlyMap<string, string> | null,
+): string {
+  const label = `${labels[as]} ${group}`;
+  if (members.length === 0)
+    return as === 'pinned' ? `${label} is not registered` : `${label}: no cluster is registered there`;
+  if (as === 'pinned')
+    return `${label} ${listed(
+      members.map((member) => reasonOf(member, excluded)),
+      '; ',
+    )}`;
+  const reasons = members.map((member) => `${member.name} ${reasonOf(member, excluded)}`);
+  return `${label}: ${because === 'full' ? 'no cluster has room' : 'no healthy cluster'} (${listed(reasons, '; ')})`;
+}
+
+function listed(texts: readonly string[], separator: string): string {
+  const left = texts.length - MAX_NAMED;
+  const named = texts
+    .slice(0, MAX_NAMED)
+    .map((text) => (text.length > MAX_REASON ? `${text.slice(0, MAX_REASON)}…` : text));
+  return named.join(separator) + (left > 0 ? `${separator}${left} more` : '');
+}
+
+/** Why a cluster cannot take a request now: a part of a sentence. */
+export function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): string {
+  const failure = excluded?.get(cluster.name);
+  if (failure !== undefined) return `failed (${failure})`;
+  if (!cluster.active) return 'is inactive';
+  const { status, reason } = cluster.health;
+  if (status !== 'HEALTHY') return `is ${status} (${reason})`;
+  return cluster.maxRunningQueries === undefined
+    ? 'is HEALTHY'
+    : `is full (maxRunningQueries ${cluster.maxRunningQueries})`;
+}

@@ -1,0 +1,183 @@
+import type { GroupPolicy } from './admissionPolicy.ts';
+import type { GroupDecision } from './groupDecision.ts';
+import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+
+/** Whether a cluster that has a limit (`maxRunningQueries`) may run one more query. */
+export type HasRoom = (cluster: string) => boolean;
+
+/** No cluster is ever full. */
+export const alwaysRoom: HasRoom = () => true;
+
+/**
+ * As what a routing group is looked at: `pinned` stands for the one cluster that a rule chose, `bestEffort` for clusters of
+ * the decided group that are not healthy.
+ */
+export type TakerRole = 'group' | 'pinned' | 'fallback' | 'default' | 'bestEffort';
+
+/** A routing group that was looked at in vain. */
+export interface PassedGroup {
+  readonly as: TakerRole;
+  readonly group: string;
+  /** `full`: it has healthy clusters, and none of them has room. */
+  readonly because: 'unavailable' | 'full';
+  /** Its clusters, in order of names; those of a role `pinned`: that one. */
+  readonly members: readonly ClusterEntry[];
+}
+
+/** The clusters that may take a request. */
+export interface Takers {
+  readonly as: TakerRole;
+  /** Routing group that they belong to. */
+  readonly group: string;
+  /** In order of names; empty where no cluster can take it. */
+  readonly candidates: readonly ClusterEntry[];
+  /** What was looked at before, in this order; empty where the first one takes it. */
+  readonly passed: readonly PassedGroup[];
+}
+
+/** What is looked for, and where. */
+export interface TakerSearch {
+  readonly table: RoutingTable;
+  readonly decision: GroupDecision;
+  /** `routing.defaultRoutingGroup` */
+  readonly defaultGroup: string;
+  /** Clusters that failed the request already, with what went wrong; null for none. */
+  readonly excluded: ReadonlyMap<string, string> | null;
+  readonly hasRoom: HasRoom;
+}
+
+const noClusters: readonly ClusterEntry[] = [];
+const nothingPassed: readonly PassedGroup[] = [];
+
+/**
+ * Finds the clusters that may take a request: those of the group that are active and HEALTHY, of these the ones with room;
+ * then of its fallbacks, in their order; then of the default group; then, with `bestEffort`, the least bad of the group
+ * (docs/routing.md#fallbacks). Fallbacks of fallbacks are not looked at, so that there is no loop.
+ */
+export function findTakers(search: TakerSearch): Takers {
+  const { table, decision, excluded, hasRoom } = search;
+  const { group } = decision;
+  if (decision.cluster !== null) return findPinned(search, decision.cluster);
+  const members = table.groups.get(group);
+  const healthy = routable(members, excluded);
+  const policy = table.admission.groups.get(group);
+  if (healthy.length > 0) {
+    const open = withRoom(healthy, hasRoom);
+    if (open.length > 0) return { as: 'group', group, candidates: open, passed: nothingPassed };
+    // They wait for room in the group then.
+    if (!spillsOver(policy, decision)) return { as: 'group', group, candidates: healthy, passed: nothingPassed };
+  }
+  return findElsewhere(search, policy, healthy);
+}
+
+/** Whether a healthy cluster of the group or of its fallbacks exists: what a query waits for that may wait for clusters. */
+export function isServed(search: TakerSearch): boolean {
+  const { as, candidates } = findTakers(search);
+  return candidates.length > 0 && as !== 'bestEffort';
+}
+
+function findPinned(search: TakerSearch, cluster: string): Takers {
+  const { table, decision, excluded } = search;
+  const { group } = decision;
+  const pinned = table.clusters.get(cluster);
+  if (pinned !== undefined && isRoutable(pinned, excluded))
+    return { as: 'pinned', group, candidates: [pinned], passed: nothingPassed };
+  const passed: PassedGroup[] = [
+    { as: 'pinned', group: cluster, because: 'unavailable', members: pinned === undefined ? noClusters : [pinned] },
+  ];
+  return (decision.onUnavailable === 'fallback' ? findDefault(search, passed) : null) ?? nobody(group, passed);
+}
+
+/** The group has no cluster that takes the request. @param healthy its healthy clusters, none of which has room */
+function findElsewhere(search: TakerSearch, policy: GroupPolicy | undefined, healthy: readonly ClusterEntry[]): Takers {
+  const { table, decision, defaultGroup, excluded, hasRoom } = search;
+  const { group } = decision;
+  const passed: PassedGroup[] = [passing('group', group, healthy, table)];
+  if (decision.onUnavailable === 'fallback') {
+    let full: Omit<Takers, 'passed'> | null = healthy.length > 0 ? { as: 'group', group, candidates: healthy } : null;
+    for (const name of policy?.fallbacks ?? []) {
+      if (passed.some((other) => other.group === name)) continue;
+      const members = routable(table.groups.get(name), excluded);
+      const open = withRoom(members, hasRoom);
+      if (open.length > 0) return { as: 'fallback', group: name, candidates: open, passed };
+      if (members.length > 0) {
+        const waiting: Omit<Takers, 'passed'> = { as: 'fallback', group: name, candidates: members };
+        if (policy?.fallbackWhen !== 'full') return { ...waiting, passed };
+        full ??= waiting;
+      }
+      passed.push(passing('fallback', name, members, table));
+    }
+    if (full !== null) return { ...full, passed };
+    // Where queries wait for the group, the default group is no place for them, unless it is one of the fallbacks.
+    const mayBeDefault = policy?.queue.whenUnavailable !== 'wait';
+    const isNew = !passed.some((other) => other.group === defaultGroup);
+    const byDefault = mayBeDefault && isNew ? findDefault(search, passed) : null;
+    if (byDefault !== null) return byDefault;
+  }
+  if (policy?.bestEffort === true) {
+    const candidates = leastBad(table.groups.get(group) ?? noClusters, excluded);
+    if (candidates.length > 0) return { as: 'bestEffort', group, candidates, passed };
+  }
+  return nobody(group, passed);
+}
+
+/** @param passed gets the default group where nobody of it takes the request */
+function findDefault({ table, defaultGroup, excluded, hasRoom }: TakerSearch, passed: PassedGroup[]): Takers | null {
+  const healthy = routable(table.groups.get(defaultGroup), excluded);
+  if (healthy.length > 0) {
+    const open = withRoom(healthy, hasRoom);
+    return { as: 'default', group: defaultGroup, candidates: open.length > 0 ? open : healthy, passed };
+  }
+  passed.push(passing('default', defaultGroup, healthy, table));
+  return null;
+}
+
+function nobody(group: string, passed: readonly PassedGroup[]): Takers {
+  return { as: 'group', group, candidates: noClusters, passed };
+}
+
+function passing(as: TakerRole, group: string, healthy: readonly ClusterEntry[], table: RoutingTable): PassedGroup {
+  const because = healthy.length > 0 ? 'full' : 'unavailable';
+  return { as, group, because, members: table.groups.get(group) ?? noClusters };
+}
+
+/** Whether fallbacks serve while the group is full. */
+function spillsOver(policy: GroupPolicy | undefined, { onUnavailable }: GroupDecision): boolean {
+  return policy?.fallbackWhen === 'full' && onUnavailable === 'fallback';
+}
+
+function isRoutable(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): boolean {
+  return cluster.active && cluster.health.status === 'HEALTHY' && excluded?.has(cluster.name) !== true;
+}
+
+function routable(
+  members: readonly ClusterEntry[] | undefined,
+  excluded: ReadonlyMap<string, string> | null,
+): readonly ClusterEntry[] {
+  if (members === undefined) return noClusters;
+  // Nearly always all of them are: no list of its own for each request then.
+  if (members.every((member) => isRoutable(member, excluded))) return members;
+  return members.filter((member) => isRoutable(member, excluded));
+}
+
+/** Those of some clusters that may run one more query. */
+function withRoom(clusters: readonly ClusterEntry[], hasRoom: HasRoom): readonly ClusterEntry[] {
+  const isOpen = ({ name, maxRunningQueries }: ClusterEntry) => maxRunningQueries === undefined || hasRoom(name);
+  return clusters.every(isOpen) ? clusters : clusters.filter(isOpen);
+}
+
+/** Clusters that were not found healthy and may answer all the same: not checked yet; else the ones that were healthy last. */
+function leastBad(
+  members: readonly ClusterEntry[],
+  excluded: ReadonlyMap<string, string> | null,
+): readonly ClusterEntry[] {
+  const left = members.filter(({ name, active }) => active && excluded?.has(name) !== true);
+  const pending = left.filter(({ health }) => health.status === 'PENDING');
+  if (pending.length > 0) return pending;
+  const last = Math.max(...left.map(healthyAt));
+  return left.filter((cluster) => healthyAt(cluster) === last);
+}
+
+function healthyAt({ lastHealthyAt }: ClusterEntry): number {
+  return lastHealthyAt ?? Number.NEGATIVE_INFINITY;
+}
