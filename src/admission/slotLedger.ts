@@ -1,8 +1,20 @@
-/** One counter that a query needs a slot of: `cluster:NAME`, `group:NAME`, `limit:NAMESPACE/NAME:VALUE`. */
+/** A token bucket: so many in a period, and at most `burst` at once. */
+export interface RateLimit {
+  readonly queries: number;
+  readonly periodMs: number;
+  readonly burst: number;
+}
+
+/**
+ * One counter that a query needs a slot of: `cluster:NAME`, `group:NAME`, `limit:NAMESPACE/NAME:VALUE`, or a token:
+ * `rate:NAMESPACE/NAME:VALUE`. Two demands of a key are equal.
+ */
 export interface SlotDemand {
   readonly key: string;
-  /** Most slots that may be taken at a time, on all replicas. */
+  /** Most slots that may be taken at a time, on all replicas; of a rate limit its burst. */
   readonly limit: number;
+  /** Null or left out: the counter has slots. Otherwise it has tokens, which are not given back. */
+  readonly rate?: RateLimit | null;
 }
 
 /** Slots that a query has taken; given back once. */
@@ -26,7 +38,7 @@ export interface SlotLedger {
   take(demands: readonly SlotDemand[]): SlotAnswer;
   /** Whether `take` would find a slot of this counter. */
   hasRoom(demand: SlotDemand): boolean;
-  /** Says how many submissions of this replica wait for a counter: shares follow it at the next beat. */
+  /** Says how many submissions of this replica wait and need this counter: shares follow it at the next beat. */
   setWaiting(demand: SlotDemand, waiting: number): void;
   /**
    * Calls the listener when slots of some counters may have become free: given back, or granted.

@@ -4,6 +4,7 @@ import { GatewayError } from '../model/errors.ts';
 import { KnexBackendRepository } from './backendRepository.ts';
 import { KnexCoordinatorRepository } from './coordinatorRepository.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
+import { KnexEndedQueryRepository } from './endedQueryRepository.ts';
 import { KnexEndedSessionRepository } from './endedSessionRepository.ts';
 import { type ExactMatchSelectorRepository, exactMatchSelectors } from './exactMatchSelectors.ts';
 import { storeError } from './failures.ts';
@@ -17,6 +18,7 @@ import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
 import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
 import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
+import { KnexSlotRepository } from './slotRepository.ts';
 import type { Dialect, QueryRecord, Store } from './store.ts';
 import { KnexTransactionRepository } from './transactionRepository.ts';
 
@@ -44,6 +46,8 @@ export class KnexStore implements Store {
   readonly queries: KnexQueryOwnerRepository;
   readonly transactions: KnexTransactionRepository;
   readonly runningQueries: KnexRunningQueryRepository;
+  readonly slots: KnexSlotRepository;
+  readonly endedQueries: KnexEndedQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
   readonly queryCounts: QueryCounts;
@@ -64,6 +68,8 @@ export class KnexStore implements Store {
     this.queries = new KnexQueryOwnerRepository(database);
     this.transactions = new KnexTransactionRepository(database);
     this.runningQueries = new KnexRunningQueryRepository(database);
+    this.slots = new KnexSlotRepository(database);
+    this.endedQueries = new KnexEndedQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
     this.queryCounts = queryCounts(database);

@@ -20,7 +20,15 @@ const TOMBSTONE_AGE = DAY;
 export interface RetentionOptions {
   readonly store: Pick<
     GatewayStore,
-    'history' | 'coordinators' | 'endedSessions' | 'queries' | 'transactions' | 'runningQueries' | 'resources'
+    | 'history'
+    | 'coordinators'
+    | 'endedSessions'
+    | 'queries'
+    | 'transactions'
+    | 'runningQueries'
+    | 'slots'
+    | 'endedQueries'
+    | 'resources'
   >;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
   readonly historyHours: () => number;
@@ -43,6 +51,8 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_queries', (fence) => store.queries.deleteBefore(now - QUERY_OWNER_AGE, fence)],
     ['eg_transactions', (fence) => store.transactions.deleteBefore(now - TRANSACTION_AGE, fence)],
     ['eg_running_queries', (fence) => store.runningQueries.deleteBefore(now - HOUR, fence)],
+    ['eg_slots', (fence) => store.slots.deleteBefore(now - HOUR, fence)],
+    ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
     ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
     ['eg_resources', (fence) => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE, fence)],
   ];

@@ -117,6 +117,13 @@ export const ownTables: readonly TableDefinition[] = [
       last_seen bigint not null`,
   ),
   table(
+    'eg_slots',
+    ['limit_key', 'replica', 'granted', 'in_use', 'waiting', 'tokens', 'filled', 'expires'],
+    () => `limit_key varchar(256) not null, replica varchar(64) not null, granted int not null, in_use int not null,
+      waiting int not null, tokens bigint, filled bigint, expires bigint not null, primary key (limit_key, replica)`,
+  ),
+  table('eg_ended_queries', ['query_id', 'ended'], () => 'query_id varchar(256) primary key, ended bigint not null'),
+  table(
     'eg_query_decisions',
     ['query_id', 'cluster', 'created', 'decision'],
     (dialect) => `query_id varchar(256) primary key, cluster varchar(256) not null, created bigint not null,
@@ -150,6 +157,7 @@ export const indexes: readonly IndexDefinition[] = [
   { table: 'eg_queries', name: 'eg_queries_created_idx', columns: 'created' },
   { table: 'eg_transactions', name: 'eg_transactions_created_idx', columns: 'created' },
   { table: 'eg_running_queries', name: 'eg_running_queries_cluster_idx', columns: 'cluster, last_seen' },
+  { table: 'eg_ended_queries', name: 'eg_ended_queries_ended_idx', columns: 'ended' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_cluster_idx', columns: 'cluster, created' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_created_idx', columns: 'created' },
 ];

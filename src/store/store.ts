@@ -286,6 +286,20 @@ export interface RunningQueryRepository {
   remove(queryIds: readonly string[]): Promise<void>;
   /** Queries of a cluster with a request at or after a time, oldest first. */
   ofCluster(cluster: string, seenSince: number): Promise<readonly RunningQueryRow[]>;
+  /** When clients asked last for queries, of those that have a row: milliseconds since 1970, by id. */
+  lastSeen(queryIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
+}
+
+/** `eg_ended_queries`: ends of queries whose slots another replica holds. */
+export interface EndedQueryRepository {
+  /** Adds ids, each at most 256 characters; those that are there stay. */
+  put(queryIds: readonly string[]): Promise<void>;
+  /**
+   * Ids that were added since a mark, and the next mark; a few may come twice.
+   * @param mark of the last answer; null: only the next mark is wanted
+   */
+  since(mark: number | null): Promise<{ readonly queryIds: readonly string[]; readonly mark: number }>;
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
@@ -295,6 +309,68 @@ export interface EndedSessionRepository {
   add(id: string, until: number): Promise<boolean>;
   has(id: string): Promise<boolean>;
   /** Deletes ids whose time is before this. */
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
+}
+
+/** A row of `eg_slots`: what a replica has of a counter. */
+export interface SlotRow {
+  readonly replica: string;
+  /** Slots that it may use. */
+  readonly granted: number;
+  /** Slots that its queries use, at its last beat. */
+  readonly inUse: number;
+  /** Submissions that waited there for the counter, at its last beat. */
+  readonly waiting: number;
+  /** Milliseconds since 1970, by the database's clock: after that others may use its slots. */
+  readonly expires: number;
+}
+
+/** Tokens of a rate limit that no replica has drawn. */
+export interface TokenBucket {
+  /** Thousandths of a token. */
+  readonly tokens: number;
+  /** When it was filled last: milliseconds since 1970, by the database's clock. */
+  readonly filled: number;
+}
+
+/** A counter whose rows are locked. */
+export interface LockedCounter {
+  /** Of all replicas, also those whose time is over. */
+  readonly rows: readonly SlotRow[];
+  /** Null: none was stored yet. */
+  readonly bucket: TokenBucket | null;
+}
+
+/** What is written of a counter. */
+export interface CounterChange {
+  readonly key: string;
+  /** The own row; null: it is deleted. */
+  readonly own: Omit<SlotRow, 'replica'> | null;
+  /** Replicas whose rows are deleted. */
+  readonly expired: readonly string[];
+  /** With the time at which it is full, so that its row can go; null: there is none. */
+  readonly bucket: (TokenBucket & { readonly expires: number }) | null;
+  /** No replica has a row any more, and there is no bucket: nothing of the counter is kept. */
+  readonly isUnused: boolean;
+}
+
+/**
+ * Decides on locked counters; may be called again, when the transaction is repeated.
+ * @param now the database's clock, milliseconds since 1970
+ */
+export type DecideOnCounters = (now: number, counters: ReadonlyMap<string, LockedCounter>) => readonly CounterChange[];
+
+/** `eg_slots`: how many slots of each counter the replicas have, and buckets of tokens. */
+export interface SlotRepository {
+  /**
+   * Locks counters, in one transaction with what is decided on them: no other replica changes a row of theirs meanwhile, nor
+   * adds one.
+   * @param keys each at most 256 ASCII characters, and at most 200 of them
+   */
+  exchange(replica: string, keys: readonly string[], decide: DecideOnCounters): Promise<void>;
+  /** Counters that others than this replica wait for; of very many, some. */
+  waitingElsewhere(replica: string): Promise<readonly string[]>;
+  /** Deletes rows whose time was over before this: counters that nobody used since their replicas died. */
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
@@ -318,6 +394,8 @@ export interface Store {
   readonly queries: QueryOwnerRepository;
   readonly transactions: TransactionRepository;
   readonly runningQueries: RunningQueryRepository;
+  readonly slots: SlotRepository;
+  readonly endedQueries: EndedQueryRepository;
   readonly leader: LeaderRepository;
   readonly endedSessions: EndedSessionRepository;
   /** Resolves when the database answers within the time. */

@@ -61,6 +61,8 @@ class StoreToCome {
       queries: part('queries'),
       transactions: part('transactions'),
       runningQueries: part('runningQueries'),
+      slots: part('slots'),
+      endedQueries: part('endedQueries'),
       leader: part('leader'),
       endedSessions: part('endedSessions'),
       queryCounts: part('queryCounts'),

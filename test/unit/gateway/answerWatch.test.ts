@@ -32,7 +32,13 @@ test.each<[string, { method?: string; status?: number; encoding?: string; chunks
   ['503', { status: 503, chunks: [Buffer.from('later')] }, true],
 ])('after %s', async (_name, { method = 'GET', status = 200, encoding, chunks }, goesOn) => {
   const running = new RunningQueries({
-    repository: { put: async () => {}, remove: async () => {}, ofCluster: async () => [], deleteBefore: async () => 0 },
+    repository: {
+      put: async () => {},
+      remove: async () => {},
+      ofCluster: async () => [],
+      lastSeen: async () => new Map(),
+      deleteBefore: async () => 0,
+    },
     clock: { now: () => Date.UTC(2026, 10, 21, 1, 58, 0), monotonic: () => 0 },
     logger: pino({ level: 'silent' }),
   });

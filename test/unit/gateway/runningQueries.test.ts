@@ -6,7 +6,13 @@ const MOST = 100_000;
 
 function runningQueries(): RunningQueries {
   return new RunningQueries({
-    repository: { put: async () => {}, remove: async () => {}, ofCluster: async () => [], deleteBefore: async () => 0 },
+    repository: {
+      put: async () => {},
+      remove: async () => {},
+      ofCluster: async () => [],
+      lastSeen: async () => new Map(),
+      deleteBefore: async () => 0,
+    },
     clock: { now: () => Date.UTC(2026, 10, 21, 1, 58, 0), monotonic: () => 0 },
     logger: pino({ level: 'silent' }),
   });

@@ -1,0 +1,508 @@
+import type { Clock, Random } from '../model/clock.ts';
+import type { CounterChange, LockedCounter, TokenBucket } from '../store/store.ts';
+import type { RateLimit, SlotAnswer, SlotDemand, SlotLedger, TakenSlots } from './slotLedger.ts';
+import { shareOf } from './slotShares.ts';
+
+/** What the ledger of a replica works with. */
+export interface LeasedSlotsDependencies {
+  /** Name of this replica; another one for each start. */
+  readonly replica: string;
+  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly random: Random;
+}
+
+/** After this time without a beat other replicas may use the slots of this one, by the database's clock. */
+export const LEASE_MS = 15_000;
+/** So much earlier this replica stops taking slots: covers clocks that run at different paces. */
+const LEASE_MARGIN_MS = 3_000;
+/** Time to the next beat of a counter that somebody waits for; between two questions who waits elsewhere. */
+export const SHORT_BEAT_MS = 250;
+/** Time to the next beat of a counter on which something changes. */
+const LONG_BEAT_MS = 2_000;
+/** Time to the next beat of any other counter: renews its lease. */
+const RENEWAL_MS = 5_000;
+/** Least time between two beats of a counter, where something has to happen at once. */
+const LEAST_BEAT_MS = 20;
+/** Time to the next try after the database failed. */
+const FAILED_BEAT_MS = 500;
+/** A counter that nothing used for so long is given back and forgotten. */
+const IDLE_MS = 5_000;
+/** Counters of one transaction. */
+const BATCH = 200;
+/** Counters of a replica: names of users make them. One more is full until idle ones are forgotten. */
+const MAX_COUNTERS = 20_000;
+/** How long shares last in which a slot that cannot be split belongs to the same replica. */
+const TURN_MS = 1_000;
+
+/** A counter as this replica knows it. */
+interface Counter {
+  readonly key: string;
+  limit: number;
+  rate: RateLimit | null;
+  inUse: number;
+  waiting: number;
+  /** Slots that the database has granted, as far as known: at most what its row says. */
+  granted: number;
+  /** Slots may be taken while fewer are in use: the share, as far as it is granted. */
+  allowed: number;
+  /** Monotonic time from which on nothing is taken. */
+  leaseUntil: number;
+  /** Whole tokens that were drawn from the bucket. */
+  tokens: number;
+  /** Tokens that were taken since the last beat. */
+  spent: number;
+  /** So many wait at other replicas. */
+  waitingElsewhere: number;
+  /** Something is different from what the last beat reported. */
+  changed: boolean;
+  lastUsed: number;
+  lastBeat: number;
+  due: number;
+  /** What the beat under way writes; null: its row is deleted, undefined: it is in none. */
+  pending: PendingShare | null | undefined;
+}
+
+interface PendingShare {
+  readonly granted: number;
+  allowed: number;
+  readonly drawn: number;
+  readonly waitingElsewhere: number;
+}
+
+/** A beat: reports counters and gets their shares. Each is ended by `commit` or `fail`. */
+export interface Beat {
+  /** Sorted. */
+  readonly keys: readonly string[];
+  /** Decides within the transaction; may be called again when that is repeated. */
+  decide(now: number, counters: ReadonlyMap<string, LockedCounter>): readonly CounterChange[];
+  /** The transaction is committed. */
+  commit(): void;
+  /** It failed, or nobody knows. */
+  fail(): void;
+}
+
+/** How a counter stands at this replica. */
+export interface CounterState {
+  readonly key: string;
+  readonly limit: number;
+  readonly inUse: number;
+  readonly waiting: number;
+  readonly granted: number;
+  readonly waitingElsewhere: number;
+}
+
+/**
+ * The slots that this replica has leased (docs/architecture.md#slots). The sum of what is granted to all replicas is never
+ * above a limit, so each takes slots from its own part without asking; a beat reports what is used and waits, gives back what
+ * others need, and gets what is free. Without the database nobody gets more, and a replica that could not report in time
+ * takes nothing.
+ *
+ * A state machine without I/O: its owner runs the beats, one at a time.
+ */
+export class LeasedSlots implements SlotLedger {
+  readonly #dependencies: LeasedSlotsDependencies;
+  readonly #counters = new Map<string, Counter>();
+  readonly #listeners = new Set<(keys: readonly string[]) => void>();
+  #earliest = Number.POSITIVE_INFINITY;
+  #onDue: () => void = () => {};
+  /** When idle counters were given back last, as there were too many. */
+  #forgot = Number.NEGATIVE_INFINITY;
+
+  constructor(dependencies: LeasedSlotsDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  take(demands: readonly SlotDemand[]): SlotAnswer {
+    const now = this.#dependencies.clock.monotonic();
+    let full: string[] | null = null;
+    const counters: Counter[] = [];
+    for (const demand of demands) {
+      const counter = this.#known(demand);
+      if (counter !== null && roomIn(counter, now)) counters.push(counter);
+      else {
+        full ??= [];
+        full.push(demand.key);
+      }
+    }
+    if (full !== null) return { taken: null, full };
+    for (const counter of counters) this.#use(counter, now);
+    return { taken: new Taken(counters, (given) => this.#giveBack(given)), full: null };
+  }
+
+  hasRoom(demand: SlotDemand): boolean {
+    const now = this.#dependencies.clock.monotonic();
+    const counter = this.#known(demand);
+    return counter !== null && roomIn(counter, now);
+  }
+
+  setWaiting(demand: SlotDemand, waiting: number): void {
+    const now = this.#dependencies.clock.monotonic();
+    const counter = waiting > 0 ? this.#made(demand, now) : this.#counters.get(demand.key);
+    if (counter === undefined || counter.waiting === waiting) return;
+    const isMore = waiting > counter.waiting;
+    counter.waiting = waiting;
+    counter.lastUsed = now;
+    counter.changed = true;
+    if (isMore && !roomIn(counter, now)) this.#soon(counter, LEAST_BEAT_MS);
+    else this.#soon(counter, SHORT_BEAT_MS);
+  }
+
+  onRoom(listener: (keys: readonly string[]) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Takes limits that have changed: where one is lower now, nothing is taken before the next beat.
+   * @param demandOf the present demand of a key; null where no limit has it any more
+   */
+  revise(demandOf: (key: string) => Pick<SlotDemand, 'limit' | 'rate'> | null): void {
+    const now = this.#dependencies.clock.monotonic();
+    for (const counter of this.#counters.values()) {
+      const demand = demandOf(counter.key);
+      if (demand !== null) this.#adjust(counter, demand);
+      else counter.lastUsed = now - IDLE_MS;
+    }
+  }
+
+  /** Counts slots of queries that another replica began, and that this one answers for from now on, limits or not. */
+  adopt(demands: readonly SlotDemand[]): TakenSlots {
+    const now = this.#dependencies.clock.monotonic();
+    const counters = demands.flatMap((demand) => this.#made(demand, now) ?? []);
+    for (const counter of counters) {
+      counter.inUse += 1;
+      counter.lastUsed = now;
+      counter.changed = true;
+      this.#soon(counter, LEAST_BEAT_MS);
+    }
+    return new Taken(counters, (given) => this.#giveBack(given));
+  }
+
+  /** Whether this replica has slots that others may wait for without its knowledge. */
+  get holdsUnused(): boolean {
+    for (const { granted, inUse, tokens } of this.#counters.values()) if (granted > inUse || tokens > 0) return true;
+    return false;
+  }
+
+  /** Takes note of counters that other replicas wait for, as the database says. */
+  noteWaitingElsewhere(keys: Iterable<string>): void {
+    for (const key of keys) {
+      const counter = this.#counters.get(key);
+      if (counter === undefined || counter.waitingElsewhere > 0) continue;
+      counter.waitingElsewhere = 1;
+      if (counter.granted > counter.inUse || counter.tokens > 0) this.#soon(counter, LEAST_BEAT_MS);
+    }
+  }
+
+  /** Calls the listener when the next beat is due earlier than it was. */
+  onDue(listener: () => void): void {
+    this.#onDue = listener;
+  }
+
+  /** Time to the next beat, milliseconds; null: none is due. */
+  get dueIn(): number | null {
+    if (this.#counters.size === 0) return null;
+    return Math.max(0, this.#earliest - this.#dependencies.clock.monotonic());
+  }
+
+  /** The counters of this replica. */
+  *states(): Iterable<CounterState> {
+    yield* this.#counters.values();
+  }
+
+  /** Begins a beat; null when nothing is due. Its owner ends it before the next one begins. */
+  begin(): Beat | null {
+    const now = this.#dependencies.clock.monotonic();
+    const due: Counter[] = [];
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const counter of this.#counters.values()) {
+      if (counter.due <= now && due.length < BATCH) due.push(counter);
+      else earliest = Math.min(earliest, counter.due);
+    }
+    this.#earliest = earliest;
+    if (due.length === 0) return null;
+    for (const counter of due) {
+      counter.changed = false;
+      counter.due = Number.POSITIVE_INFINITY;
+      counter.lastBeat = now;
+      counter.pending = undefined;
+    }
+    due.sort((one, other) => (one.key < other.key ? -1 : 1));
+    return {
+      keys: due.map(({ key }) => key),
+      decide: (databaseNow, rows) => due.map((counter) => this.#decide(counter, databaseNow, rows.get(counter.key))),
+      commit: () => this.#commit(due, now),
+      fail: () => this.#fail(due),
+    };
+  }
+
+  #decide(counter: Counter, now: number, locked: LockedCounter | undefined): CounterChange {
+    const rows = locked?.rows ?? [];
+    const { replica, clock, random } = this.#dependencies;
+    const { key, inUse, limit } = counter;
+    const others = rows.filter((row) => row.replica !== replica && row.expires > now);
+    const expired = rows.filter((row) => row.replica !== replica && row.expires <= now).map((row) => row.replica);
+    const waitingElsewhere = others.reduce((sum, row) => sum + row.waiting, 0);
+    const monotonic = clock.monotonic();
+    if (inUse === 0 && counter.waiting === 0 && monotonic - counter.lastUsed >= IDLE_MS) {
+      counter.allowed = 0;
+      counter.pending = null;
+      const { rate } = counter;
+      const bucket = rate === null ? null : stored(rate, putBack(counter, filled(rate, locked?.bucket ?? null, now)));
+      counter.tokens = 0;
+      return { key, own: null, expired, bucket, isUnused: others.length === 0 && bucket === null };
+    }
+    // Those that wait although there is room here lack slots of another counter. They claim it at every second beat only:
+    // two replicas, each with what the other one needs, would otherwise hold it for ever, or swap for ever.
+    const room = roomIn(counter, monotonic) ? Math.max(0, counter.allowed - inUse) : 0;
+    const blocked = room > 0 && counter.waiting > 0 && waitingElsewhere > 0;
+    const waiting = blocked ? (random() < 0.5 ? Math.min(room, counter.waiting) : 0) : counter.waiting;
+    if (counter.rate !== null) {
+      return this.#draw(counter, counter.rate, { now, others: others.length, expired, waitingElsewhere, locked });
+    }
+    const demands = [...others, { replica, inUse, waiting }];
+    const share = shareOf(replica, limit, demands, turnOf(key, now));
+    const free = limit - others.reduce((sum, row) => sum + row.granted, 0);
+    const allowed = Math.max(0, Math.min(share, free));
+    // More than that where the limit was lowered, or this replica could not report: nothing new until enough ended.
+    const granted = Math.max(inUse, allowed);
+    // From here on, whatever becomes of the transaction, as others may count on it.
+    counter.allowed = Math.min(counter.allowed, allowed);
+    counter.pending = { granted, allowed, drawn: 0, waitingElsewhere };
+    return { key, own: { granted, inUse, waiting, expires: now + LEASE_MS }, expired, bucket: null, isUnused: false };
+  }
+
+  /** Puts back the tokens that this replica has, and draws anew what it needs. */
+  #draw(
+    counter: Counter,
+    rate: RateLimit,
+    beat: {
+      readonly now: number;
+      readonly others: number;
+      readonly expired: readonly string[];
+      readonly waitingElsewhere: number;
+      readonly locked: LockedCounter | undefined;
+    },
+  ): CounterChange {
+    const { now, others, expired, waitingElsewhere, locked } = beat;
+    const { key, waiting, spent } = counter;
+    const full = putBack(counter, filled(rate, locked?.bucket ?? null, now));
+    counter.tokens = 0;
+    const available = Math.floor(full.tokens / 1000);
+    const needed = waiting + 2 * spent + 1;
+    const spare = available - Math.floor(available / (others + 2));
+    const fair = waitingElsewhere > 0 ? Math.ceil(available / (others + 1)) : available;
+    const drawn = Math.min(available, fair, Math.max(needed, Math.floor(spare / (others + 1))));
+    counter.pending = { granted: 0, allowed: 0, drawn, waitingElsewhere };
+    const bucket = stored(rate, { tokens: full.tokens - drawn * 1000, filled: full.filled });
+    const own = { granted: 0, inUse: 0, waiting, expires: now + LEASE_MS };
+    return { key, own, expired, bucket, isUnused: false };
+  }
+
+  #commit(due: readonly Counter[], began: number): void {
+    const now = this.#dependencies.clock.monotonic();
+    const roomy: string[] = [];
+    for (const counter of due) {
+      const { pending } = counter;
+      counter.pending = undefined;
+      if (pending === null || pending === undefined) {
+        if (counter.inUse === 0 && counter.waiting === 0) this.#counters.delete(counter.key);
+        else this.#notGranted(counter, now);
+        continue;
+      }
+      counter.granted = pending.granted;
+      counter.allowed = pending.allowed;
+      counter.tokens += pending.drawn;
+      counter.spent = 0;
+      counter.waitingElsewhere = pending.waitingElsewhere;
+      counter.leaseUntil = began + LEASE_MS - LEASE_MARGIN_MS;
+      this.#setDue(counter, began + this.#intervalOf(counter));
+      if (counter.waiting > 0 && roomIn(counter, now)) roomy.push(counter.key);
+    }
+    if (roomy.length > 0) this.#tell(roomy);
+  }
+
+  /** The row was given up, and meanwhile somebody came: from the beginning. */
+  #notGranted(counter: Counter, now: number): void {
+    counter.granted = 0;
+    counter.allowed = 0;
+    this.#setDue(counter, now);
+  }
+
+  #fail(due: readonly Counter[]): void {
+    const now = this.#dependencies.clock.monotonic();
+    for (const counter of due) {
+      counter.pending = undefined;
+      counter.changed = true;
+      counter.due = Number.POSITIVE_INFINITY;
+      counter.lastBeat = now + FAILED_BEAT_MS;
+      this.#setDue(counter, counter.lastBeat);
+    }
+  }
+
+  #intervalOf({ waiting, changed, waitingElsewhere, granted, inUse, tokens }: Counter): number {
+    if (waiting > 0 || (waitingElsewhere > 0 && (granted > inUse || tokens > 0))) return SHORT_BEAT_MS;
+    return changed ? LONG_BEAT_MS : RENEWAL_MS;
+  }
+
+  #use(counter: Counter, now: number): void {
+    counter.lastUsed = now;
+    counter.changed = true;
+    if (counter.rate === null) counter.inUse += 1;
+    else {
+      counter.tokens -= 1;
+      counter.spent += 1;
+    }
+    const isScarce = counter.waitingElsewhere > 0 || counter.rate !== null || counter.inUse >= counter.allowed;
+    this.#soon(counter, isScarce ? SHORT_BEAT_MS : LONG_BEAT_MS);
+  }
+
+  #giveBack(counters: readonly Counter[]): void {
+    const now = this.#dependencies.clock.monotonic();
+    const keys: string[] = [];
+    for (const counter of counters) {
+      if (counter.rate !== null) continue;
+      counter.inUse -= 1;
+      counter.lastUsed = now;
+      counter.changed = true;
+      if (counter.waitingElsewhere > 0 && counter.granted > counter.inUse) this.#soon(counter, LEAST_BEAT_MS);
+      else this.#soon(counter, LONG_BEAT_MS);
+      if (counter.waiting === 0) continue;
+      if (roomIn(counter, now)) keys.push(counter.key);
+      else this.#soon(counter, LEAST_BEAT_MS);
+    }
+    if (keys.length > 0) this.#tell(keys);
+  }
+
+  #tell(keys: readonly string[]): void {
+    for (const listener of [...this.#listeners]) listener(keys);
+  }
+
+  /** The counter of a demand, with the limit that this states; null where there is none yet. */
+  #known(demand: SlotDemand): Counter | null {
+    const counter = this.#counters.get(demand.key);
+    if (counter === undefined) return null;
+    if (counter.limit !== demand.limit) this.#adjust(counter, demand);
+    return counter;
+  }
+
+  #made(demand: SlotDemand, now: number): Counter | undefined {
+    const known = this.#known(demand);
+    if (known !== null) return known;
+    if (this.#counters.size >= MAX_COUNTERS) {
+      this.#forgetIdle(now);
+      return undefined;
+    }
+    const counter: Counter = {
+      key: demand.key,
+      limit: demand.limit,
+      rate: demand.rate ?? null,
+      inUse: 0,
+      waiting: 0,
+      granted: 0,
+      allowed: 0,
+      leaseUntil: Number.NEGATIVE_INFINITY,
+      tokens: 0,
+      spent: 0,
+      waitingElsewhere: 0,
+      changed: true,
+      lastUsed: now,
+      lastBeat: Number.NEGATIVE_INFINITY,
+      due: Number.POSITIVE_INFINITY,
+      pending: undefined,
+    };
+    this.#counters.set(demand.key, counter);
+    return counter;
+  }
+
+  /** Has the next beat give back what nothing uses, and forget it. */
+  #forgetIdle(now: number): void {
+    if (now - this.#forgot < SHORT_BEAT_MS) return;
+    this.#forgot = now;
+    for (const counter of this.#counters.values()) {
+      if (counter.inUse > 0 || counter.waiting > 0) continue;
+      counter.lastUsed = now - IDLE_MS;
+      this.#soon(counter, LEAST_BEAT_MS);
+    }
+  }
+
+  #adjust(counter: Counter, { limit, rate = null }: Pick<SlotDemand, 'limit' | 'rate'>): void {
+    const isLess = limit < counter.limit;
+    const differs = limit !== counter.limit;
+    counter.limit = limit;
+    counter.rate = rate;
+    if (isLess) {
+      counter.allowed = Math.min(counter.allowed, counter.inUse);
+      if (counter.pending != null) counter.pending.allowed = Math.min(counter.pending.allowed, counter.inUse);
+    }
+    if (!differs) return;
+    counter.changed = true;
+    this.#soon(counter, LEAST_BEAT_MS);
+  }
+
+  /** Moves the next beat of a counter to a time after the last one, unless it is due before that. */
+  #soon(counter: Counter, afterLast: number): void {
+    const now = this.#dependencies.clock.monotonic();
+    const due = Math.max(now, counter.lastBeat + afterLast);
+    if (due < counter.due) this.#setDue(counter, due);
+  }
+
+  #setDue(counter: Counter, due: number): void {
+    counter.due = Math.min(due, counter.due);
+    if (counter.due >= this.#earliest) return;
+    this.#earliest = counter.due;
+    this.#onDue();
+  }
+}
+
+/** Whether a slot, or a token, can be taken now. */
+function roomIn({ rate, tokens, inUse, allowed, leaseUntil }: Counter, now: number): boolean {
+  return rate === null ? inUse < allowed && now < leaseUntil : tokens > 0;
+}
+
+/** The bucket filled up to now. */
+function filled({ queries, periodMs, burst }: RateLimit, bucket: TokenBucket | null, now: number): TokenBucket {
+  if (bucket === null) return { tokens: burst * 1000, filled: now };
+  const since = Math.max(0, now - bucket.filled);
+  const more = Math.floor((since * queries * 1000) / periodMs);
+  if (more === 0) return { tokens: Math.min(burst * 1000, bucket.tokens), filled: Math.min(bucket.filled, now) };
+  return { tokens: Math.min(burst * 1000, bucket.tokens + more), filled: now };
+}
+
+function putBack({ tokens, rate }: Counter, bucket: TokenBucket): TokenBucket {
+  const most = (rate?.burst ?? 0) * 1000;
+  return { tokens: Math.min(most, bucket.tokens + tokens * 1000), filled: bucket.filled };
+}
+
+/** The bucket with the time at which it is full again: as if there were none. */
+function stored({ queries, periodMs, burst }: RateLimit, bucket: TokenBucket): NonNullable<CounterChange['bucket']> {
+  const lacking = burst * 1000 - bucket.tokens;
+  return { ...bucket, expires: bucket.filled + Math.ceil((lacking * periodMs) / (queries * 1000)) };
+}
+
+/** A number that grows by one each second, at another moment for each counter. */
+function turnOf(key: string, now: number): number {
+  let hash = 0;
+  for (let index = 0; index < key.length; index++) hash = (hash * 31 + key.charCodeAt(index)) % 1_000_003;
+  return Math.floor((now + hash) / TURN_MS);
+}
+
+class Taken implements TakenSlots {
+  readonly #counters: readonly Counter[];
+  #giveBack: ((counters: readonly Counter[]) => void) | null;
+
+  constructor(counters: readonly Counter[], giveBack: (counters: readonly Counter[]) => void) {
+    this.#counters = counters;
+    this.#giveBack = giveBack;
+  }
+
+  get keys(): readonly string[] {
+    return this.#counters.map(({ key }) => key);
+  }
+
+  release(): void {
+    const giveBack = this.#giveBack;
+    this.#giveBack = null;
+    giveBack?.(this.#counters);
+  }
+}

@@ -1,0 +1,53 @@
+import type { Database } from './database.ts';
+import { deleteInBatches } from './deletion.ts';
+import { cutToWidth } from './historyText.ts';
+import type { EndedQueryRepository, Fence } from './store.ts';
+
+/** Ids of one statement. */
+const BATCH = 200;
+/** Width of the column in characters. */
+const WIDTH = 256;
+/** Ids of one answer; more come with the next one. */
+const MAX_ENDED = 10_000;
+/** Rows may be committed so much later than their time says. */
+const LATE_MS = 2_000;
+
+/** `eg_ended_queries`: ends of queries whose slots another replica holds. */
+export class KnexEndedQueryRepository implements EndedQueryRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  put(queryIds: readonly string[]): Promise<void> {
+    const fitted = [...new Set(queryIds.map((queryId) => cutToWidth(queryId, WIDTH)))];
+    const { clockMs } = this.database.dialect;
+    return this.database.run(async (knex) => {
+      for (let start = 0; start < fitted.length; start += BATCH) {
+        const rows = fitted.slice(start, start + BATCH).map((id) => ({ query_id: id, ended: knex.raw(clockMs) }));
+        await knex('eg_ended_queries').insert(rows).onConflict('query_id').ignore();
+      }
+    });
+  }
+
+  since(mark: number | null): Promise<{ readonly queryIds: readonly string[]; readonly mark: number }> {
+    const { clockMs } = this.database.dialect;
+    return this.database.run(async (knex) => {
+      const clock = (await knex.select(knex.raw(`${clockMs} as now`))) as { now: number | string }[];
+      const now = Number(clock[0]?.now);
+      if (mark === null) return { queryIds: [], mark: now - LATE_MS };
+      const rows = (await knex('eg_ended_queries')
+        .where('ended', '>=', mark)
+        .orderBy('ended')
+        .limit(MAX_ENDED)
+        .select('query_id', 'ended')) as { query_id: string; ended: number | string }[];
+      const last = rows.length < MAX_ENDED ? now - LATE_MS : Number(rows.at(-1)?.ended);
+      return { queryIds: rows.map((row) => row.query_id), mark: Math.max(mark, last) };
+    });
+  }
+
+  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+    return deleteInBatches(this.database, 'eg_ended_queries', 'ended', before, fence);
+  }
+}
