@@ -167,6 +167,67 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
       },
     ],
     [
+      'users of client certificates, with tokens for clusters, also recognised by the API',
+      {
+        tls: { enabled: true, existingSecret: 'gw-tls', clientCa: { existingSecret: 'client-ca' } },
+        clientCertificates: {
+          enabled: true,
+          userPattern: 'CN=(.*), O=Example',
+          api: true,
+          tokens: {
+            enabled: true,
+            existingSecret: 'gw-tokens',
+            publicKeyKey: 'tls.crt',
+            issuer: 'https://gw.example',
+            hosts: ['trino.example'],
+            overrideUser: true,
+            settings: { jwtLifetime: '2m' },
+          },
+        },
+      },
+      {
+        serverConfig: { 'http-server.https.truststore.path': '/etc/engine-gateway-client-ca/ca.crt' },
+        requestAnalyzerConfig: {
+          clientCertificateIdentityField: 'SUBJECT_DN',
+          clientCertificateUserMappingPattern: 'CN=(.*), O=Example',
+        },
+        authentication: { kubernetes: {}, clientCertificates: true },
+        clientCertificateJwtAuthentication: {
+          jwtSigningKeyPair: {
+            privateKey: '/etc/engine-gateway-client-tokens/tls.key',
+            publicKey: '/etc/engine-gateway-client-tokens/tls.crt',
+          },
+          jwtIssuer: 'https://gw.example',
+          jwtAudiences: ['{cluster}'],
+          jwtLifetime: '2m',
+          tokenHosts: ['trino.example'],
+          clientCertificateRequired: false,
+          overrideTrinoUser: true,
+        },
+      },
+    ],
+    [
+      'users of client certificates by a file, verified by a proxy',
+      {
+        clientCertificates: { enabled: true, identityField: 'CN', mappingFile: { existingConfigMap: 'users' } },
+        config: { server: { clientCertificateHeader: 'X-Forwarded-Client-Cert' } },
+      },
+      {
+        requestAnalyzerConfig: {
+          clientCertificateIdentityField: 'CN',
+          clientCertificateUserMappingFile: '/etc/engine-gateway-client-users/mapping.json',
+        },
+      },
+    ],
+    [
+      'users of client certificates by an expression',
+      {
+        tls: { enabled: true, existingSecret: 'gw-tls', clientCa: { existingSecret: 'client-ca' } },
+        clientCertificates: { enabled: true, userExpression: 'certificate.CN' },
+      },
+      { requestAnalyzerConfig: { clientCertificateUserExpression: 'certificate.CN' } },
+    ],
+    [
       'OpenID Connect in place of tokens of the cluster',
       {
         auth: {
@@ -264,6 +325,13 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
         path,
       ).toBe(true);
     }
+  });
+
+  test.each([
+    [{ enabled: true }, 'set tls.enabled and tls.clientCa.existingSecret, or config.server.clientCertificateHeader'],
+    [{ tokens: { enabled: true } }, '/clientCertificates/tokens/existingSecret'],
+  ])('client certificates that cannot be used are refused: %j', async (clientCertificates, message) => {
+    await expect(render({ clientCertificates })).rejects.toThrow(message);
   });
 
   test('users of the configuration have their passwords in Secrets', async () => {

@@ -3,8 +3,8 @@ import { trustPeers } from '../../gateway/headers/trustedProxies.ts';
 import { CertificateIdentities } from '../../gateway/user/certificateIdentities.ts';
 import { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
 import { ClusterTokens } from '../../gateway/user/clusterTokens.ts';
+import { followUserMapping } from '../../gateway/user/followedUserMapping.ts';
 import { openSigningKeys, type SigningKeySettings, type SigningKeys } from '../../gateway/user/signingKeys.ts';
-import { openUserMapping } from '../../gateway/user/userMapping.ts';
 import type { GatewayContext } from './context.ts';
 
 /** What finds users of client certificates, and what names them to clusters. */
@@ -23,17 +23,18 @@ export interface CertificateParts {
  */
 export async function openClientCertificates(context: GatewayContext): Promise<CertificateParts | null> {
   const { config, names, clock, logger, onClose } = context;
-  const mapping = await openUserMapping(config.requestAnalyzerConfig, names);
+  const refreshTime = config.serverConfig['http-server.https.ssl-context.refresh-time'];
+  const mapping = await followUserMapping(config.requestAnalyzerConfig, { names, refreshTime, logger });
   if (mapping === null) return null;
+  onClose(() => mapping.stop());
   const { clientCertificateHeader: name, trustedProxies } = config.server;
   // Believing everybody's forwarded headers (http-server.process-forwarded) must not let everybody be anybody.
   const isProxy = trustPeers(false, trustedProxies);
   const header = name === null ? null : { name: name.toLowerCase(), isProxy };
-  const users = new ClientCertificates({ mapping, header, clock });
+  const users = new ClientCertificates({ mapping: () => mapping.current, header, clock });
   const settings = config.clientCertificateJwtAuthentication;
   const keySettings = signingKeySettings(config);
   if (settings === null || keySettings === null) return { users, isRequired: false, identities: null, keys: null };
-  const refreshTime = config.serverConfig['http-server.https.ssl-context.refresh-time'];
   const keys = await openSigningKeys(keySettings, { refreshTime, clock, logger });
   onClose(() => keys.stop());
   const tokens = new ClusterTokens({

@@ -20,7 +20,8 @@ export type CertificateUser =
 
 /** What users of certificates are found with. */
 export interface ClientCertificatesOptions {
-  readonly mapping: UserMapping;
+  /** The mapping in force; what another one said of a certificate is forgotten. */
+  readonly mapping: () => UserMapping;
   /** `server.clientCertificateHeader` with the proxies that may send it; null: certificates of connections alone count. */
   readonly header: { readonly name: string; readonly isProxy: TrustPeer } | null;
   readonly clock: Clock;
@@ -57,16 +58,23 @@ const verdicts: Readonly<Record<string, string>> = {
  */
 export class ClientCertificates {
   readonly #options: ClientCertificatesOptions;
-  readonly #connections = new WeakMap<Socket, Reading>();
+  #mapping: UserMapping;
+  #connections = new WeakMap<Socket, Reading>();
   readonly #headers = new LRUCache<string, Reading>(growingTo(MOST_HEADERS));
 
   constructor(options: ClientCertificatesOptions) {
     this.#options = options;
+    this.#mapping = options.mapping();
   }
 
   /** The user of a request's certificate. Never throws. */
   of(request: IncomingMessage): CertificateUser {
-    const { header, clock } = this.#options;
+    const { header, clock, mapping } = this.#options;
+    if (this.#mapping !== mapping()) {
+      this.#mapping = mapping();
+      this.#connections = new WeakMap();
+      this.#headers.clear();
+    }
     const isProxied = header?.isProxy(plainAddress(request.socket.remoteAddress)) === true;
     // The certificate of a proxy's own connection is not the client's.
     const reading = isProxied ? this.#ofHeader(request, header.name) : this.#ofConnection(request.socket);
@@ -105,7 +113,7 @@ export class ClientCertificates {
   #read(certificate: X509Certificate): Reading {
     let mapped: MappedUser;
     try {
-      mapped = this.#options.mapping(certificateNames(certificate));
+      mapped = this.#mapping(certificateNames(certificate));
     } catch (error) {
       mapped = { refusal: `its names cannot be read (${error instanceof Error ? error.message : String(error)})` };
     }

@@ -9,6 +9,7 @@ import { overHttp1, overHttp2 } from '../../support/certificateClient.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { http2Client } from '../../support/http2Client.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
 
 function sessionKeyPaths() {
@@ -159,6 +160,36 @@ describe.skipIf(!hasOpenssl)('client certificates', () => {
       expect(await call(undefined, '/.well-known/jwks.json')).toBe(404);
     },
   );
+
+  test('a changed file of user mappings holds for connections that are there, and a broken one changes nothing', async () => {
+    const file = join(folder, 'users.json');
+    const write = (...rules: readonly object[]) => writeFile(file, JSON.stringify({ rules }));
+    await write({ pattern: 'CN=(.*), O=Example' });
+    const url = await start(
+      { clientCertificateIdentityField: 'SUBJECT_DN', clientCertificateUserMappingFile: file },
+      { serverConfig: { 'http-server.https.ssl-context.refresh-time': '100ms' } },
+    );
+    const { cert, key } = clients.issueTo('/O=Example/CN=ann');
+    const connection = await http2Client(url, { ca: authority.cert, cert, key });
+    const send = async () => {
+      const before = submissionsOf(1);
+      const { status } = await connection.send({ ':method': 'POST', ':path': '/v1/statement', ...headers }, 'SELECT 1');
+      return { status, isAnn: submissionsOf(1) > before };
+    };
+    try {
+      expect(await send()).toEqual({ status: 200, isAnn: true });
+      await write({ pattern: 'CN=ann, O=Example', user: 'cleo' });
+      await expect.poll(send).toEqual({ status: 200, isAnn: false });
+      const messages = () => gateway?.log.map(({ msg }) => String(msg)) ?? [];
+      await writeFile(file, '{"rules": [');
+      await expect.poll(messages).toContainEqual(expect.stringContaining('refused; the last good rules stay in force'));
+      expect(await send()).toEqual({ status: 200, isAnn: false });
+      await write({ pattern: 'CN=ann, O=Example', allow: false });
+      await expect.poll(async () => (await send()).status).toBe(401);
+    } finally {
+      await connection.close();
+    }
+  });
 
   test('connections can be made with a certificate alone where that is required', async () => {
     const url = await start(byName, { server: { clientCertificates: 'require' } });

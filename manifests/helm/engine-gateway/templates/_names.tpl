@@ -87,6 +87,31 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- toYaml $all -}}
 {{- end }}
 
+{{/* Users of client certificates and their tokens, from the typed values. */}}
+{{- define "engine-gateway.certificateConfig" -}}
+{{- with .Values.clientCertificates -}}
+{{- $analyzer := dict -}}
+{{- if .userExpression }}{{ $_ := set $analyzer "clientCertificateUserExpression" .userExpression }}{{ else -}}
+{{- $_ := set $analyzer "clientCertificateIdentityField" .identityField -}}
+{{- if .userPattern }}{{ $_ := set $analyzer "clientCertificateUserMappingPattern" .userPattern }}{{ end -}}
+{{- if .mappingFile.existingConfigMap }}{{ $_ := set $analyzer "clientCertificateUserMappingFile" (printf "/etc/engine-gateway-client-users/%s" .mappingFile.key) }}{{ end -}}
+{{- end -}}
+{{- $all := dict "requestAnalyzerConfig" $analyzer -}}
+{{- if .api }}{{ $_ := set $all "authentication" (dict "clientCertificates" true) }}{{ end -}}
+{{- with .tokens -}}
+{{- if .enabled -}}
+{{- $folder := "/etc/engine-gateway-client-tokens" -}}
+{{- $keys := dict "privateKey" (printf "%s/%s" $folder .privateKeyKey) -}}
+{{- if .publicKeyKey }}{{ $_ := set $keys "publicKey" (printf "%s/%s" $folder .publicKeyKey) }}{{ end -}}
+{{- $tokens := dict "jwtSigningKeyPair" $keys "jwtAudiences" .audiences "tokenHosts" .hosts "clientCertificateRequired" .certificateRequired "overrideTrinoUser" .overrideUser -}}
+{{- if .issuer }}{{ $_ := set $tokens "jwtIssuer" .issuer }}{{ end -}}
+{{- $_ := set $all "clientCertificateJwtAuthentication" (mergeOverwrite $tokens (deepCopy .settings)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
+{{- end }}
+
 {{/* The gateway's configuration: what the chart's values say, then the user's own keys over it. */}}
 {{- define "engine-gateway.config" -}}
 {{- $resources := dict "source" "kubernetes" -}}
@@ -115,6 +140,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $_ := set $chart "serverConfig" $serverConfig -}}
 {{- if or .Values.rulesFile.existingConfigMap .Values.rulesFile.content }}{{ $_ := set $chart "routingRules" (dict "rulesConfigPath" (printf "/etc/engine-gateway-rules/%s" .Values.rulesFile.key)) }}{{ end -}}
 {{- $auth := include "engine-gateway.authConfig" . | fromYaml -}}
+{{- if .Values.clientCertificates.enabled -}}
+{{- if not (or (and .Values.tls.enabled .Values.tls.clientCa.existingSecret) (dig "server" "clientCertificateHeader" "" .Values.config)) }}{{ fail "clientCertificates.enabled needs somebody who verifies certificates: set tls.enabled and tls.clientCa.existingSecret, or config.server.clientCertificateHeader where a proxy does" }}{{ end -}}
+{{- $auth = mergeOverwrite $auth (include "engine-gateway.certificateConfig" . | fromYaml) -}}
+{{- end -}}
 {{- $own := deepCopy .Values.config -}}
 {{- if and (hasKey $own "authentication") (not (kindIs "map" $own.authentication)) }}{{ $_ := unset $auth "authentication" }}{{ else if or $auth.authentication $own.authentication }}{{ $_ := set $auth.authentication "session" (dict "secret" "${ENV:SESSION_SECRET}") }}{{ end -}}
 {{- $merged := mergeOverwrite $chart $auth $own -}}
