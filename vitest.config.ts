@@ -6,9 +6,6 @@ import { defineConfig } from 'vitest/config';
 // Workers and the programs that tests start load what an earlier one compiled: a third less processor time.
 process.env.NODE_COMPILE_CACHE ??= resolve('.cache/compile');
 
-/** Suites whose gateways are processes of the program as it ships, in place of the sources. */
-const shipped = ['contract', 'observability', 'faults', 'abuse', 'soak', 'engine', 'origins', 'clients'];
-
 /** What is chosen of a suite. */
 interface Suite {
   /** Files at once; 1: one after the other, for what is measured. */
@@ -17,6 +14,10 @@ interface Suite {
   readonly sharesServers?: boolean;
   /** Whether it has a folder's `installBefore.ts`, which downloads what its files need before they run. */
   readonly downloads?: boolean;
+  /** Whether it starts the program as it ships, which takes half of the time of the sources to start; by default it does. */
+  readonly startsProgram?: boolean;
+  /** Whether each file has a process of its own, so that none can leave anything behind for another; by default it has. */
+  readonly isolate?: boolean;
 }
 
 /** Most files wait more than they compute: on a machine of two processors a third one fills the pauses. */
@@ -26,7 +27,11 @@ const waiting = Math.max(3, availableParallelism());
  * One project a kind of suite; `npm test` runs unit and integration, the others have a script each. Time limits only guard
  * against what hangs: they hold on a machine of two busy cores that is four times slower than most.
  */
-const suite = (name: string, timeoutSeconds: number, { workers, sharesServers = false, downloads = false }: Suite) => ({
+const suite = (
+  name: string,
+  timeoutSeconds: number,
+  { workers, sharesServers = false, downloads = false, startsProgram = true, isolate = true }: Suite,
+) => ({
   test: {
     name,
     include: [`test/${name}/**/*.test.ts`],
@@ -36,28 +41,29 @@ const suite = (name: string, timeoutSeconds: number, { workers, sharesServers = 
     // Messages show whole values: all that a report of a run elsewhere says of a failure.
     chaiConfig: { truncateThreshold: 0 },
     maxWorkers: workers,
+    isolate,
     // Suites of one run that have as many workers share them; the others follow one after the other.
     sequence: { groupOrder: workers },
     globalSetup: [
-      ...(shipped.includes(name) ? ['test/support/buildShipped.ts'] : []),
+      ...(startsProgram ? ['test/support/buildShipped.ts'] : []),
       ...(downloads ? [`test/${name}/installBefore.ts`] : []),
       ...(sharesServers ? ['test/support/sharedServers.ts'] : []),
     ],
-    ...(shipped.includes(name) ? { env: { ENGINE_GATEWAY_PROGRAM: 'shipped' } } : {}),
+    ...(startsProgram ? { env: { ENGINE_GATEWAY_PROGRAM: 'shipped' } } : {}),
   },
 });
 
 export default defineConfig({
   test: {
     projects: [
-      suite('unit', 120, { workers: waiting }),
+      suite('unit', 120, { workers: waiting, startsProgram: false, isolate: false }),
       suite('integration', 120, { workers: waiting, sharesServers: true }),
       suite('contract', 300, { workers: 1 }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
       suite('engine', 600, { workers: 2, downloads: true }),
       suite('migration', 300, { workers: 2, downloads: true }),
       suite('clients', 600, { workers: 1 }),
-      suite('packaging', 180, { workers: 1 }),
+      suite('packaging', 180, { workers: 1, startsProgram: false }),
       suite('ui', 180, { workers: 2 }),
       suite('origins', 300, { workers: 1 }),
       suite('faults', 420, { workers: 4 }),

@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
-import { type GatewayProcess, type GatewayProgram, startGateway } from '../support/gatewayProcess.ts';
+import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { helm, helmAvailable } from '../support/helm.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
 import { previousAvailable, previousVersion } from '../support/previousProgram.ts';
+import type { GatewayProgram } from '../support/program.ts';
 
 const until = (check: () => void | Promise<void>, timeout = 60_000): Promise<void> =>
   vi.waitFor(check, { timeout, interval: 100 });

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { programArguments } from './program.ts';
 
 /** How a run of the program ended. */
 export interface Outcome {
@@ -7,15 +8,18 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs `engine-gateway` as users do. */
-export function runProgram(
+/** Runs `engine-gateway` as users do: to its end, at most 50 seconds. */
+export async function runProgram(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
+  input = '',
 ): Promise<Outcome> {
-  return new Promise((resolve) => {
+  const program = await programArguments();
+  return await new Promise((resolve) => {
     const options = { env: { ...process.env, ...environment }, timeout: 50_000, maxBuffer: 64 * 1024 ** 2 };
-    execFile(process.execPath, ['src/main.ts', ...args], options, (error, stdout, stderr) => {
+    const child = execFile(process.execPath, [...program, ...args], options, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
     });
+    child.stdin?.end(input);
   });
 }

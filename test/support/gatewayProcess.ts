@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { stringify } from 'yaml';
-import { previousVersion } from './previousProgram.ts';
-import { shippedProgram } from './shippedProgram.ts';
+import { type GatewayProgram, programArguments } from './program.ts';
 
 /** A line of the gateway's log. */
 export type LogLine = Readonly<Record<string, unknown>>;
@@ -42,9 +41,6 @@ export class GatewayExit extends Error {
   }
 }
 
-/** Which program runs: that of the sources, the one that ships, built from them, or that of the previous version. */
-export type GatewayProgram = 'sources' | 'shipped' | 'previous';
-
 /** How a gateway runs. */
 export interface GatewayRun {
   /** The program: what the suite asks for. */
@@ -54,9 +50,6 @@ export interface GatewayRun {
   /** Command and arguments that run the program, which follows them; none: it is run as it is. */
   readonly command?: readonly string[];
 }
-
-/** What the suite asks for (vitest.config.ts). */
-const programOfSuite: GatewayProgram = process.env.ENGINE_GATEWAY_PROGRAM === 'shipped' ? 'shipped' : 'sources';
 
 /**
  * Starts `engine-gateway serve` with a configuration on a free loopback port.
@@ -101,21 +94,16 @@ export function startGatewayWithFile(
 async function run(
   file: string,
   environment: Readonly<Record<string, string>>,
-  { program = programOfSuite, isUnderLoad = false, command = [] }: GatewayRun,
+  { program, isUnderLoad = false, command = [] }: GatewayRun,
   cleanUp: () => Promise<void>,
 ): Promise<GatewayProcess> {
-  const args = await argumentsOf(program);
+  const args = await programArguments(program);
   const [first = '', ...rest] = [...command, process.execPath, ...args, 'serve', '--config', file];
   const child = spawn(first, rest, {
     env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },
     stdio: ['ignore', 'pipe', isUnderLoad ? 'inherit' : 'pipe'],
   });
   return await follow(child, isUnderLoad ? SHOWN_LINES : Number.POSITIVE_INFINITY, cleanUp);
-}
-
-async function argumentsOf(program: GatewayProgram): Promise<readonly string[]> {
-  if (program === 'shipped') return await shippedProgram();
-  return [join(program === 'previous' ? await previousVersion() : '', 'src/main.ts')];
 }
 
 /** @param keptLines how many lines of the log are kept */

@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { parseAllDocuments, stringify } from 'yaml';
 import { startGateway } from '../../support/gatewayProcess.ts';
+import { programArguments } from '../../support/program.ts';
 
 const run = promisify(execFile);
 let folder: string;
@@ -30,7 +31,7 @@ const settings = () => ({
 });
 const exported = async (...args: readonly string[]) => {
   await writeFile(config, stringify(settings()));
-  return run(process.execPath, ['src/main.ts', 'export', '--config', config, ...args]);
+  return run(process.execPath, [...(await programArguments()), 'export', '--config', config, ...args]);
 };
 
 test('rows of a gateway that ran before and a rules file become manifests', async () => {

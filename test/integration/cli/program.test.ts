@@ -1,16 +1,10 @@
-import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import manifest from '../../../package.json' with { type: 'json' };
-
-interface Outcome {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
+import { runProgram } from '../../support/commandLine.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -24,22 +18,12 @@ function file(name: string, text: string): string {
   return path;
 }
 
-/** Runs the program as users do. */
-function run(args: readonly string[], environment: Record<string, string> = {}): Promise<Outcome> {
-  return new Promise((resolve) => {
-    const options = { env: { ...process.env, ...environment }, timeout: 50_000 };
-    execFile(process.execPath, ['src/main.ts', ...args], options, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-  });
-}
-
 test('--version', async () => {
-  expect(await run(['--version'])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: '' });
+  expect(await runProgram(['--version'])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: '' });
 });
 
 test('--help names the commands', async () => {
-  const { code, stdout } = await run(['--help']);
+  const { code, stdout } = await runProgram(['--help']);
   expect(code).toBe(0);
   for (const command of ['serve', 'config']) expect(stdout).toContain(command);
 });
@@ -50,7 +34,7 @@ test.each([
   ['an unknown option', ['config', '--confg', 'x'], "unknown option '--confg'"],
   ['an option without its value', ['config', '--config'], "option '-c, --config <file>' argument missing"],
 ])('%s is a mistake of usage', async (_, args, message) => {
-  const { code, stdout, stderr } = await run(args);
+  const { code, stdout, stderr } = await runProgram(args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toContain(message);
 });
@@ -61,7 +45,7 @@ describe('config', () => {
       'good.yaml',
       'dataStore:\n  password: ${ENV:DB_PASSWORD}\nrouting: {asyncTimeout: 90s}\nmodules: [x.Y]\n',
     );
-    const { code, stdout, stderr } = await run(['config', '--config', path], { DB_PASSWORD: 'hunter2' });
+    const { code, stdout, stderr } = await runProgram(['config', '--config', path], { DB_PASSWORD: 'hunter2' });
     expect(code).toBe(0);
     expect(parse(stdout)).toMatchObject({ dataStore: { password: '***' }, routing: { asyncTimeout: '90s' } });
     expect(stderr).toMatch(
@@ -74,12 +58,12 @@ describe('config', () => {
   });
 
   test('without a file prints the defaults', async () => {
-    expect(parse((await run(['config'])).stdout)).toMatchObject({ routing: { defaultRoutingGroup: 'adhoc' } });
+    expect(parse((await runProgram(['config'])).stdout)).toMatchObject({ routing: { defaultRoutingGroup: 'adhoc' } });
   });
 
   test('reports every mistake and fails', async () => {
     const path = file('bad.yaml', 'routing:\n  asyncTimeout: 5\nmonitr: {}\n');
-    expect(await run(['config', '-c', path])).toEqual({
+    expect(await runProgram(['config', '-c', path])).toEqual({
       code: 1,
       stdout: '',
       stderr: [
@@ -93,7 +77,7 @@ describe('config', () => {
 
   test('an unset variable stops it', async () => {
     const path = file('unset.yaml', 'dataStore:\n  password: ${ENV:NOT_SET_ANYWHERE}\n');
-    const { code, stderr } = await run(['config', '--config', path]);
+    const { code, stderr } = await runProgram(['config', '--config', path]);
     expect(code).toBe(1);
     expect(stderr).toContain(`${path}:2: Configuration references unset environment variable 'NOT_SET_ANYWHERE'`);
   });
@@ -101,7 +85,7 @@ describe('config', () => {
 
 test('serve does not start with mistakes', async () => {
   const path = file('bad-serve.yaml', 'routing: 5\n');
-  const { code, stderr } = await run(['serve', '--config', path]);
+  const { code, stderr } = await runProgram(['serve', '--config', path]);
   expect(code).toBe(1);
   expect(stderr).toContain(`${path}:1: routing: must be a group of keys`);
 });

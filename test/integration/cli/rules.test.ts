@@ -1,8 +1,8 @@
-import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runProgram } from '../../support/commandLine.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -16,15 +16,7 @@ function file(name: string, text: string): string {
   return path;
 }
 
-/** Runs the program as users do. */
-function run(args: readonly string[], stdin = ''): Promise<{ code: number; stdout: string; stderr: string }> {
-  return new Promise((resolve) => {
-    const child = execFile(process.execPath, ['src/main.ts', ...args], { timeout: 50_000 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-    child.stdin?.end(stdin);
-  });
-}
+const run = (args: readonly string[], input = '') => runProgram(args, {}, input);
 
 const goodRules = `---
 name: etl
