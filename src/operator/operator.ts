@@ -41,6 +41,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     kinds,
     source,
     store,
+    replica: options.instance,
     table,
     compiler: options.compiler,
     rulesFile: options.rulesFile,

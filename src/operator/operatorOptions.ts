@@ -42,7 +42,7 @@ export interface OperatorOptions extends Omit<ProgramSettings, 'services'> {
   readonly deletionGuard: () => DeletionGuardSettings;
   /** `resources.foreignWrites`, as it is now. */
   readonly foreignWrites: () => ForeignWriteMode;
-  readonly store: Pick<Store, 'resources' | 'backends' | 'leader'>;
+  readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'observations'>;
   readonly table: RoutingTableHolder;
   /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */
   readonly instance: string;

@@ -12,6 +12,7 @@ import { KnexQueryHistoryRepository } from './historyRepository.ts';
 import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { KnexLeaderRepository } from './leaderRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
+import { KnexObservationRepository } from './observationRepository.ts';
 import { openResourceGroups } from './openResourceGroups.ts';
 import { type QueryCounts, queryCounts } from './queryCounts.ts';
 import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
@@ -50,6 +51,7 @@ export class KnexStore implements Store {
   readonly endedQueries: KnexEndedQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
+  readonly observations: KnexObservationRepository;
   readonly queryCounts: QueryCounts;
   readonly exactMatchSelectors: ExactMatchSelectorRepository;
   /** Its connections; for measurements, which ask the database how it answers. */
@@ -72,6 +74,7 @@ export class KnexStore implements Store {
     this.endedQueries = new KnexEndedQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
+    this.observations = new KnexObservationRepository(database);
     this.queryCounts = queryCounts(database);
     this.exactMatchSelectors = exactMatchSelectors(database);
   }

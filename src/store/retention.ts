@@ -28,6 +28,7 @@ export interface RetentionOptions {
     | 'runningQueries'
     | 'slots'
     | 'endedQueries'
+    | 'observations'
     | 'resources'
   >;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
@@ -53,6 +54,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_running_queries', (fence) => store.runningQueries.deleteBefore(now - HOUR, fence)],
     ['eg_slots', (fence) => store.slots.deleteBefore(now - HOUR, fence)],
     ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
+    ['eg_observations', (fence) => store.observations.deleteExpired(fence)],
     ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
     ['eg_resources', (fence) => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE, fence)],
   ];

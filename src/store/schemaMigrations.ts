@@ -1,4 +1,4 @@
-import { indexes, ownTables, sharedTables } from './schema.ts';
+import { indexes, ownTables, sharedTables, table } from './schema.ts';
 import { addColumn, addIndex, addRow, addTable, type SchemaPart } from './schemaPart.ts';
 
 /** A numbered change of the schema (docs/extending.md#a-table-or-a-column). */
@@ -50,6 +50,38 @@ export const migrations: readonly Migration[] = [
         'leader',
         "insert into eg_leader (name, holder, epoch, expires) values ('leader', null, 0, 0)",
       ),
+    ],
+  },
+  {
+    version: 2,
+    name: 'what each replica observed of resources',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_observations',
+          [
+            'kind',
+            'namespace',
+            'name',
+            'type',
+            'replica',
+            'uid',
+            'generation',
+            'ok',
+            'message',
+            'observed',
+            'expires',
+            'written',
+          ],
+          () => `kind varchar(32) not null, namespace varchar(253) not null, name varchar(253) not null,
+            type varchar(32) not null, replica varchar(64) not null, uid varchar(128) not null, generation bigint not null,
+            ok int not null, message varchar(1024) not null, observed bigint not null, expires bigint not null,
+            written bigint not null, primary key (kind, namespace, name, type, replica)`,
+        ),
+      ),
+      addIndex({ table: 'eg_observations', name: 'eg_observations_written_idx', columns: 'written' }),
+      addIndex({ table: 'eg_observations', name: 'eg_observations_expires_idx', columns: 'expires' }),
     ],
   },
 ];

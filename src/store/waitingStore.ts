@@ -64,6 +64,7 @@ class StoreToCome {
       slots: part('slots'),
       endedQueries: part('endedQueries'),
       leader: part('leader'),
+      observations: part('observations'),
       endedSessions: part('endedSessions'),
       queryCounts: part('queryCounts'),
       exactMatchSelectors: part('exactMatchSelectors'),

@@ -74,9 +74,10 @@ export async function startOperator(
   options: RigOptions = {},
 ): Promise<OperatorRig> {
   const table = new RoutingTableHolder();
+  const replica = randomUUID();
   const leadership = new DatabaseLeadership({
     store,
-    holder: randomUUID(),
+    holder: replica,
     clock: systemClock,
     logger,
     retryMs: 100,
@@ -89,6 +90,7 @@ export async function startOperator(
     onTransition: () => undefined,
     source,
     store,
+    replica,
     table,
     compiler: defaultRuleCompiler(),
     rulesFile: () => null,
@@ -106,6 +108,7 @@ export async function startOperator(
     metrics: operatorMetrics(new Registry()),
     statusIntervalMs: 50,
     rowPollMs: 100,
+    observationIntervalMs: 50,
     confirmEmptyMs: 300,
     startTimeoutMs: 2_000,
     ...options.controller,

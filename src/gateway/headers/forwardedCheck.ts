@@ -14,13 +14,23 @@ export interface ForwardedHeadersObservation {
 const RECHECK_AFTER_MS = 60_000;
 /** One that ignores forwarded headers may be fixed any moment. */
 const RECHECK_BAD_AFTER_MS = 1_000;
+/** One that goes on ignoring them is reported again after this: other replicas may have had good answers in between. */
+const REPEAT_BAD_AFTER_MS = 60_000;
 const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
 
-/** Watches answers to submissions for clusters that ignore or refuse forwarded headers; reports changes only. */
+/** Times in monotonic milliseconds. */
+interface Entry {
+  readonly honoured: boolean;
+  readonly message: string;
+  readonly at: number;
+  readonly reportedAt: number;
+}
+
+/** Watches answers to submissions for clusters that ignore or refuse forwarded headers; reports changes, and what stays wrong. */
 export class ForwardedCheck {
   readonly #clock: Clock;
   readonly #report: (observation: ForwardedHeadersObservation) => void;
-  readonly #observations = new Map<string, { readonly honoured: boolean; readonly message: string; at: number }>();
+  readonly #observations = new Map<string, Entry>();
 
   constructor(clock: Clock, report: (observation: ForwardedHeadersObservation) => void) {
     this.#clock = clock;
@@ -64,10 +74,12 @@ export class ForwardedCheck {
   }
 
   #note(cluster: string, proxyTo: string, honoured: boolean, message: string): void {
-    const observation = this.#observations.get(proxyTo);
-    this.#observations.set(proxyTo, { honoured, message, at: this.#clock.monotonic() });
-    if (observation?.honoured !== honoured || observation.message !== message)
-      this.#report({ cluster, proxyTo, honoured, message });
+    const before = this.#observations.get(proxyTo);
+    const at = this.#clock.monotonic();
+    const isChange = before === undefined || before.honoured !== honoured || before.message !== message;
+    const isDue = isChange || (!honoured && at - before.reportedAt >= REPEAT_BAD_AFTER_MS);
+    this.#observations.set(proxyTo, { honoured, message, at, reportedAt: isDue ? at : before.reportedAt });
+    if (isDue) this.#report({ cluster, proxyTo, honoured, message });
   }
 }
 

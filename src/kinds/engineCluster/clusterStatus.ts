@@ -11,7 +11,7 @@ export function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findin
   const { registryName, routable } = outcome;
   const entry = routable === null ? null : (table.clusters.get(registryName) ?? null);
   const credentials = findings.credentials(registryName);
-  return clusterStatus(outcome, entry, stored, findings.forwardedHeaders(registryName), credentials);
+  return clusterStatus(outcome, entry, stored, findings.forwardedHeaders(outcome), credentials);
 }
 
 /** Last step of a reconcile of a cluster: what to say about it. Pure. */

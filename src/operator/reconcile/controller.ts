@@ -4,6 +4,7 @@ import {
   DataPlaneFindings,
   type ForwardedHeadersFinding,
   keysOfCluster,
+  type NotedObservation,
 } from '../../kinds/dataPlaneFindings.ts';
 import type { ProgramSettings } from '../../kinds/kindProgram.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
@@ -12,7 +13,7 @@ import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { keyText, type ResourceKey } from '../../model/resource.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import type { Store } from '../../store/store.ts';
+import type { Observation, Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
@@ -21,6 +22,8 @@ import { findDrift } from './drift.ts';
 import { DriftFindings } from './driftFindings.ts';
 import { type ForeignWrite, type ForeignWriteMode, ForeignWrites, type RowAdopter } from './foreignWrites.ts';
 import type { OperatorMetrics } from './metrics.ts';
+import { ObservationWriter } from './observationWriter.ts';
+import { ObservedConditions } from './observedConditions.ts';
 import { type ProjectionResult, Projector } from './projector.ts';
 import { Reconciler } from './reconciler.ts';
 import { RefreshSchedule } from './refreshSchedule.ts';
@@ -37,7 +40,9 @@ const WORKERS = 8;
 export interface ControllerOptions extends ProgramSettings {
   readonly kinds: KindRegistry;
   readonly source: ResourceSource;
-  readonly store: Pick<Store, 'resources' | 'backends'>;
+  readonly store: Pick<Store, 'resources' | 'backends' | 'observations'>;
+  /** Name of this process, unique among replicas and restarts. */
+  readonly replica: string;
   readonly table: RoutingTableHolder;
   readonly leadership: Leadership;
   /** Who writes statuses, where that is not just who leads; the controller starts and stops both. */
@@ -58,6 +63,8 @@ export interface ControllerOptions extends ProgramSettings {
   readonly onForeignWrite: (write: ForeignWrite) => void;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
+  /** Time between two writes of what this replica observed: 2,000. */
+  readonly observationIntervalMs?: number;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
   readonly confirmEmptyMs?: number;
   /** How long `start` waits for the source and for the database: 5,000 each. */
@@ -78,7 +85,9 @@ export class Controller {
   readonly #rows: RowWatch;
   readonly #resources: ServedResources;
   readonly #projector: Projector;
-  readonly #findings = new DataPlaneFindings();
+  readonly #findings: DataPlaneFindings;
+  readonly #observations: ObservationWriter;
+  readonly #observed: ObservedConditions;
   readonly #drift: DriftFindings;
   readonly #schedule: RefreshSchedule;
   readonly #stops: (() => unknown)[] = [];
@@ -131,6 +140,17 @@ export class Controller {
     const holds = (key: ResourceKey): boolean => this.#resources.holds(key);
     this.#projector = new Projector({ kinds, store: options.store, source, leadership, holds, logger });
     this.#drift = new DriftFindings(clock);
+    this.#findings = new DataPlaneFindings(clock);
+    this.#observed = new ObservedConditions(clock, () => this.#rows.away);
+    this.#observations = new ObservationWriter({
+      repository: options.store.observations,
+      replica: options.replica,
+      isCurrent: (observation) => this.#isCurrent(observation),
+      exists: (key) => this.#state.outcomes.has(keyText(key)),
+      clock,
+      logger,
+      ...(options.observationIntervalMs === undefined ? {} : { intervalMs: options.observationIntervalMs }),
+    });
     const foreignWrites = new ForeignWrites({
       kinds,
       store: options.store,
@@ -158,6 +178,8 @@ export class Controller {
       drift: this.#drift,
       statuses: this.#statuses,
       findings: this.#findings,
+      observed: this.#observed,
+      observations: this.#observations,
       table: options.table,
       metrics: options.metrics,
       logger,
@@ -172,6 +194,7 @@ export class Controller {
     this.#rows = new RowWatch({
       kinds,
       store: options.store,
+      replica: options.replica,
       source: source.name,
       clock,
       logger,
@@ -198,6 +221,7 @@ export class Controller {
     const { source, leadership, statusLeadership, table, services } = this.#options;
     const timeoutMs = this.#options.startTimeoutMs ?? 5_000;
     await this.#rows.start(timeoutMs);
+    this.#observations.start();
     this.#refresh();
     this.#stops.push(
       source.watch((key, part) => {
@@ -206,7 +230,10 @@ export class Controller {
         else this.scheduleRefresh();
       }),
       source.onState(() => this.scheduleRefresh()),
-      leadership.onChange(() => this.#enqueueAll()),
+      leadership.onChange(() => {
+        this.#observed.awaitOthers();
+        this.#enqueueAll();
+      }),
       statusLeadership?.onChange(() => this.#enqueueAll()) ?? (() => undefined),
       services.onChange(() => this.scheduleRefresh()),
       table.onChange((after, before) => {
@@ -228,6 +255,7 @@ export class Controller {
     this.#resources.stop();
     await this.#queue.stop();
     await this.#statuses.stop();
+    await this.#observations.stop();
     await this.#rows.stop();
     await this.#options.source.stop();
     await this.#options.statusLeadership?.stop();
@@ -268,9 +296,9 @@ export class Controller {
     this.scheduleRefresh();
   }
 
-  /** Notes what the data plane saw of a cluster (condition `ForwardedHeaders`); null forgets it. */
-  reportForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding | null): void {
-    this.#enqueueKeys(this.#findings.noteForwardedHeaders(cluster, finding, this.#state.outcomes));
+  /** Notes what an answer of a cluster showed (condition `ForwardedHeaders`), for all replicas. */
+  reportForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding): void {
+    this.#share(this.#findings.noteForwardedHeaders(cluster, finding, this.#state.outcomes));
   }
 
   /** Notes why credentials of health checks are not sent to a cluster (condition `HealthCredentials`); null: nothing is wrong. */
@@ -278,9 +306,9 @@ export class Controller {
     this.#enqueueKeys(this.#findings.noteCredentials(cluster, finding, this.#state.outcomes));
   }
 
-  /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
+  /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed), for all replicas. */
   reportRuleFailure(rule: string, message: string): void {
-    this.#enqueueKeys(this.#findings.noteRuleFailure(rule, message, this.#state.outcomes));
+    this.#share(this.#findings.noteRuleFailure(rule, message, this.#state.outcomes));
   }
 
   /** Has the table follow the source soon; many calls become one refresh. */
@@ -388,6 +416,8 @@ export class Controller {
       this.#state.restore(stored, view.rows);
       this.#resources.restore(stored);
     }
+    this.#enqueueKeys(this.#findings.takeOthers(view.observations));
+    this.#enqueueKeys(this.#observed.noteOthers(view.observedAt));
     this.#state.setRows(this.#options.unmanagedRows === 'serve' ? view.unmanaged : []);
     // Kept for when this replica becomes the leader, which may be soon; as leader there is no later use for it.
     if (this.#options.leadership.isLeader) this.#view = null;
@@ -406,6 +436,16 @@ export class Controller {
     if (!leadership.isLeader) return;
     for (const key of differs) this.#queue.add(key);
     for (const key of this.#drift.over) this.#queue.add(key);
+  }
+
+  #share({ observations, changed }: NotedObservation): void {
+    for (const observation of observations) this.#observations.note(observation);
+    this.#enqueueKeys(changed);
+  }
+
+  #isCurrent({ key, type, uid, generation }: Observation): boolean {
+    const metadata = this.#state.outcomes.get(keyText(key))?.resource.metadata;
+    return metadata?.uid === uid && (type !== 'Failing' || metadata.generation === generation);
   }
 
   #enqueue(key: string): void {

@@ -4,7 +4,7 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { StatusDraft, Stored } from '../../kinds/status.ts';
 import { type ConditionDraft, conditionsAt } from '../../model/condition.ts';
-import { keyOfText } from '../../model/resource.ts';
+import { keyOfText, type ResourceStatus } from '../../model/resource.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
@@ -12,6 +12,8 @@ import type { DriftFindings } from './driftFindings.ts';
 import { removeEnded } from './endedAnnotations.ts';
 import type { ForeignWrites } from './foreignWrites.ts';
 import type { OperatorMetrics } from './metrics.ts';
+import type { ObservationWriter } from './observationWriter.ts';
+import type { ObservedConditions } from './observedConditions.ts';
 import { rowOfOutcome } from './projection.ts';
 import type { Projector } from './projector.ts';
 import type { RoutingState } from './routingState.ts';
@@ -29,6 +31,9 @@ export interface ReconcilerOptions {
   readonly drift: Pick<DriftFindings, 'condition'>;
   readonly statuses: Pick<StatusWriter, 'offer' | 'forget'>;
   readonly findings: DataPlaneFindings;
+  /** A status without what other replicas observed may have to wait for it. */
+  readonly observed: Pick<ObservedConditions, 'complete'>;
+  readonly observations: Pick<ObservationWriter, 'forget'>;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   readonly metrics: Pick<OperatorMetrics, 'reconcile'>;
   readonly logger: Logger;
@@ -78,6 +83,7 @@ export class Reconciler {
 
   async #reconcileAbsence(key: string): Promise<void> {
     const { findings, foreignWrites, statuses, projector } = this.#options;
+    this.#options.observations.forget(key);
     findings.forget(key);
     foreignWrites.forget(key);
     statuses.forget(key);
@@ -90,8 +96,11 @@ export class Reconciler {
     const stored = this.#storedState(key, outcome, failure);
     const { kind } = outcome.key;
     const loss = resources.heldOf(kind);
-    const draft = kinds.of(kind).status(outcome, { stored, table: table.current, findings });
-    const drift = this.#drift(key, outcome);
+    const own = kinds.of(kind).status(outcome, { stored, table: table.current, findings });
+    // The outcome holds the resource as it was when anything but its status changed last.
+    const { status } = this.#options.source.get(outcome.key) ?? outcome.resource;
+    const draft = this.#options.observed.complete(key, own, status);
+    const drift = this.#drift(key, outcome, status);
     const conditions = drift === null ? draft.conditions : [...draft.conditions, drift];
     if (loss === null) return { ...draft, conditions };
     const condition = conditionsAt(draft.observedGeneration);
@@ -99,13 +108,12 @@ export class Reconciler {
     return { ...draft, conditions: [...conditions, condition('DeletionsHeld', 'True', 'MassDeletion', message)] };
   }
 
-  #drift(key: string, outcome: ResourceOutcome): ConditionDraft | null {
-    const { kinds, source, drift } = this.#options;
+  #drift(key: string, outcome: ResourceOutcome, status: ResourceStatus | undefined): ConditionDraft | null {
+    const { kinds, drift } = this.#options;
     const row = rowOfOutcome(kinds, outcome);
     if (row === null) return null;
     const { generation } = outcome.resource.metadata;
-    // The outcome holds the resource as it was when anything but its status changed last.
-    const present = source.get(outcome.key)?.status?.conditions?.find(({ type }) => type === 'Drift');
+    const present = status?.conditions?.find(({ type }) => type === 'Drift');
     return drift.condition(key, generation, JSON.stringify(row), present);
   }
 

@@ -88,7 +88,7 @@ for (const family of databases) {
         .insert({ suffix: 'kvhrm', cluster: 'a', base_url: 'http://a', last_seen: 5 });
       await database.knex.schema.dropTable('eg_schema');
       await expect(checkSchema(database)).rejects.toThrow(
-        'the database lacks table eg_schema, schema version 1; run "engine-gateway migrate --config FILE"',
+        `the database lacks table eg_schema, ${migrations.map(({ version }) => `schema version ${version}`).join(', ')}; run`,
       );
       await migrate(database, logger);
       expect(await versions(database)).toEqual(all);
