@@ -86,17 +86,29 @@ export function parseRegistryCluster(value: unknown): Checked<RegistryCluster> {
 /** Group of a cluster that is sent without one, where that is allowed. */
 const DEFAULT_GROUP = 'adhoc';
 
+/** As the reference reads a field of text: a number or truth value is its text. */
+const textOf = (value: unknown): unknown =>
+  typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)) ? String(value) : value;
+
+/** As the reference reads a truth value: text and numbers count, and null is false. */
+function truthOf(value: unknown): unknown {
+  if (value === 'true' || value === 'false') return value === 'true';
+  if (value === null) return false;
+  return Number.isInteger(value) ? value !== 0 : value;
+}
+
 /**
  * `parseRegistryCluster` for callers of the reference gateway: `active` and `routingGroup` may be left out (true and `adhoc`),
- * `active` may be a string, and an empty `externalUrl` is none (docs/migration.md#rest-api).
+ * `active` may be text, a number or null, names may be numbers, and an empty `externalUrl` is none (docs/migration.md#rest-api).
  */
 function parseReferenceCluster(value: unknown): Checked<RegistryCluster> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return parseRegistryCluster(value);
-  const { active = true, routingGroup, externalUrl, ...rest } = value as Record<string, unknown>;
+  const { name, active = true, routingGroup, externalUrl, ...rest } = value as Record<string, unknown>;
   return parseRegistryCluster({
     ...rest,
-    active: active === 'true' || active === 'false' ? active === 'true' : active,
-    routingGroup: routingGroup === undefined || routingGroup === null ? DEFAULT_GROUP : routingGroup,
+    ...(name === undefined ? {} : { name: textOf(name) }),
+    active: truthOf(active),
+    routingGroup: routingGroup === undefined || routingGroup === null ? DEFAULT_GROUP : textOf(routingGroup),
     ...(externalUrl === undefined || externalUrl === '' ? {} : { externalUrl }),
   });
 }

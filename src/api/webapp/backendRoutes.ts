@@ -41,6 +41,10 @@ const ListedBackend = Type.Object({
 });
 const ByName = Type.Object({ name: Type.String({ minLength: 1, description: 'Name of the cluster.' }) });
 const checkByName = compileCheck(ByName);
+/** As the reference reads it, which deletes nothing where there is no name. */
+const checkByOptionalName = compileCheck(
+  Type.Object({ name: Type.Optional(Type.Union([Type.String(), Type.Null()])) }),
+);
 const writeErrors = failureAnswers(400, 403, 409, 413, 415, 422, 503);
 
 /**
@@ -116,8 +120,8 @@ export async function backendRoutes(app: FastifyInstance, options: BackendRoutes
       },
     },
     async (request, reply) => {
-      const { name } = bodyOf(request, checkByName);
-      await audited.delete(request, reply, name);
+      const { name } = bodyOf(request, names.isReference ? checkByOptionalName : checkByName);
+      if (typeof name === 'string' && name !== '') await audited.delete(request, reply, name);
       return succeed(reply, true);
     },
   );

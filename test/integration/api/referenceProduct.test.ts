@@ -48,6 +48,9 @@ describe('clusters', () => {
     ['active and routingGroup left out', {}, { active: true, routingGroup: 'adhoc' }],
     ['routingGroup null', { routingGroup: null }, { routingGroup: 'adhoc' }],
     ['active as a string', { active: 'false' }, { active: false }],
+    ['active null', { active: null }, { active: false }],
+    ['active as a number', { active: 1 }, { active: true }],
+    ['routingGroup as a number', { routingGroup: 7 }, { routingGroup: '7' }],
     ['an empty externalUrl', { externalUrl: '' }, { externalUrl: 'http://127.0.0.1:9' }],
   ])('add, update and entity: %s', async (_, fields, expected) => {
     const cluster = { name: 'a', proxyTo: 'http://127.0.0.1:9', ...fields };
@@ -69,6 +72,8 @@ describe('clusters', () => {
 
   test('an empty body deletes nothing and is no error', async () => {
     expect((await call('/gateway/backend/modify/delete', '', basic('api'))).status).toBe(200);
+    const byPages = await call('/webapp/deleteBackend', {}, basic('admin'));
+    expect([byPages.status, await byPages.json()]).toMatchObject([200, { data: true }]);
   });
 });
 
