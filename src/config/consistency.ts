@@ -290,7 +290,9 @@ function checkAuthentication(config: GatewayConfig, report: Report): void {
       'must hold form, oauth or kubernetes; write "authentication: none" to let every call pass',
     );
   }
-  if (defaultType !== null && authentication[defaultType] === null) {
+  // As in the reference, users then log in by what there is.
+  const isAnyGiven = form !== null || oauth !== null || kubernetes !== null;
+  if (defaultType !== null && authentication[defaultType] === null && !isAnyGiven) {
     report(
       `authentication.${defaultType}`,
       `must be given, as authentication.defaultType is ${defaultType}`,

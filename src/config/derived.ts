@@ -1,8 +1,10 @@
 import { productNames } from '../model/names.ts';
 import type { StrategyName } from '../model/strategies.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
+import { isSlip, nearest } from './nearest.ts';
 import { THIS_MACHINE } from './openAccess.ts';
 import type { ConfigNote } from './problem.ts';
+import { pageNames } from './schema/access.ts';
 
 /** The configuration after derived values, with notes about keys that could not be used. */
 export interface Derived {
@@ -39,6 +41,21 @@ export function derive(
     const message = `accepted, without effect: classes cannot be loaded here ("${module}")`;
     notes.push({ field: `modules[${index}]`, line: lineOf('modules'), message });
   });
+  const pages: readonly string[] = pageNames;
+  for (const page of config.uiConfiguration.disablePages) {
+    if (pages.includes(page)) continue;
+    const field = 'uiConfiguration.disablePages';
+    const meant = nearest(page, pages);
+    const hint = meant !== null && isSlip(page, meant) ? `; did you mean ${meant}?` : '';
+    const message = `accepted, without effect: there is no page "${page}"; there are ${pages.join(', ')}${hint}`;
+    notes.push({ field, line: lineOf(field), message });
+  }
+  const defaultType = config.authentication?.defaultType ?? null;
+  if (defaultType !== null && defaultType !== 'none' && config.authentication?.[defaultType] === null) {
+    const field = 'authentication.defaultType';
+    const message = `accepted, without effect: there is no authentication.${defaultType}, so users log in by what there is`;
+    notes.push({ field, line: lineOf(field), message });
+  }
   const routing =
     byQueryCount && !strategyGiven ? { ...config.routing, strategy: QUERY_COUNT_STRATEGY } : config.routing;
   const isUnguarded = config.authentication === null && lineOf('server.address') === null;
@@ -69,6 +86,7 @@ function deriveMonitor(
   const clientTimeout = serverConfig['monitor.http-client.request-timeout'];
   return {
     ...monitor,
+    metricsEndpoint: monitor.metricsEndpoint.replace(/^\/?/, '/'),
     timeout: lineOf('monitor.timeout') === null ? (clientTimeout ?? monitor.timeout) : monitor.timeout,
     runningQueriesMetricName: metricName(monitor.runningQueriesMetricName),
     queuedQueriesMetricName: metricName(monitor.queuedQueriesMetricName),

@@ -15,6 +15,7 @@ export type TextFormat =
   | 'leaseName'
   | 'name'
   | 'path'
+  | 'plainPath'
   | 'productName'
   | 'regex'
   | 'url'

@@ -51,6 +51,7 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
     /^[A-Z][A-Za-z0-9]{0,31}$/.test(text)
       ? null
       : `must be letters and digits starting with an upper-case letter, such as Engine or Trino, not "${text}"`,
+  plainPath: (text) => (/^[^\s?#]+$/.test(text) ? null : `must be a path such as /metrics, not "${text}"`),
   regex: checkRegex,
   url: checkUrl,
   urlPath: (text) => (/^\/[^\s?#]*$/.test(text) ? null : `must be a path that starts with "/", not "${text}"`),
@@ -80,6 +81,11 @@ function checkJdbcUrl(text: string): string | null {
   if (!['postgresql', 'mysql', 'mariadb'].includes(family)) {
     return `names the database "${family}", which is not supported; must be ${jdbcForms}`;
   }
+  if (/^\/\/[^/?]*,/.test(rest)) {
+    return 'lists several hosts; name one, such as a virtual address or proxy that follows the primary';
+  }
+  // The server of this machine, or the database of the user's name (pgJDBC).
+  if (family === 'postgresql' && (/^\/?[^/?]+(\?|$)/.test(rest) || /^\/\/[^/?]+\/?(\?|$)/.test(rest))) return null;
   const url = URL.parse(`${family}:${rest}`);
   if (url === null || url.hostname === '') return `names no host: write jdbc:${family}://HOST/DATABASE`;
   return url.pathname.length > 1 ? null : `names no database: write jdbc:${family}://${url.host}/DATABASE`;

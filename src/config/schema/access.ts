@@ -267,16 +267,17 @@ export const pagePermissions = mapOf(text({ description: 'Pages joined by `_`; u
   default: {},
 });
 
+/** Pages of the user interface by their names in `disablePages` and `pagePermissions`. */
+export const pageNames = ['dashboard', 'cluster', 'resource-group', 'selector', 'history', 'routing-rules'] as const;
+
 /** `uiConfiguration`: what the user interface shows. */
 export const uiConfiguration = section(
   {
     enabled: flag({ description: 'Whether the user interface is served.', default: true }),
-    disablePages: listOf(
-      choice(['dashboard', 'cluster', 'resource-group', 'selector', 'history', 'routing-rules'], {
-        description: 'Page.',
-      }),
-      { description: 'Pages that are not shown.', default: [] },
-    ),
+    disablePages: listOf(text({ description: 'Page.' }), {
+      description: `Pages that are not shown, of ${pageNames.join(', ')}; others have no effect.`,
+      default: [],
+    }),
     hiddenPageCalls: choice(['refuse', 'allow'], {
       description:
         'What calls get that belong only to pages which `disablePages` or `pagePermissions` hide from their caller: 403, or their answer.',

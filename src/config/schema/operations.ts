@@ -348,7 +348,7 @@ export const monitor = section(
     metricsEndpoint: text({
       description: 'Path of METRICS checks.',
       default: '/metrics',
-      format: 'urlPath',
+      format: 'plainPath',
       live: true,
     }),
     runningQueriesMetricName: text({

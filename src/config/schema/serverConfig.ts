@@ -19,14 +19,14 @@ function clientKeys<C extends HttpClient>(client: C, toward: string) {
       description: `Time for a whole request ${toward}.${client === 'monitor' ? ' Stands for monitor.timeout where that is not given.' : ''}`,
       default: client === 'monitor' ? null : client === 'router' ? 10_000 : 300_000,
       minimum: 1,
-      maximum: 86_400_000,
+      maximum: 1_728_000_000,
     }) as TUnsafe<C extends 'monitor' ? number | null : number>,
     'idle-timeout': duration({
       description: `Time without any byte after which a request ${toward} fails.`,
       aliases: [`${client}.http-client.read-timeout`],
       default: 60_000,
       minimum: 1,
-      maximum: 86_400_000,
+      maximum: 1_728_000_000,
     }),
     'max-connections-per-server': integer({
       description: `Connections kept open to one address ${toward}; further requests wait.`,

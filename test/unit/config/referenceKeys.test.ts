@@ -53,6 +53,42 @@ describe('what means something here is mapped, the rest noted', () => {
     expect(reported(`serverConfig: {${key}: x}`)).toEqual([`serverConfig.${key}`]);
   });
 
+  test.each([
+    [
+      'uiConfiguration: {disablePages: [dashbord]}',
+      'there is no page "dashbord"; there are dashboard, cluster, resource-group, selector, history, routing-rules; did you mean dashboard?',
+    ],
+    ['uiConfiguration: {disablePages: [admin]}', 'there is no page "admin"'],
+  ])('a value that means nothing in either gateway is noted: %s', (text, message) => {
+    const result = parseConfig(`${open}${text}`, {});
+    if ('problems' in result) throw new Error(JSON.stringify(result.problems));
+    expect(result.notes.map((note) => note.message)).toEqual([expect.stringContaining(message)]);
+  });
+
+  test('a login type without its section leaves what there is', () => {
+    const form = 'form: {selfSignKeyPair: {privateKey: a.pem, publicKey: b.pem}}';
+    const result = parseConfig(`authentication: {defaultType: oauth, ${form}}`, {});
+    if ('problems' in result) throw new Error(JSON.stringify(result.problems));
+    expect(result.notes).toEqual([
+      expect.objectContaining({
+        field: 'authentication.defaultType',
+        message: expect.stringContaining('there is no authentication.oauth, so users log in by what there is'),
+      }),
+    ]);
+  });
+
+  test('a path of metrics without a slash, and URLs of PostgreSQL without a host or database', () => {
+    for (const url of [
+      'jdbc:postgresql:gateway',
+      'jdbc:postgresql://db',
+      'jdbc:postgresql://db:5432/?sslmode=disable',
+    ]) {
+      const text = `monitor: {metricsEndpoint: metrics}\ndataStore: {jdbcUrl: "${url}"}`;
+      const result = parseConfig(`${open}${text}`, {});
+      expect('config' in result && result.config.monitor.metricsEndpoint, url).toBe('/metrics');
+    }
+  });
+
   test('names of release 21 beside the older ones', () => {
     const text = [
       'authentication: {form: {selfSignKeyPair: {privateKey: a.pem, publicKey: b.pem}}}',
