@@ -1,3 +1,4 @@
+import { cel } from '../model/cel.ts';
 import { API_GROUP, API_VERSION } from '../model/resource.ts';
 import type { PrinterColumn, ResourceKind } from './resourceKind.ts';
 
@@ -132,6 +133,7 @@ export function customResourceDefinition(kind: ResourceKind): object {
               type: 'object',
               description: kind.description,
               required: ['spec'],
+              ...(kind.objectRules.length === 0 ? {} : cel(...kind.objectRules)),
               properties: {
                 apiVersion: { type: 'string', description: 'Version of the schema of this object.' },
                 kind: { type: 'string', description: 'Kind of this object.' },

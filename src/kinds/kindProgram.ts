@@ -1,4 +1,5 @@
 import type { Resource } from '../model/resource.ts';
+import type { AdmissionPolicy } from '../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { BackendRow } from '../store/store.ts';
@@ -23,6 +24,8 @@ export interface RoutingDraft {
   /** Rows of a gateway that ran before, which no resource has adopted. */
   readonly rows: readonly BackendRow[];
   clusters: readonly RoutableCluster[];
+  /** Limits and queues. */
+  admission: AdmissionPolicy;
   /** Null until a kind has compiled them. */
   rules: CompiledRules | null;
 }

@@ -1,4 +1,5 @@
 import type { TSchema } from 'typebox';
+import type { CelRule } from '../model/cel.ts';
 import type { Problem } from '../model/errors.ts';
 import type { Kind, Resource } from '../model/resource.ts';
 import type { BackendRow, KEPT_ROW } from '../store/store.ts';
@@ -62,6 +63,8 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   readonly description: string;
   /** Schema of `spec`, with what the API server checks by CEL. */
   readonly spec: TSchema;
+  /** What the API server checks by CEL of the whole object: `self.metadata.name` and `self.spec`. */
+  readonly objectRules: readonly CelRule[];
   /** Schemas of what its status has beside `observedGeneration` and `conditions`. */
   readonly statusProperties: Readonly<Record<string, object>>;
   /** Columns of `kubectl get`, before the age. */
@@ -99,6 +102,8 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   readonly isRequired: boolean;
   /** Whether a registry name is one resource's alone, in all namespaces; the others are not accepted (`claimNames`). */
   readonly hasUniqueNames: boolean;
+  /** Whether its status shows counts (`StatusView.counts`), which change by themselves. */
+  readonly hasCounts: boolean;
   /** Whether there are few enough to compare all of them with the database every few seconds. */
   readonly few: boolean;
 }

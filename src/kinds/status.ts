@@ -1,4 +1,5 @@
 import type { ConditionDraft } from '../model/condition.ts';
+import type { AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { DataPlaneFindings } from './dataPlaneFindings.ts';
 
@@ -23,4 +24,6 @@ export interface StatusView {
   /** As it is now, with the health of clusters. */
   readonly table: RoutingTable;
   readonly findings: DataPlaneFindings;
+  /** How much of limits is used. */
+  readonly counts: AdmissionCounts;
 }

@@ -54,6 +54,7 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     adopter: () => registry,
     foreignWrites: options.foreignWrites,
     unmanagedRows: options.resources.unmanagedRows,
+    ...(options.admissionCounts === undefined ? {} : { admissionCounts: options.admissionCounts }),
     clock,
     random,
     logger,

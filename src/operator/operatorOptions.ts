@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import type { ProgramSettings } from '../kinds/kindProgram.ts';
 import type { KindRegistry } from '../kinds/kindRegistry.ts';
 import type { Clock, Random } from '../model/clock.ts';
+import type { AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
@@ -42,6 +43,8 @@ export interface OperatorOptions extends Omit<ProgramSettings, 'services'> {
   readonly deletionGuard: () => DeletionGuardSettings;
   /** `resources.foreignWrites`, as it is now. */
   readonly foreignWrites: () => ForeignWriteMode;
+  /** How much of limits is used, for statuses; left out, nothing is counted. */
+  readonly admissionCounts?: AdmissionCounts;
   readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'observations'>;
   readonly table: RoutingTableHolder;
   /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */

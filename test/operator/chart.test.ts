@@ -583,7 +583,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath, '-n', 'eg'];
     const release = (...args: readonly string[]) => helm(...args, ...kubeconfig);
     const names = () => kubectl(['get', 'crd', '-o', 'name']);
-    await kubectl(['delete', 'crd', 'engineclusters.enginegateway.dev', 'routingrules.enginegateway.dev']);
+    await kubectl(['delete', '-f', 'crds/']);
     await release('install', 'crds', 'manifests/helm/engine-gateway-crds');
     await kubectl(['wait', '--for=condition=Established', 'crd/engineclusters.enginegateway.dev', '--timeout=60s']);
     const cluster = {

@@ -32,6 +32,20 @@ const rule = (spec: Record<string, unknown>, name = 'rule-a'): Document => ({
   spec: { condition: 'true', ...spec },
 });
 
+const group = (spec: Record<string, unknown>, name = 'group-a'): Document => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'RoutingGroup',
+  metadata: { name, namespace: 'default' },
+  spec,
+});
+
+const limit = (spec: Record<string, unknown>, name = 'limit-a'): Document => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'QueryLimit',
+  metadata: { name, namespace: 'default' },
+  spec: { per: 'user', maxRunning: 10, ...spec },
+});
+
 const healthCheck = {
   type: 'INFO_API',
   path: '/v1/info',
@@ -74,6 +88,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
     const names = await kubectl(['api-resources', '--api-group=enginegateway.dev', '--no-headers']);
     expect(names).toMatch(/^engineclusters +ec +enginegateway.dev\/v1 +true +EngineCluster$/m);
+    expect(names).toMatch(/^routinggroups +rtg +enginegateway.dev\/v1 +true +RoutingGroup$/m);
+    expect(names).toMatch(/^querylimits +ql +enginegateway.dev\/v1 +true +QueryLimit$/m);
     expect(names).toMatch(/^routingrules +rr +enginegateway.dev\/v1 +true +RoutingRule$/m);
     expect(await kubectl(['get', 'engine-gateway'])).toBe('');
   });
@@ -95,6 +111,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'engineclusters.spec.healthCheck.credentialsSecretRef.name',
       'engineclusters.status.conditions.reason',
       'routingrules.spec.deny.onError',
+      'routinggroups.spec.queue.whenUnavailable',
+      'querylimits.spec.rate.burst',
     ]) {
       // The OpenAPI document follows the CRD a moment later.
       await expect.poll(() => kubectl(['explain', path]).catch(String)).toMatch(/DESCRIPTION:\n {4}\S/);
@@ -288,6 +306,105 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a broken priority', rule({ ...route, priority: 1.5 }), 'spec.priority'],
     ['an unknown fallback', rule({ ...route, onUnavailable: 'queue' }), 'Unsupported value: "queue"'],
     ['no message', rule({ deny: {} }), 'spec.deny.message: Required'],
+    ['a routing group', group({}), 'ok'],
+    [
+      'a routing group with everything',
+      group({
+        name: 'Team A/etl',
+        strategy: 'leastLoaded',
+        affinity: { by: 'header:X-Team' },
+        fallbacks: Array.from({ length: 16 }, (_, index) => `${index}${'x'.repeat(253)}`),
+        fallbackWhen: 'full',
+        bestEffort: true,
+        maxRunningQueries: 1_000_000,
+        queue: { maxQueued: 100_000, maxWait: '24h', fairBy: 'source', hold: '10s', whenUnavailable: 'wait' },
+      }),
+      'ok',
+    ],
+    ['an empty name of a group', group({ name: '' }), 'spec.name'],
+    ['a space before the name of a group', group({ name: ' a' }), 'name must not begin or end with a space'],
+    ['a long name of a group', group({ name: 'a'.repeat(256) }), 'may not be more than 255'],
+    ['an unknown strategy', group({ strategy: 'fastest' }), 'Unsupported value: "fastest"'],
+    ['an affinity to nothing', group({ affinity: {} }), 'spec.affinity.by: Required'],
+    ['an affinity to a cookie', group({ affinity: { by: 'cookie' } }), 'spec.affinity.by'],
+    ['an affinity to a header without a name', group({ affinity: { by: 'header:' } }), 'spec.affinity.by'],
+    ['a fallback twice', group({ fallbacks: ['a', 'b', 'a'] }), 'fallbacks must not name a group twice'],
+    ['seventeen fallbacks', group({ fallbacks: Array.from({ length: 17 }, String) }), 'must have at most 16 items'],
+    ['a space after a fallback', group({ fallbacks: ['a '] }), 'fallbacks must not begin or end with a space'],
+    ['itself as fallback', group({ fallbacks: ['group-a'] }), 'fallbacks must not name the group itself'],
+    ['its own name as fallback', group({ name: 'b', fallbacks: ['b'] }), 'fallbacks must not name the group itself'],
+    ['the name of its resource as fallback', group({ name: 'b', fallbacks: ['group-a'] }), 'ok'],
+    ['a group of no query', group({ maxRunningQueries: 0 }), 'greater than or equal to 1'],
+    ['a group of too many queries', group({ maxRunningQueries: 1_000_001 }), 'less than or equal to 1000000'],
+    ['a negative queue', group({ queue: { maxQueued: -1 } }), 'greater than or equal to 0'],
+    ['a huge queue', group({ queue: { maxQueued: 100_001 } }), 'less than or equal to 100000'],
+    ...(
+      [
+        ['maxWait', '999ms', false],
+        ['maxWait', '1s', true],
+        ['maxWait', '24h', true],
+        ['maxWait', '86401s', false],
+        ['maxWait', '10 minutes', false],
+        ['hold', '0s', true],
+        ['hold', '-1s', false],
+        ['hold', '10001ms', false],
+      ] as const
+    ).map(([field, text, isGood]): [string, Document, string] => [
+      `${field} ${text}`,
+      group({ queue: { [field]: text } }),
+      isGood ? 'ok' : `spec.queue.${field}`,
+    ]),
+    [
+      'a hold beyond the longest wait',
+      group({ queue: { hold: '2s', maxWait: '1s' } }),
+      'queue.hold must not be longer than queue.maxWait',
+    ],
+    [
+      'waiting without a queue',
+      group({ queue: { whenUnavailable: 'wait', maxQueued: 0 } }),
+      'queue.whenUnavailable: wait needs queue.maxQueued of at least 1',
+    ],
+    ['an unknown field of a queue', group({ queue: { length: 1 } }), '.spec.queue.length: field not declared'],
+    ['a limit of users', limit({}), 'ok'],
+    [
+      'a limit with everything',
+      limit({
+        match: Object.fromEntries(
+          ['users', 'groups', 'sources', 'routingGroups'].map((field) => [field, Array(64).fill('x'.repeat(512))]),
+        ),
+        maxRunning: 1_000_000,
+        maxQueued: 100_000,
+        rate: { queries: 1_000_000, period: '24h', burst: 1_000_000 },
+        weight: 1_000,
+        mode: 'observe',
+        message: 'x'.repeat(1_024),
+      }),
+      'ok',
+    ],
+    [
+      'a limit of nothing',
+      without(limit({}), 'maxRunning'),
+      'at least one of maxRunning, maxQueued and rate must be set',
+    ],
+    ['a rate alone', without(limit({ rate: { queries: 1 } }), 'maxRunning'), 'ok'],
+    ['a queue of nobody alone', without(limit({ maxQueued: 0 }), 'maxRunning'), 'ok'],
+    ['nothing to count by', without(limit({}), 'per'), 'spec.per: Required'],
+    ['counters of sessions', limit({ per: 'session' }), 'Unsupported value: "session"'],
+    ['no query at a time', limit({ maxRunning: 0 }), 'greater than or equal to 1'],
+    ['no users', limit({ match: { users: [] } }), 'should have at least 1 items'],
+    ['too many users', limit({ match: { users: Array(65).fill('a') } }), 'must have at most 64 items'],
+    ['an empty user', limit({ match: { users: [''] } }), 'spec.match.users[0]'],
+    ['a long source', limit({ match: { sources: ['x'.repeat(513)] } }), 'may not be more than 512'],
+    ['a rate of nothing', limit({ rate: {} }), 'spec.rate.queries: Required'],
+    ['a short period', limit({ rate: { queries: 1, period: '500ms' } }), 'period must be a duration from 1s to 24h'],
+    ['a long period', limit({ rate: { queries: 1, period: '25h' } }), 'period must be a duration from 1s to 24h'],
+    ['no burst', limit({ rate: { queries: 1, burst: 0 } }), 'greater than or equal to 1'],
+    ['no weight', limit({ weight: 0 }), 'greater than or equal to 1'],
+    ['a huge weight of a limit', limit({ weight: 1_001 }), 'less than or equal to 1000'],
+    ['an unknown mode', limit({ mode: 'warn' }), 'Unsupported value: "warn"'],
+    ['an empty message of a limit', limit({ message: '' }), 'spec.message'],
+    ['a long message of a limit', limit({ message: 'x'.repeat(1_025) }), 'may not be more than 1024'],
+    ['a name of a limit', limit({ name: 'x' }), '.spec.name: field not declared'],
   ])('%s', async (_name, document, expected) => {
     expect(await dryRun(document)).toContain(expected);
   });
@@ -297,6 +414,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['EngineCluster', cluster({ name: 'Trino Prod_1' }, 'unset'), cluster({}, 'unset')],
     ['RoutingRule', rule({ ...route }, 'set-later'), rule({ ...route, name: 'Later' }, 'set-later')],
     ['EngineCluster', cluster({}, 'set-later'), cluster({ name: 'Later' }, 'set-later')],
+    ['RoutingGroup', group({ name: 'One' }, 'named'), group({ name: 'Other' }, 'named')],
+    ['RoutingGroup', group({}, 'set-later'), group({ name: 'Later' }, 'set-later')],
     ['RoutingRule', rule({ ...route, name: 'Named' }, 'named'), rule({ ...route, name: 'Other' }, 'named')],
   ])('the name of an %s cannot change', async (kind, before, after) => {
     await kubectl(['apply', '--server-side', '-f', '-'], before);

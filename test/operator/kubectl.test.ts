@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { neverChecked } from '../../src/routing/routingTable.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
-import { clusterManifest, type KubeOperator, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
+import {
+  clusterManifest,
+  groupManifest,
+  type KubeOperator,
+  type KubeRig,
+  kubeRig,
+  limitManifest,
+  ruleManifest,
+} from '../support/kubeRig.ts';
 
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 40_000, interval: 100 });
@@ -28,6 +36,14 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
       ruleManifest('stopped', { priority: 40, routeTo: undefined, deny: { message: 'Not now.' } }),
       ruleManifest('resting', { priority: 50, suspended: true, routeTo: { cluster: 'etl-1' } }),
     );
+    await rig.apply(
+      'kubectl',
+      groupManifest('etl', { maxRunningQueries: 200, fallbacks: ['adhoc', 'none'], queue: { maxQueued: 100 } }),
+      groupManifest('unused', { bestEffort: true }),
+      limitManifest('per-user', { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] } }),
+      limitManifest('trial', { per: 'all', rate: { queries: 120 }, maxRunning: undefined, mode: 'observe' }),
+      limitManifest('broken', { match: { users: ['~('] } }),
+    );
     // Claims a name that is taken: the younger one has to wait.
     await rig.kubectl(['wait', '--for=condition=Ready', 'ec/etl-1', 'ec/etl-2', 'ec/adhoc-1', '--timeout=40s']);
     await rig.apply('kubectl', clusterManifest('twin', { name: 'etl-1' }));
@@ -47,6 +63,16 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     await until(async () =>
       expect(await rig.kubectl(['get', 'ec/by-service', '-o', 'yaml'])).toContain('ServiceNotFound'),
     );
+    await rig.kubectl([
+      'wait',
+      '--for=condition=Ready',
+      'rtg/etl',
+      'rtg/unused',
+      'ql/per-user',
+      'ql/trial',
+      '--timeout=40s',
+    ]);
+    await rig.kubectl(['wait', '--for=condition=Stalled', 'ql/broken', '--timeout=40s']);
     await until(async () => expect(await rig.kubectl(['get', 'rr', '-o', 'yaml'])).not.toContain('Pending'));
   }, 120_000);
   afterAll(async () => {
@@ -67,12 +93,17 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     ['get-all', 'get ec,rr'],
     ['get-wide', 'get ec,rr -o wide'],
     ['get-category', 'get engine-gateway'],
+    ['get-limits', 'get rtg,ql'],
+    ['get-limits-wide', 'get rtg,ql -o wide'],
+    ['get-limits-by-field', 'get ql --field-selector=spec.mode=observe'],
     ['get-by-field', 'get ec --field-selector=spec.routingGroup=etl,spec.active=true'],
     ['get-rules-by-field', 'get rr --field-selector=spec.suspended=true'],
     ['wait-ready', 'wait --for=condition=Ready --timeout=60s ec/etl-1 ec/etl-2 ec/adhoc-1 rr/airflow rr/resting'],
     ['wait-not-ready', 'wait --for=condition=Ready=False --timeout=60s ec/elsewhere ec/twin rr/broken'],
     ['explain-cluster', 'explain ec.spec'],
     ['explain-rule', 'explain rr.spec'],
+    ['explain-group', 'explain rtg.spec.queue'],
+    ['explain-limit', 'explain ql.spec'],
   ])('%s: kubectl %s', async (name, command) => {
     const run = () => rig.kubectl(command.split(' '));
     // The OpenAPI document follows the CRDs a moment later.
@@ -90,6 +121,9 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     'rr/nowhere',
     'rr/broken',
     'rr/resting',
+    'rtg/etl',
+    'ql/per-user',
+    'ql/broken',
   ])('describe %s', async (name) => {
     const output = await rig.kubectl(['describe', name, '--show-events=false']);
     await expect(masked(output)).toMatchFileSnapshot(`golden/kubectl/describe-${name.replace('/', '-')}.txt`);

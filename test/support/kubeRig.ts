@@ -187,3 +187,19 @@ export const ruleManifest = (name: string, spec: object = {}): object => ({
   metadata: { name },
   spec: { condition: 'true', routeTo: { routingGroup: 'adhoc' }, ...spec },
 });
+
+/** Manifest of a routing group's limits. */
+export const groupManifest = (name: string, spec: object = {}): object => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'RoutingGroup',
+  metadata: { name },
+  spec,
+});
+
+/** Manifest of a query limit. */
+export const limitManifest = (name: string, spec: object = {}): object => ({
+  apiVersion: 'enginegateway.dev/v1',
+  kind: 'QueryLimit',
+  metadata: { name },
+  spec: { per: 'user', maxRunning: 10, ...spec },
+});

@@ -60,6 +60,7 @@ export const banner: ResourceKind<BannerOutcome> = {
   shortName: 'bn',
   description: 'Banner is a text for people.',
   spec: BannerSpec,
+  objectRules: [],
   statusProperties: { shown: { type: 'string', description: 'What is shown.' } },
   columns: [conditionColumn('Ready', 'It is shown.')],
   selectableFields: ['.spec.text'],
@@ -84,6 +85,7 @@ export const banner: ResourceKind<BannerOutcome> = {
   rows: null,
   isRequired: false,
   hasUniqueNames: true,
+  hasCounts: false,
   few: true,
 };
 

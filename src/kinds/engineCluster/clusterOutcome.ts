@@ -1,10 +1,11 @@
 import { type Problem, problemText } from '../../model/errors.ts';
-import { claimNames, nameConflictMessage } from '../../model/nameClaims.ts';
+import { claimNames } from '../../model/nameClaims.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
+import { type Acceptance, nameConflict } from '../acceptance.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
 import type { ServiceLookup } from '../serviceLookup.ts';
@@ -13,15 +14,6 @@ import { type ClusterPolicy, policyRefusal } from './clusterPolicy.ts';
 import { dereference, withoutSlash } from './dereference.ts';
 import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
 import { engineClusterSpec } from './validation.ts';
-
-/** Whether a resource is accepted, and why not. */
-export interface Acceptance {
-  readonly status: 'True' | 'False' | 'Unknown';
-  readonly reason: string;
-  readonly message: string;
-  /** Nothing but a change of the resource, or of the one that has its name, fixes it (condition `Stalled`). */
-  readonly final: boolean;
-}
 
 /** What an EngineCluster means for routing and database. */
 export interface ClusterOutcome extends ResourceOutcome {
@@ -188,10 +180,6 @@ export function rowCluster(row: BackendRow): RoutableCluster {
     tls: null,
     origin: 'row',
   };
-}
-
-function nameConflict(resource: Resource, holder: Resource): Acceptance {
-  return { status: 'False', reason: 'NameConflict', message: nameConflictMessage(resource, holder), final: true };
 }
 
 type CheckedSpec =

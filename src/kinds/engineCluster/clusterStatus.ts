@@ -1,5 +1,6 @@
 import { type ConditionStatus, conditionsAt } from '../../model/condition.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
+import { ready, stalled } from '../acceptance.ts';
 import type { CredentialsFinding, ForwardedHeadersFinding } from '../dataPlaneFindings.ts';
 import { observedGeneration, pausedCondition } from '../paused.ts';
 import type { StatusDraft, StatusView, Stored } from '../status.ts';
@@ -37,9 +38,7 @@ export function clusterStatus(
       ...(credentials === null
         ? []
         : [condition('HealthCredentials', 'False', credentials.reason, credentials.message)]),
-      ...(acceptance.final && acceptance.status === 'False'
-        ? [condition('Stalled', 'True', acceptance.reason, acceptance.message)]
-        : []),
+      ...stalled(acceptance, condition),
       ...(outcome.paused ? [pausedCondition(outcome)] : []),
     ],
   };
@@ -76,10 +75,4 @@ function active({ resource, override }: ClusterOutcome): ConditionValue {
 function forwarded(finding: ForwardedHeadersFinding | null): ConditionValue {
   if (finding === null) return ['Unknown', 'NotObserved', 'no query has been seen yet'];
   return finding.ok ? ['True', 'Honoured', finding.message] : ['False', 'NotHonoured', finding.message];
-}
-
-function ready(acceptance: ClusterOutcome['acceptance'], stored: Stored): ConditionValue {
-  if (acceptance.status !== 'True') return [acceptance.status, acceptance.reason, acceptance.message];
-  if (!stored.stored) return ['False', 'NotStored', stored.reason];
-  return ['True', 'Ready', 'accepted, in the routing table and in the database'];
 }

@@ -18,6 +18,7 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   shortName: 'ec',
   description: 'EngineCluster is a query engine cluster behind the gateway.',
   spec: EngineClusterSpec,
+  objectRules: [],
   statusProperties: {
     active: {
       type: 'boolean',
@@ -59,5 +60,6 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
   },
   isRequired: true,
   hasUniqueNames: true,
+  hasCounts: false,
   few: true,
 };

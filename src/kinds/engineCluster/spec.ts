@@ -8,6 +8,7 @@ import {
   usablePort,
   withoutControlCharacters,
 } from '../../model/cel.ts';
+import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { type MonitorType, monitorTypes } from '../../model/monitorType.ts';
@@ -26,18 +27,9 @@ export const checkDurationBounds = {
   timeout: { least: '10ms', most: '10m' },
 } as const;
 
-/** What is wrong with a duration that is out of its bounds. */
-export function outOfBounds(field: keyof typeof checkDurationBounds): string {
-  const { least, most } = checkDurationBounds[field];
-  return `${field} must be a duration from ${least} to ${most}, such as 30s`;
-}
-
-/** A number and `ms`, `s`, `m` or `h`, within the bounds of the field. */
+/** A duration within the bounds of the field. */
 function durationText(field: keyof typeof checkDurationBounds, description: string) {
-  const { least, most } = checkDurationBounds[field];
-  const rule = `duration(self) >= duration('${least}') && duration(self) <= duration('${most}')`;
-  const pattern = '^[0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h)$';
-  return Type.String({ pattern, maxLength: 32, description, ...cel([rule, outOfBounds(field)]) });
+  return durationField(field, checkDurationBounds[field], description);
 }
 
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$', minLength: 8, maxLength: 256 });

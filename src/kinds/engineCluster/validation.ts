@@ -1,10 +1,10 @@
-import { parseDuration } from '../../config/units.ts';
 import { certificatesProblem } from '../../model/certificates.ts';
 import { clusterUrlProblem } from '../../model/clusterUrl.ts';
+import { durationProblem } from '../../model/durationField.ts';
 import type { Problem } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
-import { checkDurationBounds, EngineClusterSpec, outOfBounds } from './spec.ts';
+import { checkDurationBounds, EngineClusterSpec } from './spec.ts';
 
 const checkSpec = compileCheck(EngineClusterSpec, 'spec');
 
@@ -51,16 +51,7 @@ const durationFields = ['interval', 'timeout'] as const;
 function durationProblems(check: unknown): readonly Problem[] {
   if (!isRecord(check)) return [];
   return durationFields.flatMap((field) => {
-    const text = check[field];
-    if (typeof text !== 'string' || !/^[0-9.]+(ms|s|m|h)$/.test(text)) return [];
-    const { least, most } = checkDurationBounds[field];
-    const value = milliseconds(text);
-    const isWithin = value >= milliseconds(least) && value <= milliseconds(most);
-    return isWithin ? [] : [{ field: `spec.healthCheck.${field}`, message: outOfBounds(field) }];
+    const message = durationProblem(field, check[field], checkDurationBounds[field]);
+    return message === null ? [] : [{ field: `spec.healthCheck.${field}`, message }];
   });
-}
-
-function milliseconds(text: string): number {
-  const parsed = parseDuration(text);
-  return 'value' in parsed ? parsed.value : Number.NaN;
 }

@@ -16,6 +16,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   shortName: 'rr',
   description: 'RoutingRule chooses the routing group of requests.',
   spec: RoutingRuleSpec,
+  objectRules: [],
   statusProperties: {
     routesTo: { type: 'string', description: 'Where the rule sends requests, in short.' },
   },
@@ -39,5 +40,6 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   rows: null,
   isRequired: true,
   hasUniqueNames: true,
+  hasCounts: false,
   few: false,
 };

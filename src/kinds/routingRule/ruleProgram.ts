@@ -3,6 +3,7 @@ import type { Resource } from '../../model/resource.ts';
 import type { RouteRights } from '../../rules/routeRights.ts';
 import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
 import { openPolicy } from '../engineCluster/clusterPolicy.ts';
+import { servedGroups } from '../groupReferences.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
 import { routeRights } from './routeRights.ts';
@@ -42,7 +43,7 @@ export class RuleProgram implements KindProgram {
     const uids = new Set(rules.map((rule) => rule.metadata.uid));
     for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);
     const targets = {
-      groups: new Set([defaultRoutingGroup(), ...draft.clusters.map((cluster) => cluster.routingGroup)]),
+      groups: new Set([defaultRoutingGroup(), ...servedGroups(draft.clusters, draft.admission.groups)]),
       clusters: new Set(draft.clusters.map((cluster) => cluster.name)),
     };
     const unchanged = compiled === this.#compiled && isDeepStrictEqual(targets, this.#targets);

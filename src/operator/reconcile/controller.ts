@@ -12,6 +12,7 @@ import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { keyText, type ResourceKey } from '../../model/resource.ts';
+import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Observation, Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
@@ -61,6 +62,8 @@ export interface ControllerOptions extends ProgramSettings {
   /** `resources.foreignWrites`, as it is now. */
   readonly foreignWrites: () => ForeignWriteMode;
   readonly onForeignWrite: (write: ForeignWrite) => void;
+  /** How much of limits is used, for statuses; left out, nothing is counted. */
+  readonly admissionCounts?: AdmissionCounts;
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
   /** Time between two writes of what this replica observed: 2,000. */
@@ -180,6 +183,7 @@ export class Controller {
       findings: this.#findings,
       observed: this.#observed,
       observations: this.#observations,
+      counts: options.admissionCounts ?? noCounts,
       table: options.table,
       metrics: options.metrics,
       logger,
@@ -236,6 +240,7 @@ export class Controller {
       }),
       statusLeadership?.onChange(() => this.#enqueueAll()) ?? (() => undefined),
       services.onChange(() => this.scheduleRefresh()),
+      (this.#options.admissionCounts ?? noCounts).onChange(() => this.#enqueueLimits()),
       table.onChange((after, before) => {
         for (const [name, entry] of after.clusters) {
           if (before.clusters.get(name)?.health === entry.health) continue;
@@ -457,6 +462,13 @@ export class Controller {
     if (this.#view !== null) this.#findDrift(this.#view);
     this.#view = null;
     for (const key of this.#state.outcomes.keys()) this.#queue.add(key);
+  }
+
+  /** Has the statuses show how much of limits is used now. */
+  #enqueueLimits(): void {
+    for (const [key, outcome] of this.#state.outcomes) {
+      if (this.#kinds.of(outcome.key.kind).hasCounts) this.#enqueue(key);
+    }
   }
 
   #enqueueKeys(keys: Iterable<string>): void {

@@ -5,6 +5,7 @@ import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { StatusDraft, Stored } from '../../kinds/status.ts';
 import { type ConditionDraft, conditionsAt } from '../../model/condition.ts';
 import { keyOfText, type ResourceStatus } from '../../model/resource.ts';
+import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { ResourceSource } from '../sources/source.ts';
@@ -34,6 +35,7 @@ export interface ReconcilerOptions {
   /** A status without what other replicas observed may have to wait for it. */
   readonly observed: Pick<ObservedConditions, 'complete'>;
   readonly observations: Pick<ObservationWriter, 'forget'>;
+  readonly counts: AdmissionCounts;
   readonly table: Pick<RoutingTableHolder, 'current'>;
   readonly metrics: Pick<OperatorMetrics, 'reconcile'>;
   readonly logger: Logger;
@@ -92,11 +94,11 @@ export class Reconciler {
   }
 
   #status(key: string, outcome: ResourceOutcome, failure: unknown): StatusDraft {
-    const { kinds, findings, table, resources } = this.#options;
+    const { kinds, findings, counts, table, resources } = this.#options;
     const stored = this.#storedState(key, outcome, failure);
     const { kind } = outcome.key;
     const loss = resources.heldOf(kind);
-    const own = kinds.of(kind).status(outcome, { stored, table: table.current, findings });
+    const own = kinds.of(kind).status(outcome, { stored, table: table.current, findings, counts });
     // The outcome holds the resource as it was when anything but its status changed last.
     const { status } = this.#options.source.get(outcome.key) ?? outcome.resource;
     const draft = this.#options.observed.complete(key, own, status);

@@ -4,6 +4,7 @@ import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import type { Kind, Resource } from '../../model/resource.ts';
+import { type AdmissionPolicy, noPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
@@ -28,6 +29,7 @@ export class RoutingState {
   #outcomes: ReadonlyMap<string, ResourceOutcome> = new Map();
   #compiled: CompiledRules | null = null;
   #clusters: readonly RoutableCluster[] = [];
+  #admission: AdmissionPolicy = noPolicy;
   #rows: readonly BackendRow[] = [];
 
   constructor(options: RoutingStateOptions) {
@@ -75,22 +77,25 @@ export class RoutingState {
    * @returns keys whose outcome changed, came or went
    */
   refresh(resources: ResourceLists): readonly string[] {
-    const draft: RoutingDraft = { rows: this.#rows, clusters: [], rules: null };
+    const draft: RoutingDraft = { rows: this.#rows, clusters: [], admission: noPolicy, rules: null };
     const before = this.#outcomes;
     const outcomes = new Map<string, ResourceOutcome>();
     for (const { kind, program } of this.#programs) {
       for (const [key, outcome] of program.refresh(resources.get(kind.kind) ?? [], draft)) outcomes.set(key, outcome);
     }
     this.#outcomes = outcomes;
-    const { clusters, rules } = draft;
+    const { clusters, admission, rules } = draft;
     const rulesChanged = rules !== null && this.#compiled?.ruleSet !== rules.ruleSet;
     const clustersChanged = !sameClusters(this.#clusters, clusters);
+    const admissionChanged = !samePolicy(this.#admission, admission);
     this.#compiled = rules;
     this.#clusters = clusters;
-    if (rulesChanged || clustersChanged) {
+    if (admissionChanged) this.#admission = admission;
+    if (rulesChanged || clustersChanged || admissionChanged) {
       this.#options.table.setInputs({
         ...(clustersChanged ? { clusters } : {}),
         ...(rulesChanged ? { rules: rules.ruleSet } : {}),
+        ...(admissionChanged ? { admission } : {}),
       });
     }
     return this.#changedKeys(before);
@@ -115,4 +120,11 @@ export class RoutingState {
 
 function sameClusters(a: readonly RoutableCluster[], b: readonly RoutableCluster[]): boolean {
   return a.length === b.length && a.every((each, index) => each === b[index] || isDeepStrictEqual(each, b[index]));
+}
+
+/** Whether two policies hold the same; programs give the same objects for what did not change. */
+function samePolicy(a: AdmissionPolicy, b: AdmissionPolicy): boolean {
+  const sameLimits = a.limits.length === b.limits.length && a.limits.every((limit, index) => limit === b.limits[index]);
+  if (!sameLimits || a.groups.size !== b.groups.size) return false;
+  return a.groups.entries().every(([name, group]) => b.groups.get(name) === group);
 }

@@ -240,13 +240,21 @@ spec:
 - apiGroups: [enginegateway.dev]
   resources: [engineclusters]
   verbs: [get, list, watch, create, patch, delete]
+# Limits of routing groups are followed; REST writes create, apply (patch) and delete them.
+- apiGroups: [enginegateway.dev]
+  resources: [routinggroups]
+  verbs: [get, list, watch, create, patch, delete]
+# Limits of users and sources are followed; REST writes create, apply (patch) and delete them.
+- apiGroups: [enginegateway.dev]
+  resources: [querylimits]
+  verbs: [get, list, watch, create, patch, delete]
 # REST replaces rules that exist.
 - apiGroups: [enginegateway.dev]
   resources: [routingrules]
   verbs: [get, list, watch, patch]
 # Conditions are written to the status subresource, so that no spec is changed.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters/status, routingrules/status]
+  resources: [engineclusters/status, routinggroups/status, querylimits/status, routingrules/status]
   verbs: [patch]
 # End of derived rules.
 # Transitions of conditions and changes by REST are recorded as events.
@@ -264,7 +272,7 @@ spec:
 # The rules from here to "end of rules to view" are written by "npm run generate" from src/kinds.
 # Resources of the gateway with their status.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters, routingrules]
+  resources: [engineclusters, routinggroups, querylimits, routingrules]
   verbs: [get, list, watch]
 # End of rules to view.
 {{- end }}
@@ -274,7 +282,7 @@ spec:
 # The rules from here to "end of rules to edit" are written by "npm run generate" from src/kinds.
 # Resources of the gateway; their status is written by the gateway alone.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters, routingrules]
+  resources: [engineclusters, routinggroups, querylimits, routingrules]
   verbs: [create, update, patch, delete, deletecollection]
 # End of rules to edit.
 {{- end }}

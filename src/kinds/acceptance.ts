@@ -1,0 +1,41 @@
+import type { ConditionDraft, ConditionStatus, conditionsAt } from '../model/condition.ts';
+import { nameConflictMessage } from '../model/nameClaims.ts';
+import type { Resource } from '../model/resource.ts';
+import type { Stored } from './status.ts';
+
+/** Whether a resource is accepted, and why not. */
+export interface Acceptance {
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: string;
+  readonly message: string;
+  /** Nothing but a change of the resource, or of the one that has its name, fixes it (condition `Stalled`). */
+  readonly final: boolean;
+}
+
+/** A resource that is not accepted until somebody changes it. */
+export function refused(reason: string, message: string): Acceptance {
+  return { status: 'False', reason, message, final: true };
+}
+
+/** The acceptance of a resource whose name another one holds. */
+export function nameConflict(resource: Resource, holder: Resource): Acceptance {
+  return refused('NameConflict', nameConflictMessage(resource, holder));
+}
+
+/** Status, reason and message of the condition `Ready`. */
+export function ready(
+  acceptance: Acceptance,
+  stored: Stored,
+): readonly [status: ConditionStatus, reason: string, message: string] {
+  if (acceptance.status !== 'True') return [acceptance.status, acceptance.reason, acceptance.message];
+  if (!stored.stored) return ['False', 'NotStored', stored.reason];
+  return ['True', 'Ready', 'accepted, in the routing table and in the database'];
+}
+
+/** The condition `Stalled`, where nothing else helps than a change by somebody. */
+export function stalled(
+  { final, status, reason, message }: Acceptance,
+  condition: ReturnType<typeof conditionsAt>,
+): readonly ConditionDraft[] {
+  return final && status === 'False' ? [condition('Stalled', 'True', reason, message)] : [];
+}

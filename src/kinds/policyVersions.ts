@@ -1,0 +1,33 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Resource } from '../model/resource.ts';
+
+/** What was made of a version of a resource. */
+interface Version<Made> {
+  readonly spec: unknown;
+  /** What else it was made of, as text. */
+  readonly key: string;
+  readonly made: Made;
+}
+
+/**
+ * What was made of resources, by uid: the same object for as long as the spec says the same. A resource whose status was
+ * written, or that was read again, is another object with the same spec.
+ */
+export class PolicyVersions<Made> {
+  readonly #versions = new Map<string, Version<Made>>();
+
+  /** @param key what else it is made of: where that changes, it is made again */
+  of({ metadata, spec }: Resource, key: string, make: () => Made): Made {
+    const before = this.#versions.get(metadata.uid);
+    const isSame = before?.key === key && (before.spec === spec || isDeepStrictEqual(before.spec, spec));
+    if (isSame) return before.made;
+    const version = { spec, key, made: make() };
+    this.#versions.set(metadata.uid, version);
+    return version.made;
+  }
+
+  /** Forgets all but these. */
+  keep(uids: ReadonlySet<string>): void {
+    for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);
+  }
+}

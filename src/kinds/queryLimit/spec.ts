@@ -1,0 +1,112 @@
+import { type Static, Type } from 'typebox';
+import { cel } from '../../model/cel.ts';
+import { type DurationBounds, durationField } from '../../model/durationField.ts';
+import { GatewayClassName } from '../../model/gatewayClass.ts';
+import { MOST_QUEUED_QUERIES, MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
+import type { Resource } from '../../model/resource.ts';
+
+/** Name of the kind. */
+export const QUERY_LIMIT = 'QueryLimit';
+/** Its plural, as in RBAC. */
+export const QUERY_LIMITS = 'querylimits';
+
+/** Bounds of `spec.rate.period`. */
+export const periodBounds = { least: '1s', most: '24h' } as const satisfies DurationBounds;
+/** Period of a rate that names none. */
+export const DEFAULT_PERIOD = '1m';
+
+/** What is wrong with a limit that limits nothing. */
+export const NOTHING_LIMITED = 'at least one of maxRunning, maxQueued and rate must be set';
+
+const values = (what: string) =>
+  Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 512 }), {
+      minItems: 1,
+      maxItems: 64,
+      description: `${what}; ~ before a value makes the rest a regular expression (Java's syntax) for the whole name.`,
+    }),
+  );
+
+/** `spec.match`: whose queries a limit is about. */
+export const Match = Type.Object(
+  {
+    users: values('Names of users'),
+    groups: values('Groups of users'),
+    sources: values('Sources'),
+    routingGroups: values('Routing groups that queries are for'),
+  },
+  {
+    additionalProperties: false,
+    description: 'Whose queries it is about: every field that is set must match, by one of its values.',
+  },
+);
+
+/** `spec.rate`: how often queries may begin. */
+export const Rate = Type.Object(
+  {
+    queries: Type.Integer({
+      minimum: 1,
+      maximum: MOST_RUNNING_QUERIES,
+      description: 'Queries that may begin in a period.',
+    }),
+    period: Type.Optional(
+      durationField('period', periodBounds, `Length of the period, 1s to 24h; ${DEFAULT_PERIOD} by default.`),
+    ),
+    burst: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MOST_RUNNING_QUERIES,
+        description: 'Queries that may begin at once after a pause; as many as queries by default.',
+      }),
+    ),
+  },
+  { additionalProperties: false, description: 'How often queries may begin, over all replicas.' },
+);
+
+/** `spec` of a QueryLimit (docs/resources.md#limits-of-users-and-sources). */
+export const QueryLimitSpec = Type.Object(
+  {
+    match: Type.Optional(Match),
+    per: Type.Union([Type.Literal('user'), Type.Literal('source'), Type.Literal('all')], {
+      description: 'One counter for each user, for each source, or for all queries that match together.',
+    }),
+    maxRunning: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: MOST_RUNNING_QUERIES, description: 'Queries that may run by one counter.' }),
+    ),
+    maxQueued: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: MOST_QUEUED_QUERIES,
+        description: 'Queries that may wait by one counter; 0: a query that cannot run at once is refused.',
+      }),
+    ),
+    rate: Type.Optional(Rate),
+    weight: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000,
+        default: 1,
+        description: 'Share in a fair queue of those whom it is about, relative to others, who have 1.',
+      }),
+    ),
+    mode: Type.Optional(
+      Type.Union([Type.Literal('enforce'), Type.Literal('observe')], {
+        default: 'enforce',
+        description: 'observe: what it would refuse or let wait is counted and shown, and runs.',
+      }),
+    ),
+    message: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 1024, description: 'Text for people at the end of its refusals.' }),
+    ),
+    gatewayClassName: Type.Optional(GatewayClassName),
+  },
+  {
+    additionalProperties: false,
+    description: 'How many queries of somebody may run, wait and begin.',
+    ...cel(['has(self.maxRunning) || has(self.maxQueued) || has(self.rate)', NOTHING_LIMITED]),
+  },
+);
+export type QueryLimitSpec = Static<typeof QueryLimitSpec>;
+
+/** A QueryLimit whose spec is valid. */
+export type QueryLimit = Resource<QueryLimitSpec>;

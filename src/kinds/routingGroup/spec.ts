@@ -1,0 +1,158 @@
+import { type Static, type TSchemaOptions, Type } from 'typebox';
+import { type CelRule, cel, groupWithoutEdgeSpaces, immutableName, withoutControlCharacters } from '../../model/cel.ts';
+import { type DurationBounds, durationField } from '../../model/durationField.ts';
+import { GatewayClassName } from '../../model/gatewayClass.ts';
+import { MOST_QUEUED_QUERIES, MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
+import { routingGroupRules } from '../../model/registryCluster.ts';
+import type { Resource } from '../../model/resource.ts';
+import { type StrategyName, strategyNames } from '../../model/strategies.ts';
+
+/** Name of the kind. */
+export const ROUTING_GROUP = 'RoutingGroup';
+/** Its plural, as in RBAC. */
+export const ROUTING_GROUPS = 'routinggroups';
+
+/** Bounds of the durations of `spec.queue`. */
+export const queueDurationBounds = {
+  maxWait: { least: '1s', most: '24h' },
+  hold: { least: '0s', most: '10s', example: '500ms' },
+} as const satisfies Readonly<Record<string, DurationBounds>>;
+
+/** What is wrong with lists of fallbacks and with queues, for the API server and for other sources. */
+export const FALLBACK_TWICE = 'fallbacks must not name a group twice';
+export const FALLBACK_TO_ITSELF = 'fallbacks must not name the group itself';
+export const WAIT_WITHOUT_QUEUE =
+  'queue.whenUnavailable: wait needs queue.maxQueued of at least 1: with 0 no query may wait';
+export const HOLD_BEYOND_WAIT = 'queue.hold must not be longer than queue.maxWait';
+
+const groupName = (field: string) => ({
+  ...routingGroupRules,
+  ...cel(withoutControlCharacters(field), groupWithoutEdgeSpaces(field)),
+});
+
+const oneOf = <T extends string>(values: readonly T[], options: TSchemaOptions) =>
+  Type.Unsafe<T>(
+    Type.Union(
+      values.map((value) => Type.Literal(value)),
+      options,
+    ),
+  );
+
+/** `spec.affinity`: what the strategy `affinity` keeps on one cluster. */
+export const Affinity = Type.Object(
+  {
+    by: Type.String({
+      pattern: "^(user|source|session|header:[-!#$%&'*+.^_`|~0-9A-Za-z]{1,128})$",
+      maxLength: 135,
+      description: 'user, source, session, or header:NAME: queries with the same value go to one cluster.',
+    }),
+  },
+  { additionalProperties: false, description: 'What the strategy affinity keeps on one cluster; by user by default.' },
+);
+
+/** `spec.queue`: how submissions wait for the group. */
+export const Queue = Type.Object(
+  {
+    maxQueued: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: MOST_QUEUED_QUERIES,
+        description: 'Queries that may wait for the group at a time, over all replicas; 1000 by default, 0 for none.',
+      }),
+    ),
+    maxWait: Type.Optional(
+      durationField('maxWait', queueDurationBounds.maxWait, 'Longest wait, 1s to 24h; 10m by default.'),
+    ),
+    fairBy: Type.Optional(
+      oneOf(['user', 'source'], { description: 'Whose queries take turns: user (by default) or source.' }),
+    ),
+    hold: Type.Optional(
+      durationField(
+        'hold',
+        queueDurationBounds.hold,
+        'How long a submission is kept waiting before it is answered as queued, 0s to 10s; 500ms by default.',
+      ),
+    ),
+    whenUnavailable: Type.Optional(
+      oneOf(['refuse', 'wait'], {
+        description:
+          'What becomes of queries while no cluster of the group, nor of its fallbacks, is available: refuse (by default) or wait.',
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'How queries wait for the group.',
+    ...cel(
+      [
+        "!(has(self.whenUnavailable) && self.whenUnavailable == 'wait' && has(self.maxQueued) && self.maxQueued == 0)",
+        WAIT_WITHOUT_QUEUE,
+      ],
+      ['!has(self.hold) || !has(self.maxWait) || duration(self.hold) <= duration(self.maxWait)', HOLD_BEYOND_WAIT],
+    ),
+  },
+);
+
+/** `spec` of a RoutingGroup (docs/resources.md#routing-groups-and-their-queues). */
+export const RoutingGroupSpec = Type.Object(
+  {
+    name: Type.Optional(
+      Type.String({
+        ...groupName('name'),
+        description: 'Name of the routing group where it is no Kubernetes name; metadata.name by default. Immutable.',
+      }),
+    ),
+    strategy: Type.Optional(
+      oneOf<StrategyName>(strategyNames, {
+        description: "How a cluster of the group is chosen; the configuration's routing.strategy by default.",
+      }),
+    ),
+    affinity: Type.Optional(Affinity),
+    fallbacks: Type.Optional(
+      Type.Array(Type.String(groupName('fallbacks')), {
+        maxItems: 16,
+        ...cel(['self.all(x, self.exists_one(y, x == y))', FALLBACK_TWICE]),
+        description: 'Routing groups that serve in place of this one, in this order.',
+      }),
+    ),
+    fallbackWhen: Type.Optional(
+      oneOf(['unavailable', 'full'], {
+        default: 'unavailable',
+        description:
+          'When fallbacks serve: while no cluster of the group is available, or also while none of them has room.',
+      }),
+    ),
+    bestEffort: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: 'While no cluster is healthy, an unhealthy one is tried in place of a refusal.',
+      }),
+    ),
+    maxRunningQueries: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MOST_RUNNING_QUERIES,
+        description: 'Queries that may run at a time on all clusters of the group; left out, there is no limit.',
+      }),
+    ),
+    queue: Type.Optional(Queue),
+    gatewayClassName: Type.Optional(GatewayClassName),
+  },
+  {
+    additionalProperties: false,
+    description: 'Limits, queue and fallbacks of a routing group.',
+    ...cel(immutableName(ROUTING_GROUP)),
+  },
+);
+export type RoutingGroupSpec = Static<typeof RoutingGroupSpec>;
+
+/** A group whose name is `metadata.name` knows it only as a whole. */
+export const objectRules: readonly CelRule[] = [
+  [
+    '!has(self.spec.fallbacks) || !((has(self.spec.name) ? self.spec.name : self.metadata.name) in self.spec.fallbacks)',
+    FALLBACK_TO_ITSELF,
+  ],
+];
+
+/** A RoutingGroup whose spec is valid. */
+export type RoutingGroup = Resource<RoutingGroupSpec>;

@@ -1,0 +1,87 @@
+import { Evaluation, EvaluationError } from './evaluation.ts';
+import { CompileError } from './language/source.ts';
+import { defaultRuleLimits } from './limits.ts';
+import { JavaPattern } from './regex/javaPattern.ts';
+
+/** What a value begins with that is a regular expression and no plain text. */
+export const PATTERN_MARK = '~';
+
+/** Whether a text is one of the values of a matcher. */
+export type TextMatcher = (text: string) => boolean;
+
+/** A value that is no regular expression although it begins as one, by its place in the list. */
+export interface ValueProblem {
+  readonly index: number;
+  readonly message: string;
+}
+
+/** Instructions that the regular expressions of a list may have together: all of them are followed for each character. */
+const MOST_INSTRUCTIONS = 2_000;
+/** Longer texts than names of users and sources have; they count as matched, as a limit that is avoided limits nobody. */
+const LONGEST_TEXT = 1_024;
+/** Texts whose answer is kept, and the longest of them, in UTF-16 units. */
+const [KEPT_TEXTS, LONGEST_KEPT] = [128, 128];
+/** More than matching a text of that length takes. */
+const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
+
+/**
+ * Makes a matcher of texts, and of regular expressions (Java's syntax) after a `~`, which must match a text whole. Its time
+ * for a text is bounded; a text that would take longer, or has more than 1,024 characters, counts as matched.
+ */
+export function textMatcher(
+  values: readonly string[],
+): { readonly matches: TextMatcher } | { readonly problems: readonly ValueProblem[] } {
+  const texts = new Set(values.filter((value) => !value.startsWith(PATTERN_MARK)));
+  const patterns: JavaPattern[] = [];
+  const problems: ValueProblem[] = [];
+  let instructions = 0;
+  for (const [index, value] of values.entries()) {
+    if (!value.startsWith(PATTERN_MARK)) continue;
+    try {
+      const pattern = new JavaPattern(value.slice(PATTERN_MARK.length));
+      instructions += pattern.size;
+      patterns.push(pattern);
+    } catch (error) {
+      if (!(error instanceof CompileError)) throw error;
+      problems.push({ index, message: error.message });
+    }
+    // Each of those that follow takes time to compile as well.
+    if (instructions > MOST_INSTRUCTIONS) {
+      problems.push({
+        index,
+        message: 'the regular expressions of the list are too large together; write shorter ones',
+      });
+      break;
+    }
+  }
+  if (problems.length > 0) return { problems };
+  return { matches: patterns.length === 0 ? (text) => texts.has(text) : withPatterns(texts, patterns) };
+}
+
+function withPatterns(texts: ReadonlySet<string>, patterns: readonly JavaPattern[]): TextMatcher {
+  // Each replica is asked for the same few names again and again.
+  const answers = new Map<string, boolean>();
+  return (text) => {
+    if (texts.has(text) || text.length > LONGEST_TEXT) return true;
+    const answer = answers.get(text);
+    if (answer !== undefined) return answer;
+    const isMatch = matchesOne(patterns, text);
+    // Its time was used up, which says nothing of the next time.
+    if (isMatch === null) return true;
+    if (text.length <= LONGEST_KEPT) {
+      if (answers.size >= KEPT_TEXTS) answers.clear();
+      answers.set(text, isMatch);
+    }
+    return isMatch;
+  };
+}
+
+function matchesOne(patterns: readonly JavaPattern[], text: string): boolean | null {
+  const evaluation = new Evaluation({} as Evaluation['objects'], LIMITS);
+  try {
+    return patterns.some((pattern) => pattern.matches(text, evaluation));
+  } catch (error) {
+    if (error instanceof EvaluationError) return null;
+    throw error;
+  }
+}

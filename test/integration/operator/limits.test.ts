@@ -1,0 +1,153 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { ResourceSource } from '../../../src/operator/sources/source.ts';
+import { type AdmissionCounts, noCounts } from '../../../src/routing/admissionCounts.ts';
+import { openStore } from '../../../src/store/openStore.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { type OperatorRig, quickDatabase, quickDirectory, startOperator } from '../../support/operatorRig.ts';
+
+const until = (check: () => void | Promise<void>): Promise<void> =>
+  vi.waitFor(check, { timeout: 30_000, interval: 20 });
+const manifest = (kind: string, name: string, spec: object): string =>
+  `---\n${JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec })}\n`;
+const groupKey = { kind: 'RoutingGroup', namespace: 'default', name: 'etl' } as const;
+const limitKey = { kind: 'QueryLimit', namespace: 'default', name: 'per-user' } as const;
+const ruleKey = { kind: 'RoutingRule', namespace: 'default', name: 'to-etl' } as const;
+
+let directory: string;
+let store: Store;
+const rigs: OperatorRig[] = [];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'eg-limits-'));
+  store = await openStore({
+    jdbcUrl: `jdbc:sqlite:${join(directory, 'x.db')}`,
+    runMigrations: true,
+    logger: pino({ enabled: false }),
+  });
+});
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.stop();
+  await store.close();
+  await rm(directory, { recursive: true, force: true });
+});
+const start = async (source: ResourceSource, admissionCounts?: AdmissionCounts): Promise<OperatorRig> => {
+  const rig = await startOperator(store, source, {
+    controller: admissionCounts === undefined ? {} : { admissionCounts },
+  });
+  rigs.push(rig);
+  return rig;
+};
+const stop = async (rig: OperatorRig): Promise<void> => {
+  rigs.splice(rigs.indexOf(rig), 1);
+  await rig.stop();
+};
+const policyOf = ({ table }: OperatorRig) => {
+  const { groups, limits } = table.current.admission;
+  return [groups.get('etl')?.maxRunning ?? null, limits.map(({ key, maxRunning }) => `${key} ${maxRunning}`)];
+};
+const condition = ({ source }: OperatorRig, key: Parameters<ResourceSource['get']>[0], type: string) => {
+  const found = source.get(key)?.status?.conditions?.find((each) => each.type === type);
+  return found === undefined ? null : `${found.status} ${found.reason}`;
+};
+
+describe('limits in a directory', () => {
+  const write = (text: string): Promise<void> => writeFile(join(directory, 'limits.yaml'), text);
+  const group = (spec: object) => manifest('RoutingGroup', 'etl', spec);
+  const limit = (spec: object) => manifest('QueryLimit', 'per-user', { per: 'user', ...spec });
+
+  test('are in the routing table, follow changes, and say what became of them', async () => {
+    await write(group({ maxRunningQueries: 5, fallbacks: ['adhoc'] }) + limit({ maxRunning: 2 }));
+    const rig = await start(quickDirectory(directory));
+    expect(policyOf(rig)).toEqual([5, ['default/per-user 2']]);
+    await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('True Ready'));
+    await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));
+    expect((await store.resources.all(['RoutingGroup', 'QueryLimit'])).map(({ name }) => name).sort()).toEqual([
+      'etl',
+      'per-user',
+    ]);
+    // What is not valid leaves what was in force.
+    await write(group({ maxRunningQueries: 7, fallbacks: ['etl'] }) + limit({ maxRunning: 3 }));
+    await until(() => expect(policyOf(rig)).toEqual([5, ['default/per-user 3']]));
+    await until(() => expect(condition(rig, groupKey, 'Stalled')).toBe('True InvalidSpec'));
+    await write(group({ maxRunningQueries: 7 }));
+    await until(() => expect(policyOf(rig)).toEqual([7, []]));
+    await until(async () => expect(await store.resources.all(['QueryLimit'])).toEqual([]));
+  });
+
+  test('that are not valid stay in force as they were over a restart', async () => {
+    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 2 }));
+    const first = await start(quickDirectory(directory));
+    await until(async () => expect(await store.resources.all(['RoutingGroup', 'QueryLimit'])).toHaveLength(2));
+    await stop(first);
+    await write(group({ maxRunningQueries: 0 }) + limit({ maxRunning: 0 }));
+    const second = await start(quickDirectory(directory));
+    expect(policyOf(second)).toEqual([5, ['default/per-user 2']]);
+    await until(() => expect(condition(second, limitKey, 'Accepted')).toBe('False InvalidSpec'));
+  });
+
+  test('the table is replaced when they change, and not when their status is written', async () => {
+    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 2, match: { users: ['~a.*'] } }));
+    const rig = await start(quickDirectory(directory));
+    const { admission } = rig.table.current;
+    await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));
+    rig.controller.refreshNow();
+    expect(rig.table.current.admission).toBe(admission);
+    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 3, match: { users: ['~a.*'] } }));
+    await until(() => expect(rig.table.current.admission.limits[0]?.maxRunning).toBe(3));
+    // What did not change is the same.
+    expect(rig.table.current.admission.groups.get('etl')).toBe(admission.groups.get('etl'));
+  });
+
+  test('their statuses have counts, which are written again when they change', async () => {
+    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 2 }));
+    let running = 1;
+    let changed = (): void => undefined;
+    const rig = await start(quickDirectory(directory), {
+      ...noCounts,
+      group: () => ({ running, waiting: 4, refused: 0 }),
+      limit: () => ({ running, waiting: 0, refused: 9 }),
+      onChange: (listener) => {
+        changed = listener;
+        return () => undefined;
+      },
+    });
+    const status = (key: typeof groupKey | typeof limitKey) => rig.source.get(key)?.status;
+    await until(() => expect(status(groupKey)).toMatchObject({ clusters: 0, running: 1, waiting: 4, refused: 0 }));
+    await until(() => expect(status(limitKey)).toMatchObject({ running: 1, waiting: 0, refused: 9 }));
+    running = 2;
+    changed();
+    await until(() => expect(status(groupKey)).toMatchObject({ running: 2 }));
+    await until(() => expect(status(limitKey)).toMatchObject({ running: 2 }));
+  });
+
+  test('a rule may route to a group without clusters whose fallback has some', async () => {
+    const rule = manifest('RoutingRule', 'to-etl', { condition: 'true', routeTo: { routingGroup: 'etl' } });
+    const cluster = manifest('EngineCluster', 'a', { proxyTo: 'http://a:1', routingGroup: 'spill' });
+    await write(rule + cluster);
+    const rig = await start(quickDirectory(directory));
+    await until(() => expect(condition(rig, ruleKey, 'ResolvedRefs')).toBe('False GroupNotFound'));
+    await write(rule + cluster + group({ fallbacks: ['spill'] }));
+    await until(() => expect(condition(rig, ruleKey, 'ResolvedRefs')).toBe('True ResolvedRefs'));
+    await write(rule + cluster + group({ fallbacks: ['nowhere'] }));
+    await until(() => expect(condition(rig, ruleKey, 'ResolvedRefs')).toBe('False GroupNotFound'));
+    await until(() => expect(condition(rig, groupKey, 'ResolvedRefs')).toBe('False GroupNotFound'));
+  });
+});
+
+test('limits in the database are followed by every replica', async () => {
+  const [first, second] = [await start(quickDatabase(store)), await start(quickDatabase(store))];
+  await first.source.create({ ...groupKey, spec: { maxRunningQueries: 5 } });
+  await first.source.create({ ...limitKey, spec: { per: 'all', maxRunning: 2 } });
+  for (const rig of [first, second]) await until(() => expect(policyOf(rig)).toEqual([5, ['default/per-user 2']]));
+  for (const rig of [first, second]) {
+    await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));
+    await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('True Ready'));
+  }
+  const { admission } = second.table.current;
+  await second.source.delete(limitKey, null);
+  for (const rig of [first, second]) await until(() => expect(policyOf(rig)).toEqual([5, []]));
+  expect(second.table.current.admission.groups.get('etl')).toBe(admission.groups.get('etl'));
+});
