@@ -9,6 +9,7 @@ import { OpenRequests } from '../gateway/server/openRequests.ts';
 import { TlsMetrics } from '../gateway/tls/tlsWatch.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startRetention } from '../store/retention.ts';
+import { openAdmission } from './gateway/admission.ts';
 import { openClientCertificates } from './gateway/clientCertificates.ts';
 import { type GatewayOptions, type OpenContext, openContext } from './gateway/context.ts';
 import { openControl } from './gateway/control.ts';
@@ -91,11 +92,13 @@ export async function startComponents({ context, configure, beginStop, close }: 
     registry: context.metrics,
   });
   const externalRules = openExternalRules(context, tls.rulesService);
+  const { admission } = openAdmission(context, control);
   const dataPlane = openDataPlane(context, {
     storage,
     control,
     monitors,
     analyze,
+    admission,
     bodies,
     certificates,
     externalRules,

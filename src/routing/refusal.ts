@@ -13,6 +13,8 @@ export type RefusalReason =
   | 'owner_gone'
   | 'ownership_conflict'
   | 'overloaded'
+  | 'queue_full'
+  | 'queue_timeout'
   | 'stopping'
   | 'starting'
   | 'answer_head_too_large'
@@ -51,7 +53,7 @@ interface RefusalForm {
   readonly engine: {
     readonly code: number;
     readonly name: string;
-    readonly type: 'USER_ERROR' | 'INTERNAL_ERROR';
+    readonly type: 'USER_ERROR' | 'INTERNAL_ERROR' | 'INSUFFICIENT_RESOURCES';
   } | null;
   readonly retryAfterSeconds?: number;
 }
@@ -61,6 +63,11 @@ const internalError = (code: number, name: string) => ({
   code: 0x1_0000 + code,
   name,
   type: 'INTERNAL_ERROR' as const,
+});
+const insufficient = (code: number, name: string) => ({
+  code: 0x2_0000 + code,
+  name,
+  type: 'INSUFFICIENT_RESOURCES' as const,
 });
 
 /** One line a reason; real clients retry a 503 by themselves, and show an error that comes in the protocol. */
@@ -78,6 +85,8 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   owner_gone: { status: 404, engine: internalError(22, 'REMOTE_HOST_GONE') },
   ownership_conflict: { status: 502, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },
   overloaded: { status: 503, engine: null, retryAfterSeconds: 1 },
+  queue_full: { status: 503, engine: insufficient(2, 'QUERY_QUEUE_FULL'), retryAfterSeconds: 5 },
+  queue_timeout: { status: 504, engine: insufficient(3, 'EXCEEDED_TIME_LIMIT') },
   stopping: { status: 503, engine: null, retryAfterSeconds: 1 },
   starting: { status: 503, engine: null, retryAfterSeconds: 1 },
   answer_head_too_large: { status: 500, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },

@@ -58,7 +58,7 @@ export interface TestGatewayOptions {
   /** Memory and pace of bodies; without limits where absent. */
   readonly bodies?: RequestBodies;
   readonly runningQueries?: RunningQueries;
-  readonly admission?: Admission;
+  readonly admission?: Admission | ((table: RoutingTableHolder, registry: Registry) => Admission);
   readonly tracing?: Tracing;
   /** A rules service that decides, by its address and settings. */
   readonly externalRules?: Partial<ExternalRulesOptions> & { readonly url: string };
@@ -143,6 +143,8 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
           { names, clock: systemClock, logger, registry },
           { ...defaultExternalRules, ...options.externalRules },
         );
+  const { admission: wanted = admitAll } = options;
+  const admission = typeof wanted === 'function' ? wanted(table, registry) : wanted;
   const bodies = options.bodies ?? unlimitedBodies();
   const dataPlane = createDataPlane(
     {
@@ -158,7 +160,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       runningQueries: options.runningQueries ?? unwatchedQueries,
       tracing: options.tracing ?? null,
       externalRules,
-      admission: options.admission ?? admitAll,
+      admission,
       isLoaded: () => true,
       bodies,
       logger,

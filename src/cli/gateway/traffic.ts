@@ -1,6 +1,6 @@
 import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
-import { admitAll } from '../../gateway/admission/admission.ts';
+import type { Admission } from '../../gateway/admission/admission.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
 import type { DataPlaneOptions } from '../../gateway/dataPlaneComposition.ts';
@@ -43,6 +43,8 @@ export interface DataPlaneDependencies {
   readonly control: Control;
   readonly monitors: HealthMonitors;
   readonly analyze: AnalyzeLongRequest;
+  /** Decides when submissions are sent on. */
+  readonly admission: Admission;
   readonly bodies: RequestBodies;
   /** Null: certificates name no users. */
   readonly certificates: DataPlaneOptions['certificates'];
@@ -62,6 +64,7 @@ export function openDataPlane(
     control: { table, operator },
     monitors,
     analyze,
+    admission,
     bodies,
     certificates,
     externalRules,
@@ -86,7 +89,7 @@ export function openDataPlane(
       analyzer: userAndQueryAnalyzer({ users, certificates: certificates?.users ?? null, analyze, logger }),
       externalRules,
       isLoaded: () => operator.controller.isLoaded,
-      admission: admitAll,
+      admission,
       bodies,
       logger,
       registry: metrics,

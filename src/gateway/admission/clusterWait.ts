@@ -1,0 +1,121 @@
+import { durationText } from '../../model/durationText.ts';
+import type { GroupPolicy } from '../../routing/admissionPolicy.ts';
+import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { TableListener } from '../../routing/tableHolder.ts';
+import { alwaysRoom, isServed } from '../../routing/takers.ts';
+import type { Admission, AdmissionAnswer, AdmissionRequest } from './admission.ts';
+
+/** What waits for clusters work with. */
+export interface ClusterWaitDependencies {
+  readonly table: { readonly current: RoutingTable; onChange(listener: TableListener): () => void };
+  /** `routing.defaultRoutingGroup`, as it is now. */
+  readonly defaultGroup: () => string;
+}
+
+/** Submissions that wait for clusters of the same groups: all of them go on together. */
+interface Waiting {
+  readonly decision: GroupDecision;
+  readonly goOn: Set<() => void>;
+}
+
+const now: AdmissionAnswer = { answer: 'now' };
+
+/**
+ * Lets submissions to groups with `queue.whenUnavailable: wait` wait while neither the group nor one of its fallbacks has a
+ * healthy cluster (docs/limits.md#clusters-on-demand). They go on with the first change of the routing table after which
+ * one has, or after which the group does not let them wait any more.
+ */
+export class ClusterWait implements Admission {
+  readonly #dependencies: ClusterWaitDependencies;
+  /** By group and by whether fallbacks may serve: at most two entries a group that has a `RoutingGroup`. */
+  readonly #waiting = new Map<string, Waiting>();
+  /** Ends listening to the table; null while nothing waits. */
+  #endListening: (() => void) | null = null;
+
+  constructor(dependencies: ClusterWaitDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  admit({ decision }: AdmissionRequest): AdmissionAnswer {
+    const { current } = this.#dependencies.table;
+    const policy = waitingPolicy(current, decision);
+    if (policy === null || this.#isServed(current, decision)) return now;
+    const { maxQueued, maxWaitMs } = policy.queue;
+    const place = this.#waiting.get(keyOf(decision));
+    if (place !== undefined && place.goOn.size >= maxQueued) {
+      return { answer: 'refuse', refusal: queueFull(policy) };
+    }
+    return {
+      answer: 'wait',
+      atMost: maxWaitMs,
+      late: tooLate(policy),
+      begin: (signal) => this.#wait(decision, signal),
+    };
+  }
+
+  #wait(decision: GroupDecision, signal: AbortSignal): Promise<null> {
+    const { table } = this.#dependencies;
+    // The table may have changed since, before anybody listened.
+    if (signal.aborted || this.#mayGoOn(table.current, decision)) return Promise.resolve(null);
+    const key = keyOf(decision);
+    const place = this.#waiting.get(key) ?? { decision, goOn: new Set() };
+    this.#waiting.set(key, place);
+    this.#endListening ??= table.onChange((changed) => this.#look(changed));
+    return new Promise((resolve) => {
+      const goOn = () => {
+        signal.removeEventListener('abort', goOn);
+        place.goOn.delete(goOn);
+        if (place.goOn.size === 0 && this.#waiting.get(key) === place) this.#forget(key);
+        resolve(null);
+      };
+      place.goOn.add(goOn);
+      signal.addEventListener('abort', goOn);
+    });
+  }
+
+  /** A table change costs one search a group that is waited for, however many wait. */
+  #look(table: RoutingTable): void {
+    for (const { decision, goOn } of [...this.#waiting.values()]) {
+      if (this.#mayGoOn(table, decision)) for (const one of [...goOn]) one();
+    }
+  }
+
+  #forget(key: string): void {
+    this.#waiting.delete(key);
+    if (this.#waiting.size > 0) return;
+    this.#endListening?.();
+    this.#endListening = null;
+  }
+
+  #mayGoOn(table: RoutingTable, decision: GroupDecision): boolean {
+    return waitingPolicy(table, decision) === null || this.#isServed(table, decision);
+  }
+
+  #isServed(table: RoutingTable, decision: GroupDecision): boolean {
+    const defaultGroup = this.#dependencies.defaultGroup();
+    return isServed({ table, decision, defaultGroup, excluded: null, hasRoom: alwaysRoom });
+  }
+}
+
+/** What says that submissions wait; null where they do not, as nearly always. A pinned cluster is not waited for. */
+function waitingPolicy({ admission }: RoutingTable, { group, cluster }: GroupDecision): GroupPolicy | null {
+  if (admission.groups.size === 0 || cluster !== null) return null;
+  const policy = admission.groups.get(group);
+  return policy?.queue.whenUnavailable === 'wait' ? policy : null;
+}
+
+function keyOf({ group, onUnavailable }: GroupDecision): string {
+  return `${onUnavailable} ${group}`;
+}
+
+function queueFull({ name, queue }: GroupPolicy): Refusal {
+  const message = `No cluster of routing group ${JSON.stringify(name)} is available, and ${queue.maxQueued} queries wait for one already (queue.maxQueued); send the query again later.`;
+  return { reason: 'queue_full', message, queryId: null };
+}
+
+function tooLate({ name, queue }: GroupPolicy): Refusal {
+  const message = `No cluster of routing group ${JSON.stringify(name)} became available within ${durationText(queue.maxWaitMs)} (queue.maxWait); send the query again later.`;
+  return { reason: 'queue_timeout', message, queryId: null };
+}
