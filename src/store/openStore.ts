@@ -16,6 +16,7 @@ import { KnexObservationRepository } from './observationRepository.ts';
 import { openResourceGroups } from './openResourceGroups.ts';
 import { type QueryCounts, queryCounts } from './queryCounts.ts';
 import { KnexQueryOwnerRepository } from './queryOwnerRepository.ts';
+import { KnexQueuedQueryRepository } from './queuedQueryRepository.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
 import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
 import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
@@ -49,6 +50,7 @@ export class KnexStore implements Store {
   readonly runningQueries: KnexRunningQueryRepository;
   readonly slots: KnexSlotRepository;
   readonly endedQueries: KnexEndedQueryRepository;
+  readonly queuedQueries: KnexQueuedQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
   readonly observations: KnexObservationRepository;
@@ -72,6 +74,7 @@ export class KnexStore implements Store {
     this.runningQueries = new KnexRunningQueryRepository(database);
     this.slots = new KnexSlotRepository(database);
     this.endedQueries = new KnexEndedQueryRepository(database);
+    this.queuedQueries = new KnexQueuedQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);
     this.observations = new KnexObservationRepository(database);

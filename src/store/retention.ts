@@ -13,6 +13,8 @@ const COORDINATOR_AGE = 7 * DAY;
 const QUERY_OWNER_AGE = 7 * DAY;
 /** Transactions whose end no replica saw: longer than any lives. */
 const TRANSACTION_AGE = 7 * DAY;
+/** Queries that waited: as long as the ids of their clusters' queries are kept. */
+const QUEUED_QUERY_AGE = 7 * DAY;
 /** Tombstones: far longer than a projection can be late. */
 const TOMBSTONE_AGE = DAY;
 
@@ -29,6 +31,7 @@ export interface RetentionOptions {
     | 'slots'
     | 'endedQueries'
     | 'observations'
+    | 'queuedQueries'
     | 'resources'
   >;
   /** `dataStore.queryHistoryHoursRetention`, asked at each run. */
@@ -55,6 +58,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_slots', (fence) => store.slots.deleteBefore(now - HOUR, fence)],
     ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
     ['eg_observations', (fence) => store.observations.deleteExpired(fence)],
+    ['eg_queued_queries', (fence) => store.queuedQueries.deleteUnpolledBefore(now - QUEUED_QUERY_AGE, fence)],
     ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
     ['eg_resources', (fence) => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE, fence)],
   ];

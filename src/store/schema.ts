@@ -124,6 +124,15 @@ export const ownTables: readonly TableDefinition[] = [
   ),
   table('eg_ended_queries', ['query_id', 'ended'], () => 'query_id varchar(256) primary key, ended bigint not null'),
   table(
+    'eg_queued_queries',
+    ['id', 'created', 'routing_group', 'request', 'replica', 'state', 'engine_id', 'answer', 'polled_at'],
+    ({ types }) => `id varchar(64) primary key, created bigint not null, routing_group varchar(256) not null,
+      user_name varchar(256), source varchar(256), reason varchar(1024) not null, request ${types.longText},
+      replica varchar(64) not null, state varchar(16) not null, command varchar(16), engine_id varchar(256),
+      answer ${types.longText}, polled_at bigint not null, changed bigint not null`,
+  ),
+  table('eg_queue_replicas', ['replica', 'expires'], () => 'replica varchar(64) primary key, expires bigint not null'),
+  table(
     'eg_query_decisions',
     ['query_id', 'cluster', 'created', 'decision'],
     (dialect) => `query_id varchar(256) primary key, cluster varchar(256) not null, created bigint not null,
@@ -158,6 +167,9 @@ export const indexes: readonly IndexDefinition[] = [
   { table: 'eg_transactions', name: 'eg_transactions_created_idx', columns: 'created' },
   { table: 'eg_running_queries', name: 'eg_running_queries_cluster_idx', columns: 'cluster, last_seen' },
   { table: 'eg_ended_queries', name: 'eg_ended_queries_ended_idx', columns: 'ended' },
+  { table: 'eg_queued_queries', name: 'eg_queued_queries_state_idx', columns: 'state, created' },
+  { table: 'eg_queued_queries', name: 'eg_queued_queries_replica_idx', columns: 'replica, state' },
+  { table: 'eg_queued_queries', name: 'eg_queued_queries_polled_idx', columns: 'polled_at' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_cluster_idx', columns: 'cluster, created' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_created_idx', columns: 'created' },
 ];

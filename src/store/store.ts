@@ -303,6 +303,109 @@ export interface EndedQueryRepository {
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
+/** A submission that begins to wait in the queue. */
+export interface NewQueuedQuery {
+  /** Id of the gateway's own. */
+  readonly id: string;
+  readonly group: string;
+  readonly user: string | null;
+  readonly source: string | null;
+  /** Why it waits, for people. */
+  readonly reason: string;
+  /** Its headers and body, sealed. */
+  readonly request: string;
+  /** The replica that holds it. */
+  readonly replica: string;
+}
+
+/** A row of `eg_queued_queries`; times by the database's clock. */
+export interface QueuedQueryRow {
+  readonly id: string;
+  /** Milliseconds since 1970: its place in the order. */
+  readonly created: number;
+  /** Milliseconds since then. */
+  readonly waitingMs: number;
+  readonly group: string;
+  readonly user: string | null;
+  readonly source: string | null;
+  readonly replica: string;
+  /** Whether that replica lives. */
+  readonly isHeld: boolean;
+  /**
+   * `submitting`: the request may be on its way to a cluster; `submitted`: a cluster has answered; `failed`: it ended in
+   * the queue.
+   */
+  readonly state: 'waiting' | 'submitting' | 'submitted' | 'failed';
+  /** What an administrator, or the client at another replica, wants of the replica that holds it; null for nothing. */
+  readonly command: 'first' | 'drop' | null;
+  /** Id that the cluster gave it. */
+  readonly engineId: string | null;
+  /** The answer that its client gets, sealed; null where there is none yet, or none any more. */
+  readonly answer: string | null;
+}
+
+/** A submission that waits, as a list shows it. */
+export interface ListedQueuedQuery
+  extends Pick<QueuedQueryRow, 'id' | 'created' | 'waitingMs' | 'group' | 'user' | 'source' | 'replica'> {
+  readonly state: 'waiting' | 'submitting';
+  /** Whether an administrator moves it to the front. */
+  readonly isFirst: boolean;
+  readonly reason: string;
+}
+
+/**
+ * `eg_queued_queries`: submissions that wait for their turn. Each change is a compare-and-set: of several replicas that
+ * try, one succeeds.
+ */
+export interface QueuedQueryRepository {
+  /** Adds one; those that come while others are being written go into one statement. */
+  put(row: NewQueuedQuery): Promise<void>;
+  get(id: string): Promise<QueuedQueryRow | null>;
+  /** Rows of those ids that there are. */
+  many(ids: readonly string[]): Promise<readonly QueuedQueryRow[]>;
+  /** Gives one that waits to another replica, if it is held by `from`. */
+  adopt(id: string, from: string, to: string): Promise<boolean>;
+  /**
+   * `waiting` becomes `submitting`: from then on a cluster may have it.
+   * @returns its sealed request; null where it does not wait there any more
+   */
+  begin(id: string, replica: string): Promise<string | null>;
+  /** The sealed request of one that the replica holds; null for none. */
+  request(id: string, replica: string): Promise<string | null>;
+  /** `submitting` becomes `waiting` again, with its place: no cluster has it. */
+  putBack(id: string, replica: string): Promise<boolean>;
+  /** Ends it, and deletes its request. */
+  end(
+    id: string,
+    replica: string,
+    from: 'waiting' | 'submitting',
+    end: { readonly state: 'submitted' | 'failed'; readonly engineId: string | null; readonly answer: string | null },
+  ): Promise<boolean>;
+  /** Deletes one that waits. */
+  remove(id: string): Promise<boolean>;
+  /** Asks the replica that holds a waiting one for something. */
+  setCommand(id: string, command: 'first' | 'drop'): Promise<boolean>;
+  clearCommand(id: string): Promise<boolean>;
+  /** What is asked of a replica. */
+  commands(replica: string): Promise<readonly { readonly id: string; readonly command: 'first' | 'drop' }[]>;
+  /** Notes that their clients ask for them. */
+  touch(ids: readonly string[]): Promise<void>;
+  /** Those of the ids that no client has asked for in so many milliseconds. */
+  unpolled(ids: readonly string[], forMs: number): Promise<readonly string[]>;
+  /** A replica lives, for so many milliseconds more. */
+  renew(replica: string, ttlMs: number): Promise<void>;
+  /** A replica ends: what waits there is free for others. */
+  handOver(replica: string): Promise<void>;
+  /** Those that wait, in the order in which they came. */
+  list(limit: number): Promise<readonly ListedQueuedQuery[]>;
+  /** Deletes answers that are older; @returns how many */
+  forgetAnswers(olderThanMs: number): Promise<number>;
+  /** Deletes what waits, and what was being submitted, and was not asked for in so many milliseconds; @returns how many */
+  deleteAbandoned(forMs: number): Promise<number>;
+  /** Deletes rows that no client has asked for since a time (milliseconds since 1970). */
+  deleteUnpolledBefore(before: number, fence?: Fence | null): Promise<number>;
+}
+
 /** `eg_ended_sessions`: sessions that were ended before they ran out, and one-time values that were used. */
 export interface EndedSessionRepository {
   /** Keeps an id until a time (milliseconds since 1970); false when it was there already. */
@@ -443,6 +546,7 @@ export interface Store {
   readonly runningQueries: RunningQueryRepository;
   readonly slots: SlotRepository;
   readonly endedQueries: EndedQueryRepository;
+  readonly queuedQueries: QueuedQueryRepository;
   readonly leader: LeaderRepository;
   readonly observations: ObservationRepository;
   readonly endedSessions: EndedSessionRepository;

@@ -63,6 +63,7 @@ class StoreToCome {
       runningQueries: part('runningQueries'),
       slots: part('slots'),
       endedQueries: part('endedQueries'),
+      queuedQueries: part('queuedQueries'),
       leader: part('leader'),
       observations: part('observations'),
       endedSessions: part('endedSessions'),

@@ -1,0 +1,331 @@
+import type { Knex } from 'knex';
+import type { Database } from './database.ts';
+import { deleteInBatches } from './deletion.ts';
+import { cutToWidth } from './historyText.ts';
+import type { Fence, ListedQueuedQuery, NewQueuedQuery, QueuedQueryRepository, QueuedQueryRow } from './store.ts';
+
+/** Rows and bytes that one statement takes at most: below the packets that MySQL takes by default. */
+const BATCH_ROWS = 200;
+const BATCH_BYTES = 1_500_000;
+/** Ids that one statement looks for at most. */
+const BATCH_IDS = 500;
+/** Width of the columns of text in characters. */
+const WIDTH = 256;
+
+interface Row {
+  readonly id: string;
+  readonly created: number | string;
+  readonly routing_group: string;
+  readonly user_name: string | null;
+  readonly source: string | null;
+  readonly replica: string;
+  readonly state: QueuedQueryRow['state'];
+  readonly command: QueuedQueryRow['command'];
+  readonly engine_id: string | null;
+  readonly answer: string | null;
+  readonly now: number | string;
+  readonly expires: number | string | null;
+}
+
+/** A submission whose insert has not begun, with what waits for it. */
+interface PendingPut {
+  readonly row: NewQueuedQuery;
+  readonly done: (error: unknown) => void;
+}
+
+/** `eg_queued_queries`, and `eg_queue_replicas`: submissions that wait, and the replicas that hold them. */
+export class KnexQueuedQueryRepository implements QueuedQueryRepository {
+  private readonly database: Database;
+  /** Submissions that came while others were being written: one statement takes all of them. */
+  private pending: PendingPut[] = [];
+  private isWriting = false;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  put(row: NewQueuedQuery): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.pending.push({ row, done: (error) => (error === null ? resolve() : reject(error as Error)) });
+      if (!this.isWriting) void this.#writePending();
+    });
+  }
+
+  get(id: string): Promise<QueuedQueryRow | null> {
+    return this.database.run(async (knex) => {
+      const [row] = (await this.#rows(knex).where('q.id', id)) as Row[];
+      return row === undefined ? null : fromRow(row);
+    });
+  }
+
+  async many(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
+    const rows: QueuedQueryRow[] = [];
+    for (let start = 0; start < ids.length; start += BATCH_IDS) {
+      const some = ids.slice(start, start + BATCH_IDS);
+      const page = await this.database.run(
+        async (knex) => (await this.#rows(knex).whereIn('q.id', [...some])) as Row[],
+      );
+      rows.push(...page.map(fromRow));
+    }
+    return rows;
+  }
+
+  adopt(id: string, from: string, to: string): Promise<boolean> {
+    return this.#change({ id, state: 'waiting', replica: from }, { replica: to });
+  }
+
+  begin(id: string, replica: string): Promise<string | null> {
+    return this.database.run(async (knex) => {
+      const row = { id, state: 'waiting', replica };
+      const changed = await knex('eg_queued_queries')
+        .where(row)
+        .update({ state: 'submitting', changed: knex.raw(this.database.dialect.clockMs) });
+      if (changed === 0) return null;
+      const stored: { request: string | null } | undefined = await knex('eg_queued_queries')
+        .where({ id })
+        .first('request');
+      return stored?.request ?? null;
+    });
+  }
+
+  request(id: string, replica: string): Promise<string | null> {
+    return this.database.run(async (knex) => {
+      const row: { request: string | null } | undefined = await knex('eg_queued_queries')
+        .where({ id, replica })
+        .first('request');
+      return row?.request ?? null;
+    });
+  }
+
+  putBack(id: string, replica: string): Promise<boolean> {
+    return this.#change({ id, state: 'submitting', replica }, { state: 'waiting' });
+  }
+
+  end(
+    id: string,
+    replica: string,
+    from: 'waiting' | 'submitting',
+    end: { readonly state: 'submitted' | 'failed'; readonly engineId: string | null; readonly answer: string | null },
+  ): Promise<boolean> {
+    const engineId = end.engineId === null ? null : cutToWidth(end.engineId, WIDTH);
+    return this.#change(
+      { id, state: from, replica },
+      { state: end.state, engine_id: engineId, answer: end.answer, request: null, command: null },
+    );
+  }
+
+  remove(id: string): Promise<boolean> {
+    return this.database.run(async (knex) => {
+      const deleted = await knex('eg_queued_queries').where({ id, state: 'waiting' }).delete();
+      return deleted > 0;
+    });
+  }
+
+  setCommand(id: string, command: 'first' | 'drop'): Promise<boolean> {
+    return this.#change({ id, state: 'waiting' }, { command });
+  }
+
+  clearCommand(id: string): Promise<boolean> {
+    return this.#change({ id }, { command: null });
+  }
+
+  commands(replica: string): Promise<readonly { readonly id: string; readonly command: 'first' | 'drop' }[]> {
+    return this.database.run(
+      async (knex) =>
+        (await knex('eg_queued_queries')
+          .where({ replica, state: 'waiting' })
+          .whereNotNull('command')
+          .limit(BATCH_IDS)
+          .select('id', 'command')) as { id: string; command: 'first' | 'drop' }[],
+    );
+  }
+
+  touch(ids: readonly string[]): Promise<void> {
+    const sorted = [...ids].sort();
+    return this.database.run(async (knex) => {
+      for (let start = 0; start < sorted.length; start += BATCH_IDS) {
+        await knex('eg_queued_queries')
+          .whereIn('id', sorted.slice(start, start + BATCH_IDS))
+          .update({ polled_at: knex.raw(this.database.dialect.clockMs) });
+      }
+    });
+  }
+
+  async unpolled(ids: readonly string[], forMs: number): Promise<readonly string[]> {
+    const silent: string[] = [];
+    for (let start = 0; start < ids.length; start += BATCH_IDS) {
+      const rows = await this.database.run(
+        async (knex) =>
+          (await knex('eg_queued_queries')
+            .whereIn('id', ids.slice(start, start + BATCH_IDS))
+            .whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs])
+            .select('id')) as { id: string }[],
+      );
+      silent.push(...rows.map(({ id }) => id));
+    }
+    return silent;
+  }
+
+  renew(replica: string, ttlMs: number): Promise<void> {
+    return this.database.run(async (knex) => {
+      const expires = knex.raw(`${this.database.dialect.clockMs} + ?`, [ttlMs]);
+      await knex('eg_queue_replicas').insert({ replica, expires }).onConflict('replica').merge(['expires']);
+    });
+  }
+
+  handOver(replica: string): Promise<void> {
+    return this.database.run(async (knex) => {
+      await knex('eg_queued_queries').where({ replica, state: 'waiting' }).update({ replica: '' });
+      await knex('eg_queue_replicas').where({ replica }).delete();
+    });
+  }
+
+  list(limit: number): Promise<readonly ListedQueuedQuery[]> {
+    return this.database.run(async (knex) => {
+      const rows = (await knex('eg_queued_queries')
+        .whereIn('state', ['waiting', 'submitting'])
+        .orderBy(['created', 'id'])
+        .limit(limit)
+        .select(
+          'id',
+          'created',
+          'routing_group',
+          'user_name',
+          'source',
+          'replica',
+          'state',
+          'command',
+          'reason',
+          knex.raw(`${this.database.dialect.clockMs} as now`),
+        )) as (Row & { readonly reason: string })[];
+      return rows.map((row) => ({
+        id: row.id,
+        created: Number(row.created),
+        waitingMs: Math.max(0, Number(row.now) - Number(row.created)),
+        group: row.routing_group,
+        user: row.user_name,
+        source: row.source,
+        replica: row.replica,
+        state: row.state === 'submitting' ? 'submitting' : 'waiting',
+        isFirst: row.command === 'first',
+        reason: row.reason,
+      }));
+    });
+  }
+
+  forgetAnswers(olderThanMs: number): Promise<number> {
+    return this.database.run(async (knex) => {
+      const changed = await knex('eg_queued_queries')
+        .whereIn('state', ['submitted', 'failed'])
+        .whereNotNull('answer')
+        .whereRaw(`changed < ${this.database.dialect.clockMs} - ?`, [olderThanMs])
+        .update({ answer: null });
+      return changed;
+    });
+  }
+
+  deleteAbandoned(forMs: number): Promise<number> {
+    return this.database.run(async (knex) => {
+      const deleted = await knex('eg_queued_queries')
+        .whereIn('state', ['waiting', 'submitting'])
+        .whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs])
+        .delete();
+      return deleted;
+    });
+  }
+
+  deleteUnpolledBefore(before: number, fence: Fence | null = null): Promise<number> {
+    return deleteInBatches(this.database, 'eg_queued_queries', 'polled_at', before, fence);
+  }
+
+  /** Rows, each with the database's time and that until which its replica is known to live. */
+  #rows(knex: Knex): Knex.QueryBuilder {
+    return knex('eg_queued_queries as q')
+      .leftJoin('eg_queue_replicas as r', 'r.replica', 'q.replica')
+      .select(
+        'q.id',
+        'q.created',
+        'q.routing_group',
+        'q.user_name',
+        'q.source',
+        'q.replica',
+        'q.state',
+        'q.command',
+        'q.engine_id',
+        'q.answer',
+        'r.expires',
+        knex.raw(`${this.database.dialect.clockMs} as now`),
+      );
+  }
+
+  /** Changes a row that is as expected, and no other: of several who try, one succeeds. */
+  #change(expected: Readonly<Record<string, string>>, change: Readonly<Record<string, string | null>>) {
+    return this.database.run(async (knex) => {
+      const changed: number = await knex('eg_queued_queries')
+        .where(expected)
+        .update({ ...change, changed: knex.raw(this.database.dialect.clockMs) });
+      return changed > 0;
+    });
+  }
+
+  async #writePending(): Promise<void> {
+    this.isWriting = true;
+    // Those of the same turn of the event loop come together.
+    await Promise.resolve();
+    while (this.pending.length > 0) {
+      const some = this.#nextBatch();
+      const error = await this.#insert(some.map(({ row }) => row)).then(
+        () => null,
+        (reason: unknown) => reason,
+      );
+      for (const { done } of some) done(error);
+    }
+    this.isWriting = false;
+  }
+
+  #nextBatch(): readonly PendingPut[] {
+    let bytes = 0;
+    let count = 0;
+    for (const { row } of this.pending) {
+      bytes += row.request.length;
+      if (count > 0 && (bytes > BATCH_BYTES || count >= BATCH_ROWS)) break;
+      count++;
+    }
+    return this.pending.splice(0, count);
+  }
+
+  #insert(rows: readonly NewQueuedQuery[]): Promise<void> {
+    return this.database.run(async (knex) => {
+      const now = knex.raw(this.database.dialect.clockMs);
+      const columns = rows.map((row) => ({
+        id: row.id,
+        created: now,
+        routing_group: cutToWidth(row.group, WIDTH),
+        user_name: row.user === null ? null : cutToWidth(row.user, WIDTH),
+        source: row.source === null ? null : cutToWidth(row.source, WIDTH),
+        reason: cutToWidth(row.reason, 1024),
+        request: row.request,
+        replica: row.replica,
+        state: 'waiting',
+        polled_at: now,
+        changed: now,
+      }));
+      await knex('eg_queued_queries').insert(columns);
+    });
+  }
+}
+
+const fromRow = (row: Row): QueuedQueryRow => ({
+  id: row.id,
+  created: Number(row.created),
+  waitingMs: Math.max(0, Number(row.now) - Number(row.created)),
+  group: row.routing_group,
+  user: row.user_name,
+  source: row.source,
+  replica: row.replica,
+  isHeld: row.expires !== null && Number(row.expires) > Number(row.now),
+  state: row.state,
+  command: row.command,
+  engineId: row.engine_id,
+  answer: row.answer,
+});

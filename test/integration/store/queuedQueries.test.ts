@@ -1,0 +1,137 @@
+import { pino } from 'pino';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import type { NewQueuedQuery } from '../../../src/store/store.ts';
+import { databases, type TestDatabase } from '../../support/databases.ts';
+
+const logger = pino({ level: 'silent' });
+
+const query = (id: string, more: Partial<NewQueuedQuery> = {}): NewQueuedQuery => ({
+  id,
+  group: 'etl',
+  user: 'alice',
+  source: 'dbt',
+  reason: 'group etl: 5 of 5 running',
+  request: `sealed ${id}`,
+  replica: 'one',
+  ...more,
+});
+
+for (const database of databases) {
+  describe.skipIf(!database.available())(`queued queries on ${database.name}`, () => {
+    let server: TestDatabase;
+    let store: KnexStore;
+
+    beforeAll(async () => {
+      server = await database.start();
+      store = await openStore({ ...(await server.create()), runMigrations: true, logger });
+    });
+    afterAll(async () => {
+      await store?.close();
+      await server?.dispose();
+    });
+    beforeEach(async () => {
+      await store.queuedQueries.deleteUnpolledBefore(Number.MAX_SAFE_INTEGER);
+    });
+    const queue = () => store.queuedQueries;
+
+    it('keeps one with its place, by the clock of the database, and knows whether its replica lives', async () => {
+      const before = Date.now();
+      await queue().put(query('a'));
+      const row = await queue().get('a');
+      expect(row).toMatchObject({ id: 'a', group: 'etl', user: 'alice', source: 'dbt', replica: 'one', isHeld: false });
+      expect(row).toMatchObject({ state: 'waiting', command: null, engineId: null, answer: null });
+      expect(Math.abs((row?.created ?? 0) - before)).toBeLessThan(60_000);
+      await queue().renew('one', 60_000);
+      await queue().renew('one', 60_000);
+      expect((await queue().get('a'))?.isHeld).toBe(true);
+      await queue().renew('one', -1);
+      expect((await queue().get('a'))?.isHeld).toBe(false);
+      expect(await queue().get('other')).toBeNull();
+    });
+
+    it('writes those that come together in few statements, each once, and names of any kind', async () => {
+      let statements = 0;
+      const count = ({ sql }: { sql: string }) => {
+        if (sql.startsWith('insert')) statements++;
+      };
+      store.database.knex.on('query', count);
+      const hostile = `'); -- \u0000\ud800 🚀${'x'.repeat(300)}`;
+      await Promise.all([
+        ...Array.from({ length: 500 }, (_, index) => queue().put(query(`many${index}`))),
+        queue().put(query('hostile', { user: hostile, source: hostile, group: hostile, reason: hostile.repeat(9) })),
+        queue().put(query('large', { request: 'r'.repeat(1_600_000) })),
+      ]);
+      store.database.knex.off('query', count);
+      expect(statements).toBeLessThan(8);
+      expect(await queue().list(1_000)).toHaveLength(502);
+      expect((await queue().get('hostile'))?.user).toContain(`'); -- \ufffd 🚀xxx`);
+      expect((await queue().begin('large', 'one'))?.length).toBe(1_600_000);
+      expect(await queue().many(['many1', 'many499', 'none'])).toHaveLength(2);
+      await expect(queue().put(query('many1', { user: 'mallory' }))).rejects.toThrow();
+      expect((await queue().get('many1'))?.user).toBe('alice');
+    });
+
+    it('is submitted once by one of those that try, and ends without its request', async () => {
+      await queue().put(query('a'));
+      const begun = await Promise.all(Array.from({ length: 8 }, () => queue().begin('a', 'one')));
+      expect(begun.filter((request) => request !== null)).toEqual(['sealed a']);
+      expect(await queue().begin('a', 'two')).toBeNull();
+      expect(await queue().adopt('a', 'one', 'two')).toBe(false);
+      expect(await queue().remove('a')).toBe(false);
+      const end = { state: 'submitted', engineId: 'engine', answer: 'sealed answer' } as const;
+      expect(await queue().end('a', 'one', 'waiting', end)).toBe(false);
+      expect(await queue().end('a', 'one', 'submitting', end)).toBe(true);
+      expect(await queue().end('a', 'one', 'submitting', { ...end, state: 'failed' })).toBe(false);
+      expect(await queue().get('a')).toMatchObject({ state: 'submitted', engineId: 'engine', answer: 'sealed answer' });
+      expect(await queue().request('a', 'one')).toBeNull();
+      expect(await queue().forgetAnswers(60_000)).toBe(0);
+      expect(await queue().forgetAnswers(-1)).toBe(1);
+      expect(await queue().get('a')).toMatchObject({ engineId: 'engine', answer: null });
+    });
+
+    it('goes back with its place, and to one other replica', async () => {
+      await queue().put(query('a'));
+      const created = (await queue().get('a'))?.created;
+      await queue().begin('a', 'one');
+      expect(await queue().putBack('a', 'one')).toBe(true);
+      const adopted = await Promise.all(['two', 'three', 'four'].map((to) => queue().adopt('a', 'one', to)));
+      expect(adopted.filter(Boolean)).toHaveLength(1);
+      expect((await queue().get('a'))?.created).toBe(created);
+      expect(await queue().begin('a', 'one')).toBeNull();
+    });
+
+    it('passes what is asked of the replica that holds it on to it', async () => {
+      await Promise.all([query('a'), query('b'), query('c', { replica: 'two' })].map((row) => queue().put(row)));
+      expect(await queue().setCommand('b', 'first')).toBe(true);
+      expect(await queue().setCommand('c', 'drop')).toBe(true);
+      expect(await queue().setCommand('none', 'drop')).toBe(false);
+      expect(await queue().commands('one')).toEqual([{ id: 'b', command: 'first' }]);
+      expect((await queue().list(10)).filter(({ isFirst }) => isFirst).map(({ id }) => id)).toEqual(['b']);
+      expect(await queue().clearCommand('b')).toBe(true);
+      expect(await queue().commands('one')).toEqual([]);
+    });
+
+    it('finds those that nobody asks for, and deletes them', async () => {
+      await Promise.all(['a', 'b', 'c'].map((id) => queue().put(query(id))));
+      expect(await queue().unpolled(['a', 'b'], 60_000)).toEqual([]);
+      expect((await queue().unpolled(['a', 'b'], -60_000)).toSorted()).toEqual(['a', 'b']);
+      await queue().touch(['a', 'none']);
+      expect(await queue().deleteAbandoned(60_000)).toBe(0);
+      await queue().begin('b', 'one');
+      await queue().end('b', 'one', 'submitting', { state: 'submitted', engineId: 'e', answer: null });
+      expect(await queue().deleteAbandoned(-1_000)).toBe(2);
+      expect((await queue().get('b'))?.state).toBe('submitted');
+    });
+
+    it('is free for others once its replica ends', async () => {
+      await Promise.all(['a', 'b'].map((id) => queue().put(query(id))));
+      await queue().renew('one', 60_000);
+      await queue().begin('b', 'one');
+      await queue().handOver('one');
+      expect(await queue().get('a')).toMatchObject({ replica: '', isHeld: false });
+      expect(await queue().get('b')).toMatchObject({ replica: 'one', isHeld: false, state: 'submitting' });
+      expect(await queue().adopt('a', '', 'two')).toBe(true);
+    });
+  });
+}
