@@ -53,6 +53,10 @@ interface Counter {
   spent: number;
   /** So many wait at other replicas. */
   waitingElsewhere: number;
+  /** So many are in use at other replicas, as of the last beat. */
+  usedElsewhere: number;
+  /** It is not forgotten while nothing uses it, so that the next query need not wait for a beat. */
+  isKept: boolean;
   /** Something is different from what the last beat reported. */
   changed: boolean;
   lastUsed: number;
@@ -67,6 +71,7 @@ interface PendingShare {
   allowed: number;
   readonly drawn: number;
   readonly waitingElsewhere: number;
+  readonly usedElsewhere: number;
 }
 
 /** A beat: reports counters and gets their shares. Each is ended by `commit` or `fail`. */
@@ -88,6 +93,7 @@ export interface CounterState {
   readonly inUse: number;
   readonly waiting: number;
   readonly granted: number;
+  readonly usedElsewhere: number;
   readonly waitingElsewhere: number;
 }
 
@@ -161,14 +167,39 @@ export class LeasedSlots implements SlotLedger {
     for (const counter of this.#counters.values()) {
       const demand = demandOf(counter.key);
       if (demand !== null) this.#adjust(counter, demand);
-      else counter.lastUsed = now - IDLE_MS;
+      else {
+        counter.isKept = false;
+        counter.lastUsed = now - IDLE_MS;
+      }
     }
   }
 
-  /** Counts slots of queries that another replica began, and that this one answers for from now on, limits or not. */
+  /** Has slots of a counter ready from now on, until no limit has it any more. */
+  keep(demand: SlotDemand): void {
+    const now = this.#dependencies.clock.monotonic();
+    const counter = this.#made(demand, now);
+    if (counter === undefined || counter.isKept) return;
+    counter.isKept = true;
+    this.#soon(counter, LEAST_BEAT_MS);
+  }
+
+  /** Whether all slots of a counter are in use on all replicas, or no token is left, as far as this one knows. */
+  isExhausted({ key, limit }: SlotDemand): boolean {
+    const counter = this.#counters.get(key);
+    if (counter === undefined || counter.leaseUntil === Number.NEGATIVE_INFINITY) return false;
+    return counter.rate === null ? counter.inUse + counter.usedElsewhere >= limit : counter.tokens === 0;
+  }
+
+  /** Slots of a counter that are in use on all replicas, as far as this one knows. */
+  inUse(key: string): number {
+    const counter = this.#counters.get(key);
+    return counter === undefined ? 0 : counter.inUse + counter.usedElsewhere;
+  }
+
+  /** Counts slots of a query that runs in any case, whether there is room or not; tokens are none. */
   adopt(demands: readonly SlotDemand[]): TakenSlots {
     const now = this.#dependencies.clock.monotonic();
-    const counters = demands.flatMap((demand) => this.#made(demand, now) ?? []);
+    const counters = demands.flatMap((demand) => (demand.rate ? [] : (this.#made(demand, now) ?? [])));
     for (const counter of counters) {
       counter.inUse += 1;
       counter.lastUsed = now;
@@ -243,8 +274,9 @@ export class LeasedSlots implements SlotLedger {
     const others = rows.filter((row) => row.replica !== replica && row.expires > now);
     const expired = rows.filter((row) => row.replica !== replica && row.expires <= now).map((row) => row.replica);
     const waitingElsewhere = others.reduce((sum, row) => sum + row.waiting, 0);
+    const usedElsewhere = others.reduce((sum, row) => sum + row.inUse, 0);
     const monotonic = clock.monotonic();
-    if (inUse === 0 && counter.waiting === 0 && monotonic - counter.lastUsed >= IDLE_MS) {
+    if (inUse === 0 && counter.waiting === 0 && !counter.isKept && monotonic - counter.lastUsed >= IDLE_MS) {
       counter.allowed = 0;
       counter.pending = null;
       const { rate } = counter;
@@ -268,7 +300,7 @@ export class LeasedSlots implements SlotLedger {
     const granted = Math.max(inUse, allowed);
     // From here on, whatever becomes of the transaction, as others may count on it.
     counter.allowed = Math.min(counter.allowed, allowed);
-    counter.pending = { granted, allowed, drawn: 0, waitingElsewhere };
+    counter.pending = { granted, allowed, drawn: 0, waitingElsewhere, usedElsewhere };
     return { key, own: { granted, inUse, waiting, expires: now + LEASE_MS }, expired, bucket: null, isUnused: false };
   }
 
@@ -293,7 +325,7 @@ export class LeasedSlots implements SlotLedger {
     const spare = available - Math.floor(available / (others + 2));
     const fair = waitingElsewhere > 0 ? Math.ceil(available / (others + 1)) : available;
     const drawn = Math.min(available, fair, Math.max(needed, Math.floor(spare / (others + 1))));
-    counter.pending = { granted: 0, allowed: 0, drawn, waitingElsewhere };
+    counter.pending = { granted: 0, allowed: 0, drawn, waitingElsewhere, usedElsewhere: 0 };
     const bucket = stored(rate, { tokens: full.tokens - drawn * 1000, filled: full.filled });
     const own = { granted: 0, inUse: 0, waiting, expires: now + LEASE_MS };
     return { key, own, expired, bucket, isUnused: false };
@@ -315,6 +347,7 @@ export class LeasedSlots implements SlotLedger {
       counter.tokens += pending.drawn;
       counter.spent = 0;
       counter.waitingElsewhere = pending.waitingElsewhere;
+      counter.usedElsewhere = pending.usedElsewhere;
       counter.leaseUntil = began + LEASE_MS - LEASE_MARGIN_MS;
       this.#setDue(counter, began + this.#intervalOf(counter));
       if (counter.waiting > 0 && roomIn(counter, now)) roomy.push(counter.key);
@@ -405,6 +438,8 @@ export class LeasedSlots implements SlotLedger {
       tokens: 0,
       spent: 0,
       waitingElsewhere: 0,
+      usedElsewhere: 0,
+      isKept: false,
       changed: true,
       lastUsed: now,
       lastBeat: Number.NEGATIVE_INFINITY,
@@ -420,7 +455,7 @@ export class LeasedSlots implements SlotLedger {
     if (now - this.#forgot < SHORT_BEAT_MS) return;
     this.#forgot = now;
     for (const counter of this.#counters.values()) {
-      if (counter.inUse > 0 || counter.waiting > 0) continue;
+      if (counter.inUse > 0 || counter.waiting > 0 || counter.isKept) continue;
       counter.lastUsed = now - IDLE_MS;
       this.#soon(counter, LEAST_BEAT_MS);
     }

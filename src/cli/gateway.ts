@@ -92,13 +92,14 @@ export async function startComponents({ context, configure, beginStop, close }: 
     registry: context.metrics,
   });
   const externalRules = openExternalRules(context, tls.rulesService);
-  const { admission } = openAdmission(context, control);
+  const { admission, runningQueries } = openAdmission(context, control, storage);
   const dataPlane = openDataPlane(context, {
     storage,
     control,
     monitors,
     analyze,
     admission,
+    runningQueries,
     bodies,
     certificates,
     externalRules,

@@ -11,7 +11,7 @@ import {
   uiConfiguration,
   uiGatewayCookieConfiguration,
 } from './schema/access.ts';
-import { databaseCache, dataStore, queryHistory, resourceGroups } from './schema/data.ts';
+import { admission, databaseCache, dataStore, queryHistory, resourceGroups } from './schema/data.ts';
 import {
   backendState,
   clusterStatsConfiguration,
@@ -34,6 +34,7 @@ const configSchema = section(
     dataStore,
     databaseCache,
     queryHistory,
+    admission,
     routing,
     routingRules,
     requestAnalyzerConfig,

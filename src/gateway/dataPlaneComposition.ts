@@ -6,7 +6,6 @@ import { ClusterChooser } from '../routing/clusterChooser.ts';
 import { type PathPattern, ProxiedPaths } from '../routing/proxiedPaths.ts';
 import { routers } from '../routing/routers/routers.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
-import { alwaysRoom } from '../routing/takers.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
 import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
@@ -147,7 +146,7 @@ export function composeDataPlane(
   const chooser = new ClusterChooser(settings, {
     random: dependencies.random,
     monotonic: () => clock.monotonic(),
-    hasRoom: alwaysRoom,
+    hasRoom: (cluster) => dependencies.admission.hasRoom?.(cluster) ?? true,
   });
   const metrics = new DataPlaneMetrics(registry, table, upstreams);
   const clients = new RequestHeaders({
@@ -163,6 +162,7 @@ export function composeDataPlane(
   const shared: SharedSteps = { settings, upstreams, metrics, clients, answers };
 
   const owners = ownersOf(dependencies, options, shared);
+  dependencies.admission.watchCoordinators?.((queryId) => owners.stickiness.isSuperseded(queryId));
   const pages = pagesOf(dependencies, options, clients);
   const enginePages = new EnginePages({ mode: options.enginePages, answers, headers: clients, table, ...pages });
   const exchange = exchangesOf(dependencies, options, shared, pages);

@@ -30,6 +30,8 @@ export interface QueryDecision {
   /** How it came to the cluster, a sentence each; absent where the cluster is one of the chosen group. */
   readonly steps?: readonly string[];
   readonly attempts?: readonly FailedAttempt[];
+  /** What it waited for before it was admitted, and how long; absent where it did not wait. */
+  readonly admission?: string;
   /** Absent where there were no rules. */
   readonly rules?: readonly RuleTrace[];
 }

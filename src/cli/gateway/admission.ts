@@ -1,19 +1,90 @@
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import { LeasedSlots } from '../../admission/leasedSlots.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { AdmissionChain } from '../../gateway/admission/admissionChain.ts';
+import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
 import { ClusterWait } from '../../gateway/admission/clusterWait.ts';
+import { HoldingRoom } from '../../gateway/admission/holdingRoom.ts';
+import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
 import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
+import { RunningSlots } from '../../gateway/admission/runningSlots.ts';
+import { SlotBeats } from '../../gateway/admission/slotBeats.ts';
+import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
+import type { Storage } from './storage.ts';
+
+/** How soon changed limits count while no query comes. */
+const REFRESH_MS = 1_000;
 
 /** When submissions are sent on, and how many wait for that. */
 export interface AdmissionParts {
   readonly admission: Admission;
   readonly queue: Pick<QueueMetrics, 'waiting'>;
+  /** Notes which queries clients follow, and gives back the slots of those that end. */
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
 }
 
-/** Makes what submissions wait for, in this order. */
-export function openAdmission({ metrics, clock, current }: GatewayContext, { table }: Control): AdmissionParts {
+/** Makes what submissions wait for, in this order: a cluster that is available, then slots of limits. */
+export function openAdmission(
+  context: GatewayContext,
+  { table }: Pick<Control, 'table'>,
+  { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
+): AdmissionParts {
+  const { current, names, logger, metrics, clock, random, onClose } = context;
+  const replica = `${hostname().slice(0, 40)}-${randomBytes(6).toString('hex')}`;
+  const ledger = new LeasedSlots({ replica, clock, random });
+  const running = new RunningSlots({
+    table,
+    endedQueries: store.endedQueries,
+    runningQueries: store.runningQueries,
+    clock,
+    logger,
+  });
+  const beats = new SlotBeats({ replica, ledger, running, repository: store.slots, logger });
+  const limits = new LimitedAdmission({
+    names,
+    table,
+    ledger,
+    running,
+    room: new HoldingRoom(),
+    metrics: new AdmissionMetrics(metrics, ledger),
+    clock,
+    isDatabaseAway: () => beats.isFailing,
+    settings: () => ({
+      onDatabaseUnavailable: current().admission.onDatabaseUnavailable,
+      defaultRoutingGroup: current().routing.defaultRoutingGroup,
+    }),
+  });
+  const refreshing = setInterval(() => {
+    limits.refresh();
+    beats.wake();
+  }, REFRESH_MS).unref();
+  onClose(() => {
+    clearInterval(refreshing);
+    return beats.stop();
+  });
   const clusterWait = new ClusterWait({ table, defaultGroup: () => current().routing.defaultRoutingGroup });
   const queue = new QueueMetrics({ registry: metrics, table, clock });
-  return { admission: queue.measured(new AdmissionChain([clusterWait])), queue };
+  const chain = queue.measured(new AdmissionChain([clusterWait, limits]));
+  return {
+    admission: {
+      admit: (request) => chain.admit(request),
+      countBound: (request) => limits.countBound(request),
+      hasRoom: (cluster) => limits.hasRoom(cluster),
+      watchCoordinators: (isSuperseded) => limits.watchCoordinators(isSuperseded),
+    },
+    queue,
+    runningQueries: {
+      noteActivity(queryId, cluster, isNew) {
+        runningQueries.noteActivity(queryId, cluster, isNew);
+        running.noteActivity(queryId);
+      },
+      noteEnd(queryId, cluster) {
+        runningQueries.noteEnd(queryId, cluster);
+        running.noteEnd(queryId, cluster);
+      },
+    },
+  };
 }

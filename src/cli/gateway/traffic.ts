@@ -6,6 +6,7 @@ import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
 import type { DataPlaneOptions } from '../../gateway/dataPlaneComposition.ts';
 import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
+import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
@@ -45,6 +46,8 @@ export interface DataPlaneDependencies {
   readonly analyze: AnalyzeLongRequest;
   /** Decides when submissions are sent on. */
   readonly admission: Admission;
+  /** Notes which queries clients follow. */
+  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly bodies: RequestBodies;
   /** Null: certificates name no users. */
   readonly certificates: DataPlaneOptions['certificates'];
@@ -60,11 +63,12 @@ export interface DataPlaneDependencies {
 export function openDataPlane(
   context: GatewayContext,
   {
-    storage: { store, history, runningQueries },
+    storage: { store, history },
     control: { table, operator },
     monitors,
     analyze,
     admission,
+    runningQueries,
     bodies,
     certificates,
     externalRules,

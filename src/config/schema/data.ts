@@ -1,4 +1,4 @@
-import { duration, flag, integer, listOf, section, size, text } from '../fields.ts';
+import { choice, duration, flag, integer, listOf, section, size, text } from '../fields.ts';
 
 /** `dataStore`: the database (docs/database.md). */
 export const dataStore = section(
@@ -95,6 +95,19 @@ export const queryHistory = section(
     }),
   },
   { description: 'How queries get into the history, off the path of requests.' },
+);
+
+/** `admission`: limits on queries (docs/architecture.md#slots). */
+export const admission = section(
+  {
+    onDatabaseUnavailable: choice(['refuse', 'admit'], {
+      description:
+        'What becomes of queries that lack slots of a limit while the database is unavailable, so that no replica can get more: `refuse` keeps the limits, `admit` sends the queries on over them. Queries within the slots that a replica has are admitted in any case, for 12 s.',
+      default: 'refuse',
+      live: true,
+    }),
+  },
+  { description: 'Limits on queries that run.' },
 );
 
 /** `resourceGroups`: the resource group API (docs/rest-api.md#resource-groups-selectors-global-properties). */

@@ -18,6 +18,8 @@ export interface AnsweringCluster {
   readonly fallback: boolean;
   /** How it came to this cluster; null where it is one of the group that was decided on. */
   readonly steps: readonly ChoiceStep[] | null;
+  /** What it waited for before it was admitted, and how long; left out where it did not wait. */
+  readonly admission?: string | null;
   /** The step of a login that the request was; null for all others. */
   readonly handshake: Handshake | null;
 }

@@ -11,13 +11,16 @@ export interface WayToCluster {
   readonly steps: readonly ChoiceStep[] | null;
   /** Clusters tried before; null for none. */
   readonly attempts: readonly FailedAttempt[] | null;
+  /** What it waited for, and how long; null where it did not wait. */
+  readonly admission?: string | null;
 }
 
 /**
  * A decision as it is kept with the query: `StoredDecision` as JSON. What the rules did is put in as a text that decisions by
  * the same values share.
  */
-export function decisionText(decision: GroupDecision, { cluster, fallback, steps, attempts }: WayToCluster): string {
+export function decisionText(decision: GroupDecision, way: WayToCluster): string {
+  const { cluster, fallback, steps, attempts, admission = null } = way;
   const { stored } = decision.trace;
   const rest = JSON.stringify({
     group: decision.group,
@@ -29,6 +32,7 @@ export function decisionText(decision: GroupDecision, { cluster, fallback, steps
     ...(fallback ? { fallback: true } : {}),
     ...(steps === null ? {} : { steps: steps.map(({ text }) => text) }),
     ...(attempts === null ? {} : { attempts }),
+    ...(admission === null ? {} : { admission }),
   } satisfies StoredDecision);
   return stored === null ? rest : `${rest.slice(0, -1)},"rules":${stored}}`;
 }

@@ -8,7 +8,13 @@ const MAX_STEPS = 8;
 /** The header line that states to a client how its request was routed (`routing.explainHeader`). */
 export function explainLine(
   names: ProductNames,
-  { cluster, decision, fallback, steps }: Pick<AnsweringCluster, 'cluster' | 'decision' | 'fallback' | 'steps'>,
+  {
+    cluster,
+    decision,
+    fallback,
+    steps,
+    admission = null,
+  }: Pick<AnsweringCluster, 'cluster' | 'decision' | 'fallback' | 'steps' | 'admission'>,
 ): readonly string[] {
   const parts = [`cluster=${token(cluster.name)}`];
   if (decision === null) parts.push('by=query');
@@ -17,12 +23,18 @@ export function explainLine(
     if (decision.rule !== null) parts.push(`rule=${token(decision.rule)}`);
     if (fallback) parts.push('fallback=true');
     if (steps !== null) parts.push(`steps=${steps.slice(-MAX_STEPS).map(shortStep).join(',')}`);
+    if (admission !== null) parts.push(`admission="${headerText(admission)}"`);
   }
   return [names.header('Routing-Decision'), parts.join('; ')];
 }
 
 function shortStep({ group, outcome }: ChoiceStep): string {
   return `${token(group)}:${outcome}`;
+}
+
+/** Text for people in quotes: names in it may be anything. */
+function headerText(text: string): string {
+  return text.replaceAll(/[^ !#-[\]-~]/g, '?');
 }
 
 /** A value that fits into a header line whatever people named things. */

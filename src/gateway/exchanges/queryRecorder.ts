@@ -62,7 +62,7 @@ export class QueryRecorder {
     queryId: string,
     cluster: ClusterEntry,
     proxied: ProxiedRequest,
-    { body, user }: Submission,
+    { body, user, slots }: Submission,
     { decision, fallback, steps, attempts }: SubmissionRoute,
   ): void {
     const { history, clock, settings } = this.#dependencies;
@@ -77,7 +77,13 @@ export class QueryRecorder {
       routingGroup: decision.group,
       externalUrl: cluster.externalUrl,
       cluster: cluster.name,
-      decision: decisionText(decision, { cluster: cluster.name, fallback, steps, attempts }),
+      decision: decisionText(decision, {
+        cluster: cluster.name,
+        fallback,
+        steps,
+        attempts,
+        admission: slots?.note ?? null,
+      }),
     });
   }
 
@@ -89,7 +95,7 @@ export class QueryRecorder {
   /** Logs the end of a submission. */
   logEnd(
     proxied: ProxiedRequest,
-    { body, user }: Submission,
+    { body, user, slots }: Submission,
     { decision, cluster, fallback, steps, attempts }: SubmissionRoute,
     { queryId, refused, status }: SubmissionEnd,
   ): void {
@@ -104,6 +110,7 @@ export class QueryRecorder {
         fallback: fallback || undefined,
         steps: steps === null ? undefined : stepsText(steps),
         attempts: attempts ?? undefined,
+        admission: slots?.note ?? undefined,
         refused: refused ?? undefined,
         user: user.user,
         source: this.#sourceOf(proxied),

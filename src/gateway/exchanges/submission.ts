@@ -1,6 +1,7 @@
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { QuerySlots } from '../admission/admission.ts';
 import type { BodyStart } from '../bodies/body.ts';
 
 /** What is known of a submission when it is sent. */
@@ -15,4 +16,6 @@ export interface Submission {
    * statements outside of transactions.
    */
   readonly transaction: { readonly id: string; readonly cluster: ClusterEntry | null } | null;
+  /** What it takes of limits; null for nothing. */
+  readonly slots: QuerySlots | null;
 }

@@ -67,6 +67,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
 
   #next(excluded: ReadonlyMap<string, string> | null): void {
     this.proxied.trace?.step('choice');
+    this.#submission.slots?.beginChoice();
     const target = this.dependencies.targets.choose(this.#decision, this.#submission.user.user, excluded);
     if (target.cluster === null) this.#refuseWithoutTarget(target);
     else this.#sendTo(target);
@@ -75,7 +76,10 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #sendTo(target: Target): void {
     const { cluster, upstream } = target;
     this.#target = target;
-    if (upstream === null) this.onFailure(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
+    const full = this.#submission.slots?.takeCluster(cluster) ?? null;
+    if (full !== null) this.refuse(full);
+    else if (upstream === null)
+      this.onFailure(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
     else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
     else {
       this.#counted = this.dependencies.targets.countSubmission(cluster, this.#submission.user.user);
@@ -190,12 +194,14 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
 
   protected override answering(): AnsweringCluster {
     const { cluster, fallback, steps } = this.#target as Target;
-    return { cluster, decision: this.#decision, fallback, steps, handshake: null };
+    const admission = this.#submission.slots?.note ?? null;
+    return { cluster, decision: this.#decision, fallback, steps, admission, handshake: null };
   }
 
   protected override onEnd(how: ExchangeEnd): void {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
+    this.#submission.slots?.release();
     const { proxied } = this;
     const status = how === 'client_gone' || how === 'cut' ? 0 : this.response.statusCode;
     const decision = this.#decision;

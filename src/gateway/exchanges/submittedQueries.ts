@@ -80,7 +80,10 @@ export class SubmittedQueries {
   /** The cluster owns the query: the answer is the client's. */
   #noteOwned(query: SubmittedQuery, answer: UnreleasedAnswer): void {
     this.#checkForwarded(query);
-    if (query.goesOn) this.#dependencies.runningQueries.noteActivity(query.queryId, query.cluster.name, true);
+    if (query.goesOn) {
+      this.#dependencies.runningQueries.noteActivity(query.queryId, query.cluster.name, true);
+      query.submission.slots?.bind(query.queryId, query.cluster.name);
+    }
     const storing = this.#noteTransaction(query);
     if (storing === null) this.#recordAndRelease(query, answer);
     else {

@@ -82,7 +82,7 @@ export class Submissions {
       if (refusal.reason === 'denied') this.#dependencies.recorder.logDenied(proxied, user, rule);
       return;
     }
-    const submission = { body, user, decision: routed.decision, about: null, transaction: null };
+    const submission = { body, user, decision: routed.decision, about: null, transaction: null, slots: null };
     const binding = this.#dependencies.binding.find(proxied, queryProperties?.queryId ?? null);
     if (binding === null) {
       this.#admit(proxied, submission);
@@ -90,15 +90,22 @@ export class Submissions {
     }
     this.#steps.settle(proxied, binding, (bound) => {
       if (bound.refusal !== null) this.#dependencies.answers.refuse(proxied, bound.refusal);
-      else this.#exchange(proxied, { ...submission, about: bound.about, transaction: bound.transaction }).start();
+      else {
+        const { about, transaction } = bound;
+        const request = { decision: routed.decision, user, headers: proxied.request.rawHeaders };
+        const slots = this.#dependencies.admission.countBound?.(request) ?? null;
+        this.#exchange(proxied, { ...submission, about, transaction, slots }).start();
+      }
     });
   }
 
   /** Sends a submission on when it is admitted. */
   #admit(proxied: ProxiedRequest, submission: Submission): void {
     const { user, decision } = submission;
-    const exchange = this.#exchange(proxied, submission);
     const admitted = this.#dependencies.admission.admit({ decision, user, headers: proxied.request.rawHeaders });
+    const slots = admitted.answer === 'refuse' ? null : (admitted.slots ?? null);
+    // From here on its end gives the slots back, also while it waits.
+    const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });
     if (admitted.answer === 'now') exchange.start();
     else if (admitted.answer === 'refuse') exchange.refuse(admitted.refusal);
     else {

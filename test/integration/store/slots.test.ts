@@ -35,8 +35,7 @@ for (const database of databases) {
       let done = 0;
       const replica = async (store: KnexStore, index: number) => {
         const slots = new LeasedSlots({ replica: `r${index}`, clock: systemClock, random: Math.random });
-        const until = performance.now() + 3_000;
-        while (performance.now() < until) {
+        while (done < 100) {
           for (const demand of demands) slots.setWaiting(demand, 4);
           const beat = slots.begin();
           if (beat !== null) {
@@ -60,7 +59,6 @@ for (const database of databases) {
       await Promise.all(stores.map(replica));
       expect(most).toBeLessThanOrEqual(3);
       expect(most).toBeGreaterThan(0);
-      expect(done).toBeGreaterThan(50);
     });
 
     it('keeps counters of which some are new, says who waits elsewhere, and forgets what is unused', async () => {

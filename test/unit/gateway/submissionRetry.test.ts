@@ -15,6 +15,7 @@ function submission(kind: 'any' | 'transaction' | 'killQuery', complete = true):
     body: { complete } as Submission['body'],
     user: { user: 'me', userInfo: null },
     decision: {} as Submission['decision'],
+    slots: null,
     about: kind === 'killQuery' ? { queryId: 'q', cluster } : null,
     transaction: kind === 'transaction' ? { id: 't', cluster } : null,
   };

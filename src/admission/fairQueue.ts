@@ -1,0 +1,122 @@
+/** What came of an attempt to admit: `blocked`: others may be; `full`: nobody is. */
+export type Attempt = 'admitted' | 'blocked' | 'full';
+
+/** Submissions of one user, or of whatever takes turns; first in, first out. */
+interface Flow<Item> {
+  readonly name: string;
+  readonly items: Map<Item, number>;
+  weight: number;
+  /** Turns that it has left. */
+  credit: number;
+}
+
+/** Flows that one call of `admit` finds blocked at most, before it leaves the others to the next call. */
+const MAX_BLOCKED = 1_000;
+/** A smaller weight counts as this one. */
+const LEAST_WEIGHT = 0.01;
+
+/**
+ * Those that wait, in fair order: flows take turns (deficit round robin), each as many as its weight says, and each in the order
+ * in which its items came. Pure.
+ */
+export class FairQueue<Item> {
+  readonly #flows = new Map<string, Flow<Item>>();
+  readonly #flowOf = new Map<Item, Flow<Item>>();
+  #ring: Flow<Item>[] = [];
+  #at = 0;
+  /** Whether the flow at `#at` has not had its credit of this round. */
+  #isNewTurn = true;
+
+  /** Items that wait. */
+  get size(): number {
+    return this.#flowOf.size;
+  }
+
+  /**
+   * Adds an item at the end of its flow.
+   * @param weight share of the flow from now on; above 0
+   * @param order items of a flow with a smaller number come first: for one that takes up its place again; by default the end
+   */
+  push(flow: string, weight: number, item: Item, order: number = Number.POSITIVE_INFINITY): void {
+    let known = this.#flows.get(flow);
+    if (known === undefined) {
+      known = { name: flow, items: new Map(), weight, credit: 0 };
+      this.#flows.set(flow, known);
+      // At the end of the round.
+      this.#ring.splice(this.#at, 0, known);
+      this.#at = this.#ring.length === 1 ? 0 : this.#at + 1;
+    }
+    known.weight = Math.max(LEAST_WEIGHT, weight);
+    const later = [...(order === Number.POSITIVE_INFINITY ? [] : known.items)].filter(([, other]) => other > order);
+    for (const [one] of later) known.items.delete(one);
+    known.items.set(item, order);
+    for (const [one, place] of later) known.items.set(one, place);
+    this.#flowOf.set(item, known);
+  }
+
+  /** Takes an item out; without effect where it does not wait. */
+  remove(item: Item): void {
+    const flow = this.#flowOf.get(item);
+    if (flow === undefined) return;
+    this.#flowOf.delete(item);
+    flow.items.delete(item);
+    if (flow.items.size === 0) this.#drop(flow);
+  }
+
+  /** Admits items in fair order, as long as attempts succeed. */
+  admit(attempt: (item: Item) => Attempt): void {
+    let blocked = 0;
+    while (this.#ring.length > 0 && blocked < Math.min(this.#ring.length, MAX_BLOCKED)) {
+      const flow = this.#ring[this.#at] as Flow<Item>;
+      if (this.#isNewTurn) flow.credit = Math.min(flow.credit, flow.weight) + flow.weight;
+      this.#isNewTurn = false;
+      if (flow.credit < 1) {
+        this.#next();
+        continue;
+      }
+      const item = flow.items.keys().next().value as Item;
+      const came = attempt(item);
+      if (came === 'full') return;
+      if (came === 'blocked') {
+        blocked += 1;
+        this.#next();
+        continue;
+      }
+      blocked = 0;
+      flow.credit -= 1;
+      this.remove(item);
+      if (flow.items.size > 0 && flow.credit < 1) this.#next();
+    }
+  }
+
+  /** How many come before an item when all flows take their turns, and one more; 0 where it does not wait. */
+  position(item: Item): number {
+    const own = this.#flowOf.get(item);
+    if (own === undefined) return 0;
+    let ahead = 0;
+    for (const one of own.items.keys()) {
+      if (one === item) break;
+      ahead += 1;
+    }
+    const rounds = ahead / own.weight;
+    let position = ahead + 1;
+    for (const flow of this.#ring) {
+      if (flow !== own) position += Math.min(flow.items.size, Math.floor(rounds * flow.weight));
+    }
+    return position;
+  }
+
+  #next(): void {
+    this.#at = (this.#at + 1) % this.#ring.length;
+    this.#isNewTurn = true;
+  }
+
+  #drop(flow: Flow<Item>): void {
+    this.#flows.delete(flow.name);
+    const index = this.#ring.indexOf(flow);
+    this.#ring.splice(index, 1);
+    if (index < this.#at) this.#at -= 1;
+    else if (index === this.#at) this.#isNewTurn = true;
+    if (this.#at >= this.#ring.length) this.#at = 0;
+  }
+}

@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import type { SlotDemand } from '../../admission/slotLedger.ts';
+import type { AdmissionPolicy, GroupPolicy, LimitPolicy } from '../../routing/admissionPolicy.ts';
+
+/** What a submission needs slots of, beside its cluster. */
+export interface Demands {
+  /** All that must be had; empty for nothing. */
+  readonly enforced: readonly SlotDemand[];
+  /** What is only counted. */
+  readonly observed: readonly SlotDemand[];
+  /** Share in a fair queue. */
+  readonly weight: number;
+}
+
+/** Users and sources whose demands are kept. */
+const MAX_KEPT = 10_000;
+/** Characters of a value that stand in its key as they are. */
+const MAX_VALUE = 64;
+/** Characters of the rest of a key that do. */
+const MAX_NAME = 120;
+
+const none: Demands = { enforced: [], observed: [], weight: 1 };
+
+/** Finds what limits say of a submission. */
+export class LimitDemands {
+  #policy: AdmissionPolicy | null = null;
+  readonly #kept = new Map<string, Demands>();
+
+  /** @param user, source empty where there is none */
+  of(policy: AdmissionPolicy, group: string, user: string, source: string): Demands {
+    if (policy !== this.#policy || this.#kept.size >= MAX_KEPT) {
+      this.#policy = policy;
+      this.#kept.clear();
+    }
+    const key = `${group}\n${user}\n${source}`;
+    let demands = this.#kept.get(key);
+    if (demands === undefined) {
+      demands = demandsOf(policy, group, user, source);
+      this.#kept.set(key, demands);
+    }
+    return demands;
+  }
+}
+
+function demandsOf(policy: AdmissionPolicy, group: string, user: string, source: string): Demands {
+  const enforced: SlotDemand[] = [];
+  const observed: SlotDemand[] = [];
+  let weight = 1;
+  const ofGroup = groupDemand(policy.groups.get(group));
+  if (ofGroup !== null) enforced.push(ofGroup);
+  for (const limit of policy.limits) {
+    if (!matches(limit, group, user, source)) continue;
+    const value = limit.per === 'all' ? '' : `:${valueText(limit.per === 'user' ? user : source)}`;
+    const to = limit.mode === 'observe' ? observed : enforced;
+    const { maxRunning, rate } = limit;
+    if (maxRunning !== null) to.push({ key: `limit:${nameText(limit.key)}${value}`, limit: maxRunning, rate: null });
+    if (rate !== null) to.push({ key: `rate:${nameText(limit.key)}${value}`, limit: rate.burst, rate });
+    if (limit.mode === 'enforce') weight = Math.max(weight === 1 ? 0 : weight, limit.weight);
+  }
+  if (enforced.length === 0 && observed.length === 0 && weight === 1) return none;
+  return { enforced, observed, weight: weight > 0 ? weight : 1 };
+}
+
+/** Groups of users are not known to the gateway: a limit for some of them matches nobody. */
+function matches({ match }: LimitPolicy, group: string, user: string, source: string): boolean {
+  const { users, groups, sources, routingGroups } = match;
+  if (groups !== null || (users !== null && (user === '' || !users(user)))) return false;
+  return (sources === null || sources(source)) && (routingGroups === null || routingGroups(group));
+}
+
+function groupDemand(policy: GroupPolicy | undefined): SlotDemand | null {
+  if (policy === undefined || policy.maxRunning === null) return null;
+  return { key: `group:${nameText(policy.name)}`, limit: policy.maxRunning, rate: null };
+}
+
+/** The demand of a cluster's slot; null where it has no limit. */
+export function clusterDemand(cluster: {
+  readonly name: string;
+  readonly maxRunningQueries?: number | undefined;
+}): SlotDemand | null {
+  const { name, maxRunningQueries } = cluster;
+  return maxRunningQueries === undefined
+    ? null
+    : { key: `cluster:${nameText(name)}`, limit: maxRunningQueries, rate: null };
+}
+
+/** Demands of limits that have one counter: known before anybody asks. */
+export function sharedDemands(policy: AdmissionPolicy): readonly SlotDemand[] {
+  const ofGroups = [...policy.groups.values()].flatMap((group) => groupDemand(group) ?? []);
+  const ofLimits = policy.limits.flatMap(({ key, per, maxRunning, rate }) =>
+    per !== 'all'
+      ? []
+      : [
+          ...(maxRunning === null ? [] : [{ key: `limit:${nameText(key)}`, limit: maxRunning, rate: null }]),
+          ...(rate === null ? [] : [{ key: `rate:${nameText(key)}`, limit: rate.burst, rate }]),
+        ],
+  );
+  return [...ofGroups, ...ofLimits];
+}
+
+/** The limit that a counter belongs to now; null where it is gone. */
+export function limitOfKey(policy: AdmissionPolicy, key: string): LimitPolicy | null {
+  return policy.limits.find((limit) => isOf(limit, key)) ?? null;
+}
+
+function isOf(limit: LimitPolicy, key: string): boolean {
+  const name = nameText(limit.key);
+  return [`limit:${name}`, `rate:${name}`].some((start) => key === start || key.startsWith(`${start}:`));
+}
+
+/** Names the same in each database, whatever it takes for equal: ASCII, no white space, bounded. */
+function nameText(name: string): string {
+  return boundedText(encodeURIComponent(name.toWellFormed()).replaceAll('%2F', '/'), MAX_NAME);
+}
+
+function valueText(value: string): string {
+  return boundedText(encodeURIComponent(value.toWellFormed()), MAX_VALUE);
+}
+
+function boundedText(text: string, most: number): string {
+  if (text.length <= most) return text;
+  return `${text.slice(0, most - 33)}~${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
+}

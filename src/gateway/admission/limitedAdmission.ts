@@ -1,0 +1,381 @@
+import type { LeasedSlots } from '../../admission/leasedSlots.ts';
+import type { SlotDemand, TakenSlots } from '../../admission/slotLedger.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { ProductNames } from '../../model/names.ts';
+import { firstHeader } from '../../model/rawHeaders.ts';
+import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy } from '../../routing/admissionPolicy.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
+import { findTakers } from '../../routing/takers.ts';
+import type { Admission, AdmissionAnswer, AdmissionRequest, QuerySlots } from './admission.ts';
+import type { AdmissionMetrics } from './admissionMetrics.ts';
+import { clusterDemand, type Demands, LimitDemands, limitOfKey, sharedDemands } from './limitDemands.ts';
+import type { RunningSlots } from './runningSlots.ts';
+import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
+
+/** What limits are applied with. */
+export interface LimitedAdmissionDependencies {
+  readonly names: ProductNames;
+  readonly table: { readonly current: RoutingTable };
+  readonly ledger: LeasedSlots;
+  readonly running: RunningSlots;
+  readonly room: WaitingRoom;
+  readonly metrics: AdmissionMetrics;
+  readonly clock: Clock;
+  /** Whether the database is unavailable. */
+  readonly isDatabaseAway: () => boolean;
+  readonly settings: () => LimitedAdmissionSettings;
+}
+
+/** Settings, as they are now. */
+export interface LimitedAdmissionSettings {
+  /** `admission.onDatabaseUnavailable` */
+  readonly onDatabaseUnavailable: 'refuse' | 'admit';
+  readonly defaultRoutingGroup: string;
+}
+
+const now: AdmissionAnswer = { answer: 'now' };
+
+/**
+ * Admits submissions within the limits of groups, clusters and `QueryLimit`s: by slots that this replica has, without I/O. Those
+ * that lack one wait.
+ */
+export class LimitedAdmission implements Admission {
+  readonly #dependencies: LimitedAdmissionDependencies;
+  readonly #demands = new LimitDemands();
+  readonly #sourceHeader: string;
+  /** How many wait here for each counter. */
+  readonly #waiting = new Map<string, number>();
+  #version = -1;
+  #policy: AdmissionPolicy = noPolicy;
+  /** Of clusters that have a limit, by name. */
+  #clusters: ReadonlyMap<string, SlotDemand> = new Map();
+  #isLimited = false;
+
+  constructor(dependencies: LimitedAdmissionDependencies) {
+    this.#dependencies = dependencies;
+    this.#sourceHeader = dependencies.names.headerKey('Source');
+    dependencies.ledger.onRoom(() => dependencies.room.admit());
+  }
+
+  admit(request: AdmissionRequest): AdmissionAnswer {
+    const { table, metrics, room } = this.#dependencies;
+    const { current } = table;
+    if (current.version !== this.#version) this.#learn(current);
+    if (!this.#isLimited) return now;
+    const user = request.user.user ?? '';
+    const source = firstHeader(request.headers, this.#sourceHeader) ?? '';
+    const { group } = request.decision;
+    const demands = this.#demands.of(this.#policy, group, user, source);
+    if (demands.enforced.length + demands.observed.length + this.#clusters.size === 0) return now;
+    const slots = new SubmissionSlots(this, request, demands);
+    if (demands.observed.length > 0) slots.observe();
+    if (!room.hasQueue(group) && slots.tryTake()) {
+      metrics.admitted();
+      return { answer: 'now', slots };
+    }
+    const queue = this.#policy.groups.get(group)?.queue ?? DEFAULT_QUEUE;
+    slots.beginWait(queue.holdMs, queue.fairBy === 'user' ? user : source);
+    return { answer: 'wait', slots, ...room.wait(slots) };
+  }
+
+  countBound({ decision }: AdmissionRequest): QuerySlots | null {
+    const { current } = this.#dependencies.table;
+    if (current.version !== this.#version) this.#learn(current);
+    if (this.#clusters.size === 0) return null;
+    return new SubmissionSlots(this, null, { enforced: [], observed: [], weight: 1 }, decision.group);
+  }
+
+  /** Whether a cluster may run one more query. */
+  hasRoom(cluster: string): boolean {
+    const demand = this.#clusters.get(cluster);
+    return demand === undefined || this.#dependencies.ledger.hasRoom(demand);
+  }
+
+  watchCoordinators(isSuperseded: (queryId: string) => boolean): void {
+    this.#dependencies.running.watchCoordinators(isSuperseded);
+  }
+
+  /** Takes changed limits, also while no submission comes. */
+  refresh(): void {
+    const { current } = this.#dependencies.table;
+    if (current.version !== this.#version) this.#learn(current);
+  }
+
+  /** What the wait of submissions works with. */
+  get parts(): LimitedAdmissionDependencies {
+    return this.#dependencies;
+  }
+
+  get policy(): AdmissionPolicy {
+    return this.#policy;
+  }
+
+  demandOfCluster(cluster: string): SlotDemand | null {
+    return this.#clusters.get(cluster) ?? null;
+  }
+
+  /**
+   * A cluster whose slot a submission can take, before it is known which one is chosen.
+   * @returns null where no cluster of the decision has a limit, or none can take it at all; else the demands of those that could,
+   *   of which one with room is the first
+   */
+  clustersOf({ decision }: AdmissionRequest): readonly SlotDemand[] | null {
+    if (this.#clusters.size === 0) return null;
+    const { table, settings } = this.#dependencies;
+    const { candidates } = findTakers({
+      table: table.current,
+      decision,
+      defaultGroup: settings().defaultRoutingGroup,
+      excluded: null,
+      hasRoom: (cluster) => this.hasRoom(cluster),
+    });
+    const demands: SlotDemand[] = [];
+    for (const { name } of candidates) {
+      const demand = this.#clusters.get(name);
+      if (demand === undefined) return null;
+      demands.push(demand);
+    }
+    return demands.length === 0 ? null : demands;
+  }
+
+  /** Counts those that wait for counters. @param by 1 or -1 */
+  countWaiting(demands: readonly SlotDemand[], by: 1 | -1): void {
+    for (const demand of demands) {
+      const count = (this.#waiting.get(demand.key) ?? 0) + by;
+      if (count === 0) this.#waiting.delete(demand.key);
+      else this.#waiting.set(demand.key, count);
+      this.#dependencies.ledger.setWaiting(demand, count);
+    }
+  }
+
+  #learn({ version, admission, clusters }: RoutingTable): void {
+    this.#version = version;
+    const limited = new Map<string, SlotDemand>();
+    let isSame = admission === this.#policy;
+    for (const cluster of clusters.values()) {
+      const demand = clusterDemand(cluster);
+      if (demand === null) continue;
+      limited.set(cluster.name, demand);
+      if (this.#clusters.get(cluster.name)?.limit !== demand.limit) isSame = false;
+    }
+    if (isSame && limited.size === this.#clusters.size) return;
+    this.#policy = admission;
+    this.#clusters = limited;
+    const hasGroups = [...admission.groups.values()].some(({ maxRunning }) => maxRunning !== null);
+    this.#isLimited = hasGroups || limited.size > 0 || admission.limits.length > 0;
+    const { ledger, running } = this.#dependencies;
+    running.share(this.#isLimited);
+    const shared = new Map([...limited.values(), ...sharedDemands(admission)].map((demand) => [demand.key, demand]));
+    ledger.revise((key) => shared.get(key) ?? this.#demandOfValue(admission, key));
+    for (const demand of shared.values()) ledger.keep(demand);
+  }
+
+  /** The present demand of a counter of one user or source. */
+  #demandOfValue(policy: AdmissionPolicy, key: string): Pick<SlotDemand, 'limit' | 'rate'> | null {
+    const limit = limitOfKey(policy, key);
+    if (limit === null || limit.per === 'all') return null;
+    if (key.startsWith('rate:')) return limit.rate === null ? null : { limit: limit.rate.burst, rate: limit.rate };
+    return limit.maxRunning === null ? null : { limit: limit.maxRunning, rate: null };
+  }
+}
+
+/** What one submission takes of limits. */
+class SubmissionSlots implements QuerySlots, WaitingSubmission {
+  readonly group: string;
+  readonly weight: number;
+  holdMs = 0;
+  flow = '';
+  note: string | null = null;
+  readonly #admission: LimitedAdmission;
+  /** Null: it is bound to a cluster, and never waits. */
+  readonly #request: AdmissionRequest | null;
+  readonly #demands: Demands;
+  /** Of its group and its limits. */
+  #taken: TakenSlots | null = null;
+  #observed: TakenSlots | null = null;
+  /** Of a cluster: the one that is chosen, or one that is kept free until it is. */
+  #cluster: TakenSlots | null = null;
+  #isOver = false;
+  #waitingSince: number | null = null;
+  /** Counters that it waits for. */
+  #waitsFor: readonly SlotDemand[] = [];
+  #full: readonly string[] = [];
+
+  constructor(admission: LimitedAdmission, request: AdmissionRequest | null, demands: Demands, group?: string) {
+    this.#admission = admission;
+    this.#request = request;
+    this.#demands = demands;
+    this.weight = demands.weight;
+    this.group = group ?? request?.decision.group ?? '';
+  }
+
+  /** Counts what is only observed, and whether it would have waited. */
+  observe(): void {
+    const { ledger, metrics } = this.#admission.parts;
+    const { observed } = this.#demands;
+    const exhausted = observed.filter((demand) => ledger.isExhausted(demand));
+    for (const { key } of exhausted) metrics.wouldWait(key);
+    for (const demand of observed) if (demand.rate != null) ledger.take([demand]);
+    this.#observed = ledger.adopt(observed);
+  }
+
+  /** From now on it waits. */
+  beginWait(holdMs: number, flow: string): void {
+    this.holdMs = holdMs;
+    this.flow = flow;
+    this.#waitingSince = this.#admission.parts.clock.monotonic();
+    this.#waitFor(this.#missing());
+  }
+
+  #waitFor(demands: readonly SlotDemand[]): void {
+    const added = demands.filter(({ key }) => !this.#waitsFor.some((other) => other.key === key));
+    if (added.length === 0) return;
+    this.#waitsFor = [...this.#waitsFor, ...added];
+    this.#admission.countWaiting(added, 1);
+  }
+
+  tryTake(): boolean {
+    if (this.#isOver || this.#request === null) return false;
+    const { ledger, metrics } = this.#admission.parts;
+    const clusters = this.#admission.clustersOf(this.#request);
+    const open = clusters === null ? null : clusters.find((demand) => ledger.hasRoom(demand));
+    if (open === undefined) {
+      this.#full = (clusters ?? []).map(({ key }) => key);
+      if (this.#waitingSince !== null) this.#waitFor(clusters ?? []);
+      return false;
+    }
+    const { taken, full } = ledger.take(this.#demands.enforced);
+    if (taken === null) {
+      this.#full = full;
+      return false;
+    }
+    this.#taken = taken;
+    if (open !== null) this.#cluster = ledger.take([open]).taken;
+    if (this.#waitingSince !== null) {
+      const waited = this.#endWait();
+      metrics.waited();
+      this.note = `${this.#fullText()}; waited ${(waited / 1000).toFixed(1)} s`;
+    }
+    return true;
+  }
+
+  takeAnyway(): boolean {
+    const { ledger, metrics, isDatabaseAway, settings } = this.#admission.parts;
+    const waited = this.#endWait();
+    if (!isDatabaseAway() || settings().onDatabaseUnavailable === 'refuse') {
+      metrics.refused();
+      return false;
+    }
+    metrics.admittedAnyway();
+    this.#taken = ledger.adopt(this.#demands.enforced);
+    this.note = `${this.#fullText()}; admitted after ${(waited / 1000).toFixed(1)} s as the database is unavailable`;
+    return true;
+  }
+
+  refusal(): Refusal {
+    const { isDatabaseAway } = this.#admission.parts;
+    const message = this.#messageOfLimit();
+    const what = isDatabaseAway()
+      ? 'The database of the gateway is unavailable, so that it cannot get slots that may be free elsewhere; send the query again later.'
+      : 'Send the query again when others have ended.';
+    const text = `Too many queries run: ${this.#fullText()}. ${what}${message === null ? '' : ` ${message}`}`;
+    return { reason: 'queue_full', message: text, queryId: null };
+  }
+
+  beginChoice(): void {
+    this.#cluster?.release();
+    this.#cluster = null;
+  }
+
+  takeCluster({ name }: ClusterEntry): Refusal | null {
+    const { ledger } = this.#admission.parts;
+    this.beginChoice();
+    const demand = this.#admission.demandOfCluster(name);
+    if (demand === null) return null;
+    // One that is bound to its cluster runs in any case, and is counted.
+    if (this.#request === null) {
+      this.#cluster = ledger.adopt([demand]);
+      return null;
+    }
+    this.#cluster = ledger.take([demand]).taken;
+    if (this.#cluster !== null) return null;
+    this.#full = [demand.key];
+    return this.refusal();
+  }
+
+  bind(queryId: string, cluster: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const taken = [this.#taken, this.#observed, this.#cluster].filter((one) => one !== null);
+    if (taken.length > 0) this.#admission.parts.running.bind(queryId, cluster, taken);
+  }
+
+  release(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#endWait();
+    this.#taken?.release();
+    this.#observed?.release();
+    this.#cluster?.release();
+  }
+
+  /** @returns how long it waited, milliseconds */
+  #endWait(): number {
+    if (this.#waitingSince === null) return 0;
+    const waited = this.#admission.parts.clock.monotonic() - this.#waitingSince;
+    this.#waitingSince = null;
+    this.#admission.countWaiting(this.#waitsFor, -1);
+    this.#waitsFor = [];
+    return waited;
+  }
+
+  #missing(): readonly SlotDemand[] {
+    const clusters = this.#request === null ? null : this.#admission.clustersOf(this.#request);
+    const { ledger } = this.#admission.parts;
+    const isFull = clusters !== null && !clusters.some((demand) => ledger.hasRoom(demand));
+    return [...this.#demands.enforced, ...(isFull ? clusters : [])];
+  }
+
+  #fullText(): string {
+    const texts = this.#full.slice(0, 3).map((key) => this.#counterText(key));
+    return texts.length === 0 ? `others wait for group ${this.group}` : texts.join(', ');
+  }
+
+  #counterText(key: string): string {
+    const [kind = '', ...rest] = key.split(':');
+    const [name = '', value] = rest.map((part) => decodedText(part));
+    const { policy, parts } = this.#admission;
+    if (kind === 'cluster') {
+      const limit = this.#admission.demandOfCluster(name)?.limit;
+      return `cluster ${name}: ${parts.ledger.inUse(key)} of ${limit} running (maxRunningQueries)`;
+    }
+    if (kind === 'group') {
+      const limit = policy.groups.get(name)?.maxRunning;
+      return `group ${name}: ${parts.ledger.inUse(key)} of ${limit} running (maxRunningQueries of its RoutingGroup)`;
+    }
+    const limit = limitOfKey(policy, key);
+    const of = value === undefined ? '' : ` of ${limit?.per ?? 'user'} ${value}`;
+    if (kind === 'rate') {
+      const { queries = 0, periodMs = 0 } = limit?.rate ?? {};
+      return `limit ${name}${of}: ${queries} queries in ${periodMs / 1000} s (rate)`;
+    }
+    return `limit ${name}${of}: ${parts.ledger.inUse(key)} of ${limit?.maxRunning} running (maxRunning)`;
+  }
+
+  #messageOfLimit(): string | null {
+    for (const key of this.#full) {
+      const message = limitOfKey(this.#admission.policy, key)?.message;
+      if (message != null) return message;
+    }
+    return null;
+  }
+}
+
+function decodedText(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,104 @@
+import type { Logger } from 'pino';
+import { type LeasedSlots, SHORT_BEAT_MS } from '../../admission/leasedSlots.ts';
+import type { SlotRepository } from '../../store/store.ts';
+import type { RunningSlots } from './runningSlots.ts';
+
+/** What beats work with. */
+export interface SlotBeatsDependencies {
+  readonly replica: string;
+  readonly ledger: LeasedSlots;
+  readonly running: Pick<RunningSlots, 'isWatching' | 'exchange'>;
+  readonly repository: Pick<SlotRepository, 'exchange' | 'waitingElsewhere'>;
+  readonly logger: Logger;
+}
+
+/** Time to the next try after the database failed. */
+const FAILED_MS = 500;
+
+/** Runs the beats of the ledger against the database, one after the other (docs/architecture.md#slots). */
+export class SlotBeats {
+  readonly #dependencies: SlotBeatsDependencies;
+  #timer: NodeJS.Timeout | null = null;
+  #timerAt = Number.POSITIVE_INFINITY;
+  #beating: Promise<void> | null = null;
+  #nextQuestion = 0;
+  #isStopped = false;
+  #isFailing = false;
+
+  constructor(dependencies: SlotBeatsDependencies) {
+    this.#dependencies = dependencies;
+    dependencies.ledger.onDue(() => this.wake());
+  }
+
+  /** Whether the last beat failed: nobody can get more slots. */
+  get isFailing(): boolean {
+    return this.#isFailing;
+  }
+
+  /** Has the next beat run when it is due: something changed. */
+  wake(): void {
+    if (this.#isStopped || this.#beating !== null) return;
+    const { ledger, running } = this.#dependencies;
+    const mayHear = ledger.holdsUnused || running.isWatching;
+    const soonest = Math.min(
+      ledger.dueIn ?? Number.POSITIVE_INFINITY,
+      mayHear ? this.#questionIn() : Number.POSITIVE_INFINITY,
+    );
+    if (soonest === Number.POSITIVE_INFINITY) return;
+    const delay = this.#isFailing ? Math.max(FAILED_MS, soonest) : soonest;
+    const at = performance.now() + delay;
+    if (this.#timer !== null) {
+      if (this.#timerAt <= at) return;
+      clearTimeout(this.#timer);
+    }
+    this.#timerAt = at;
+    this.#timer = setTimeout(() => this.#run(), delay).unref();
+  }
+
+  /** No further beats; the rows of this replica end with their lease, as its queries go on. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    await this.#beating;
+  }
+
+  #questionIn(): number {
+    return Math.max(0, this.#nextQuestion - performance.now());
+  }
+
+  #run(): void {
+    this.#timer = null;
+    this.#timerAt = Number.POSITIVE_INFINITY;
+    this.#beating = this.#beat().finally(() => {
+      this.#beating = null;
+      this.wake();
+    });
+  }
+
+  async #beat(): Promise<void> {
+    const { replica, ledger, running, repository, logger } = this.#dependencies;
+    try {
+      if (this.#questionIn() === 0) {
+        this.#nextQuestion = performance.now() + SHORT_BEAT_MS;
+        if (running.isWatching) await running.exchange();
+        if (ledger.holdsUnused) ledger.noteWaitingElsewhere(await repository.waitingElsewhere(replica));
+      }
+      for (let beat = ledger.begin(); beat !== null; beat = ledger.begin()) {
+        const { keys, decide, commit, fail } = beat;
+        try {
+          await repository.exchange(replica, keys, decide);
+        } catch (error) {
+          fail();
+          throw error;
+        }
+        commit();
+      }
+      if (this.#isFailing) logger.info('slots of limits are shared with other replicas again');
+      this.#isFailing = false;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (!this.#isFailing) logger.warn({ reason }, 'slots of limits are not shared with other replicas for now');
+      this.#isFailing = true;
+    }
+  }
+}

@@ -1,0 +1,30 @@
+import type { Refusal } from '../../routing/refusal.ts';
+import type { AdmissionWait } from './admission.ts';
+
+/** A submission that has to wait. */
+export interface WaitingSubmission {
+  /** Routing group that it waits for. */
+  readonly group: string;
+  /** Whose turn it takes: a user or a source. */
+  readonly flow: string;
+  /** Share of that flow. */
+  readonly weight: number;
+  /** How long the client's request itself may wait, milliseconds. */
+  readonly holdMs: number;
+  /** Tries to take what it needs; true once it has everything, and for good. */
+  tryTake(): boolean;
+  /** Why it still waits, for the client: the limit, and what to do. */
+  refusal(): Refusal;
+  /** Takes what it needs whatever the limits say: the database is unavailable, and the configuration says so. */
+  takeAnyway(): boolean;
+}
+
+/** Where submissions wait that limits do not admit yet. */
+export interface WaitingRoom {
+  /** How a submission waits; it takes its place when that begins. */
+  wait(submission: WaitingSubmission): Pick<AdmissionWait, 'atMost' | 'late' | 'begin'>;
+  /** Whether anybody waits for a routing group: those that come now must not overtake them. */
+  hasQueue(group: string): boolean;
+  /** Slots may have become free: admits those whose turn it is. */
+  admit(): void;
+}
