@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
-import type { Kind, ResourceKey } from '../model/resource.ts';
+import { type Kind, keyText, type ResourceKey } from '../model/resource.ts';
 import { Turns } from '../model/turns.ts';
 import { backendColumns, backendRow } from './backendRepository.ts';
 import type { Database } from './database.ts';
@@ -16,6 +16,8 @@ import {
   seenRow,
   settleRow,
 } from './derivedRow.ts';
+import { isDatabaseAway } from './failures.ts';
+import { GroupedWork } from './groupedWork.ts';
 import { fenceHolds } from './leaderRepository.ts';
 import {
   type BackendRow,
@@ -120,6 +122,12 @@ function isStale(stored: Row, resource: StoredResource): boolean {
   return created === 0 || Number.isNaN(created) ? order < 0 : created < 0;
 }
 
+/** A resource and the row that it gives; null for none. */
+interface Projection {
+  readonly resource: StoredResource;
+  readonly backend: BackendRow | typeof KEPT_ROW | null;
+}
+
 const widths = { name: 256, routingGroup: 256, proxyTo: 256, externalUrl: 256 } as const;
 
 function checkWidths(backend: BackendRow | typeof KEPT_ROW | null): void {
@@ -135,9 +143,16 @@ function checkWidths(backend: BackendRow | typeof KEPT_ROW | null): void {
 /** `eg_resources` and the rows of `gateway_backend` derived from it (docs/decisions/0005-guarded-projection.md). */
 export class KnexResourceRepository implements ResourceRepository {
   private readonly database: Database;
+  /** Projections of the leader: thousands come at once when it starts, and a transaction each would take minutes. */
+  private readonly projections: GroupedWork<Projection, Fence, ProjectionResult>;
 
   constructor(database: Database) {
     this.database = database;
+    this.projections = new GroupedWork({
+      keyOf: ({ resource }) => keyText(resource),
+      work: (group, fence) => this.projectGroup(group, fence),
+      isShared: isDatabaseAway,
+    });
   }
 
   all(kinds?: readonly Kind[]): Promise<readonly StoredResource[]> {
@@ -168,20 +183,68 @@ export class KnexResourceRepository implements ResourceRepository {
     replaces?: StoredMark,
   ): Promise<ProjectionResult> {
     checkWidths(backend);
+    if (fence !== null && replaces === undefined) return this.projections.add({ resource, backend }, fence);
     return this.guarded(fence, async (trx, mark) => {
       const stored = await storedRow(trx, resource);
       const isReplaced = replaces !== undefined && stored !== undefined && isDeepStrictEqual(markOf(stored), replaces);
-      if (stored !== undefined && !isReplaced && isStale(stored, resource)) return 'stale';
-      const derived = await derivedRow(trx, this.database, stored, backend);
-      const columns = toColumns(resource, derived?.kept ?? null);
-      const isSame = stored !== undefined && isDeepStrictEqual({ ...stored }, columns) && derived?.isWritten !== true;
-      if (!isSame) {
-        await this.store(trx, stored, columns, derived);
-        await setMark(trx, mark + 1);
-      }
-      if (derived?.foreign === true) return 'foreign';
-      return isSame ? 'unchanged' : 'applied';
+      const { result, columns, derived } = await this.projected(trx, stored, resource, backend, isReplaced);
+      if (columns === null) return result;
+      await this.store(trx, stored, columns, derived);
+      await setMark(trx, mark + 1);
+      return result;
     });
+  }
+
+  /** Projects several resources, each another, in one transaction. */
+  private projectGroup(group: readonly Projection[], fence: Fence): Promise<readonly ProjectionResult[]> {
+    return this.marked(async (trx, mark) => {
+      if (!(await fenceHolds(trx, this.database, fence))) return group.map(() => 'fenced' as const);
+      const rows = await storedRows(
+        trx,
+        group.map(({ resource }) => resource),
+      );
+      const results: ProjectionResult[] = [];
+      const fresh: Row[] = [];
+      let changes = 0;
+      for (const { resource, backend } of group) {
+        const stored = rows.get(keyText(resource));
+        const { result, columns, derived } = await this.projected(trx, stored, resource, backend, false);
+        results.push(result);
+        if (columns === null) continue;
+        changes += 1;
+        if (stored === undefined && derived === null) fresh.push(columns);
+        else await this.store(trx, stored, columns, derived);
+      }
+      if (fresh.length > 0) await trx('eg_resources').insert(fresh);
+      if (changes > 0) await setMark(trx, mark + changes);
+      return results;
+    });
+  }
+
+  /**
+   * What a projection would make of what is stored.
+   * @param isReplaced what is stored is replaced although it seems newer
+   * @returns `columns` null where nothing is to be stored
+   */
+  private async projected(
+    trx: Knex.Transaction,
+    stored: Row | undefined,
+    resource: StoredResource,
+    backend: Projection['backend'],
+    isReplaced: boolean,
+  ): Promise<{
+    readonly result: ProjectionResult;
+    readonly columns: Row | null;
+    readonly derived: WrittenRow | null;
+  }> {
+    if (stored !== undefined && !isReplaced && isStale(stored, resource)) {
+      return { result: 'stale', columns: null, derived: null };
+    }
+    const derived = await derivedRow(trx, this.database, stored, backend);
+    const columns = toColumns(resource, derived?.kept ?? null);
+    const isSame = stored !== undefined && isDeepStrictEqual({ ...stored }, columns) && derived?.isWritten !== true;
+    const result = derived?.foreign === true ? 'foreign' : isSame ? 'unchanged' : 'applied';
+    return { result, columns: isSame ? null : columns, derived };
   }
 
   derivedRow(key: ResourceKey, fence: Fence): Promise<DerivedRow | 'fenced' | null> {
@@ -385,6 +448,18 @@ function keyColumns(key: ResourceKey): { kind: string; namespace: string; name: 
 
 async function storedRow(trx: Knex.Transaction, key: ResourceKey): Promise<Row | undefined> {
   return trx('eg_resources').where(keyColumns(key)).first();
+}
+
+/** Rows by `keyText`. */
+async function storedRows(trx: Knex.Transaction, keys: readonly ResourceKey[]): Promise<ReadonlyMap<string, Row>> {
+  const rows = new Map<string, Row>();
+  for (const [, group] of Map.groupBy(keys, ({ kind, namespace }) => `${kind}/${namespace}`)) {
+    const [{ kind, namespace }] = group as [ResourceKey];
+    const names = group.map(({ name }) => name);
+    const query = trx('eg_resources').where({ kind, namespace }).whereIn('name', names);
+    for (const row of (await query) as readonly Row[]) rows.set(keyText(row), row);
+  }
+  return rows;
 }
 
 async function setMark(trx: Knex.Transaction, value: number): Promise<void> {
