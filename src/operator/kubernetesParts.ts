@@ -29,8 +29,9 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
   const lease = { api, namespace, holder, clock, logger };
   const leadership = new LeaseLeadership({ ...lease, name: leaseName, row });
   const ofClass = new LeaseLeadership({ ...lease, name: classLease, row: null });
+  const source = new KubernetesSource({ api, kinds, namespaces, writeNamespace, clock, random, logger });
   return {
-    source: new KubernetesSource({ api, kinds, namespaces, writeNamespace, clock, random, logger }),
+    source,
     leadership,
     ...(leaseName === classLease
       ? {}
@@ -40,6 +41,7 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
       api,
       instance: holder,
       lease: { namespace, name: leaseName },
+      isBusy: () => source.isBusyWithStatuses,
       clock,
       logger,
     }),

@@ -34,8 +34,8 @@ import { StatusWriter, type Transition } from './statusWriter.ts';
 import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
 import { WorkQueue } from './workQueue.ts';
 
-/** Resources that are reconciled at once. */
-const WORKERS = 8;
+/** Resources that are reconciled at once: as many are projected in one transaction. */
+const WORKERS = 32;
 
 /** Options of a controller; `rulesFileChanged` says when what outcomes depend on changed. Times in milliseconds. */
 export interface ControllerOptions extends ProgramSettings {

@@ -30,6 +30,9 @@ export interface StatusWriterOptions {
   readonly onTransition: (transition: Transition) => void;
 }
 
+/** Writes under way at once: those of a large set must not flood the source. */
+const MAX_WRITES = 16;
+
 /** Longest time between two tries of a write that fails, in milliseconds. */
 const MAX_BACK_OFF_MS = 300_000;
 
@@ -48,14 +51,17 @@ interface Entry {
 
 /**
  * The one writer of statuses: writes on change only, at most once in 5 s an object, and only as leader. What it is
- * offered in between replaces what waits. A write that fails is tried again after 5 s, doubled up to 5 min, and not
- * before the source asks for; each cause of failures is logged once in 5 min.
+ * offered in between replaces what waits. Objects whose time has come are written in that order, 16 at once, each as it is
+ * when its turn comes: those that change all the time keep none of the others waiting. A write that fails is tried again
+ * after 5 s, doubled up to 5 min, and not before the source asks for; each cause of failures is logged once in 5 min.
  */
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   readonly #intervalMs: number;
   readonly #entries = new Map<string, Entry>();
   readonly #writes = new Set<Promise<void>>();
+  /** Objects whose time has come, first come first. */
+  readonly #due = new Set<string>();
   readonly #failures: FailureReports;
   readonly #types = new OwnConditions();
   #stopped = false;
@@ -92,42 +98,62 @@ export class StatusWriter {
     const entry = this.#entries.get(key);
     if (entry?.timer != null) clearTimeout(entry.timer);
     this.#entries.delete(key);
+    this.#due.delete(key);
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
     for (const entry of this.#entries.values()) if (entry.timer !== null) clearTimeout(entry.timer);
     this.#entries.clear();
+    this.#due.clear();
     await Promise.allSettled(this.#writes);
   }
 
   #schedule(key: string): void {
     const entry = this.#entries.get(key);
-    if (entry === undefined || entry.writing || entry.timer !== null) return;
-    if (this.#target(key, entry) === null) {
-      entry.draft = null;
-      return;
-    }
-    const due = Math.max(entry.lastWrite + this.#intervalMs, entry.notBefore);
-    const waitMs = due - this.#options.clock.monotonic();
-    if (waitMs <= 0) this.#begin(key, entry);
+    if (entry === undefined || entry.draft === null || entry.writing || entry.timer !== null) return;
+    const dueAt = Math.max(entry.lastWrite + this.#intervalMs, entry.notBefore);
+    const waitMs = dueAt - this.#options.clock.monotonic();
+    if (waitMs <= 0) this.#enqueue(key);
+    else if (this.#target(key, entry) === null) entry.draft = null;
     else {
       entry.timer = setTimeout(() => {
         entry.timer = null;
-        this.#begin(key, entry);
+        this.#enqueue(key);
       }, waitMs);
     }
   }
 
+  #enqueue(key: string): void {
+    this.#due.add(key);
+    this.#next();
+  }
+
+  #next(): void {
+    for (const key of this.#due) {
+      if (this.#writes.size >= MAX_WRITES) return;
+      this.#due.delete(key);
+      const entry = this.#entries.get(key);
+      if (entry !== undefined) this.#begin(key, entry);
+    }
+  }
+
   #begin(key: string, entry: Entry): void {
-    const draft = this.#target(key, entry);
-    if (this.#stopped || draft === null) return;
+    // One that was written as another resource of the same name is still on its way.
+    if (this.#stopped || entry.writing) return;
+    const target = this.#target(key, entry);
+    if (target === null) {
+      entry.draft = null;
+      return;
+    }
     entry.writing = true;
     entry.lastWrite = this.#options.clock.monotonic();
-    const write = this.#write(entry, draft.resource, draft.status).finally(() => {
+    const write = this.#write(entry, target.resource, target.status).finally(() => {
       this.#writes.delete(write);
       entry.writing = false;
-      if (this.#entries.get(key) === entry && !this.#stopped) this.#schedule(key);
+      if (this.#stopped) return;
+      if (this.#entries.get(key) === entry) this.#schedule(key);
+      this.#next();
     });
     this.#writes.add(write);
   }

@@ -17,7 +17,8 @@ export class PooledKubeConfig extends KubeConfig {
     ...parameters: Parameters<KubeConfig['createDispatcherOptions']>
   ): ReturnType<KubeConfig['createDispatcherOptions']> {
     this.#options = super.createDispatcherOptions(...parameters);
-    return this.#options;
+    // For a pool the library would make one that nobody uses, of every request.
+    return this.#options.type === 'agent' ? { type: 'none' } : this.#options;
   }
 
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {

@@ -215,6 +215,11 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     return false;
   }
 
+  /** Whether as many statuses are on their way as may be at once. */
+  get isBusyWithStatuses(): boolean {
+    return this.#statusSlots.areFull;
+  }
+
   /** @throws the last refusal, while the API server asked not to be called again */
   #refuseInPause(): void {
     const pause = this.#statusPause;

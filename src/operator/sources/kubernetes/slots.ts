@@ -7,6 +7,11 @@ export class Slots {
     this.#free = count;
   }
 
+  /** Whether a task that came now would wait. */
+  get areFull(): boolean {
+    return this.#free === 0;
+  }
+
   async run<T>(task: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
