@@ -29,7 +29,7 @@ export class Engines {
   }
 
   async #start(address: string): Promise<void> {
-    const id = `20260101_000000_00000_${this.#servers.length.toString(36).padStart(5, 'a')}`;
+    const id = `20260101_000000_00000_${suffixOf(this.#servers.length)}`;
     const server = createServer((request, response) => {
       request.resume();
       response.setHeader('Content-Type', 'application/json');
@@ -44,4 +44,15 @@ export class Engines {
     await new Promise<void>((done) => server.listen(0, address, done));
     this.#servers.push(server);
   }
+}
+
+/** Suffix of the ids of an engine: its number in letters. */
+function suffixOf(engine: number): string {
+  return [...String(engine).padStart(5, '0')].map((digit) => 'abcdefghij'[Number(digit)]).join('');
+}
+
+/** Number of the engine that gave a query its id; null for none of these. */
+export function engineOfQuery(id: string): number | null {
+  const suffix = /_([a-j]{5})$/.exec(id)?.[1];
+  return suffix === undefined ? null : Number([...suffix].map((letter) => 'abcdefghij'.indexOf(letter)).join(''));
 }

@@ -1,17 +1,24 @@
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type GatewayProcess, startGateway } from '../../test/support/gatewayProcess.ts';
 import type { KubeRig } from '../../test/support/kubeRig.ts';
-import { buildShippedProgram } from '../../test/support/shippedProgram.ts';
+import { loopFigures, withLoopProbe } from '../../test/support/loopFigures.ts';
+import type { LoopFigures } from '../../test/support/loopProbe.ts';
 import { cpuMicroseconds } from '../proxy/processTimes.ts';
+import { engineOfQuery } from './engines.ts';
 
 /** A gateway as its image runs it, on the resources of a namespace; watched from outside alone. */
 export class ShippedGateway {
   readonly #process: GatewayProcess;
+  readonly #folder: string;
 
-  private constructor(process: GatewayProcess) {
+  private constructor(process: GatewayProcess, folder: string) {
     this.#process = process;
+    this.#folder = folder;
   }
 
+  /** Starts the program in `dist/server`, which `buildShippedProgram` makes. */
   static async start(rig: KubeRig): Promise<ShippedGateway> {
     const config = {
       resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig },
@@ -19,25 +26,42 @@ export class ShippedGateway {
     };
     // Without a cache of compiled code: a container starts without one.
     const environment = { NODE_ENV: 'production', NODE_DISABLE_COMPILE_CACHE: '1' };
-    await buildShippedProgram();
-    return new ShippedGateway(await startGateway(config, environment, { program: 'shipped' }));
+    const folder = await mkdtemp(join(tmpdir(), 'operator-bench-'));
+    const options = { ...environment, ...withLoopProbe(folder) };
+    return new ShippedGateway(await startGateway(config, options, { program: 'shipped', isUnderLoad: true }), folder);
   }
 
   /** Whether a statement with this source is answered by a cluster. */
   async routes(source: string): Promise<boolean> {
+    return (await this.engineOf(source)) !== null;
+  }
+
+  /** Number of the engine that answers a statement with this source; null for none. */
+  async engineOf(source: string): Promise<number | null> {
     const response = await fetch(`${this.#process.url}/v1/statement`, {
       method: 'POST',
       headers: { 'X-Engine-User': 'bench', 'X-Engine-Source': source },
       body: 'SELECT 1',
     });
-    const answer = (await response.json()) as { readonly error?: unknown };
-    return response.status === 200 && answer.error === undefined;
+    const answer = (await response.json()) as { readonly id?: string; readonly error?: unknown };
+    return response.status === 200 && answer.error === undefined ? engineOfQuery(answer.id ?? '') : null;
   }
 
   /** Routing group of each cluster of the routing table. */
   async groups(): Promise<readonly string[]> {
     const response = await fetch(`${this.#process.url}/metrics?name[]=engine_gateway_cluster_active`);
     return [...(await response.text()).matchAll(/routing_group="([^"]*)"/g)].map(([, group = '']) => group);
+  }
+
+  /** Statuses written since the start. */
+  async statusWrites(): Promise<number> {
+    const response = await fetch(`${this.#process.url}/metrics?name[]=engine_gateway_status_writes_total`);
+    return Number(/result="written"\} (\d+)/.exec(await response.text())?.[1] ?? 0);
+  }
+
+  /** For how long its event loop was held at most, since this was last asked. */
+  loop(): Promise<LoopFigures> {
+    return loopFigures(this.#folder, this.#process.pid);
   }
 
   /** Resident memory in MB: now, and the largest there was since the process began, both as the kernel counts them. */
@@ -54,5 +78,6 @@ export class ShippedGateway {
 
   async stop(): Promise<void> {
     await this.#process.stop();
+    await rm(this.#folder, { recursive: true, force: true });
   }
 }

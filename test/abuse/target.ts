@@ -1,16 +1,15 @@
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, get, type Server } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
-import { pathToFileURL } from 'node:url';
 import { vi } from 'vitest';
 import { stringify } from 'yaml';
 import { residentMegabytes } from '../../bench/proxy/processTimes.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
-import type { LoopFigures } from './loopProbe.ts';
+import { loopFigures, withLoopProbe } from '../support/loopFigures.ts';
+import type { LoopFigures } from '../support/loopProbe.ts';
 import { limitMemory, manifestMemoryLimit } from './memoryLimit.ts';
 
 /** A gateway as a process of its own under the manifests' memory limit, before one cluster, which counts what reaches it. */
@@ -55,7 +54,6 @@ export async function startTarget(
   await writeFile(join(folder, 'a.yaml'), stringify(manifest));
   await prepare?.(folder, proxyTo);
   const limit = limitMemory(await manifestMemoryLimit());
-  const probe = pathToFileURL(join(import.meta.dirname, 'loopProbe.ts')).href;
   const gateway = await startGateway(
     {
       resources: { source: 'directory', directory: folder },
@@ -66,7 +64,7 @@ export async function startTarget(
       // The host of requests that are written by hand.
       server: { allowedHosts: ['x'], ...(config.server as object | undefined) },
     },
-    { ABUSE_PROBES: folder, NODE_OPTIONS: `--import=${probe}` },
+    withLoopProbe(folder),
     { command: limit.command },
   ).catch((error: unknown) => {
     limit.dispose();
@@ -79,7 +77,7 @@ export async function startTarget(
     gateway,
     reached,
     memory: () => residentMegabytes(gateway.pid),
-    loop: () => askProbe(join(folder, `${gateway.pid}.sock`)),
+    loop: () => loopFigures(folder, gateway.pid),
     async close() {
       try {
         limit.check();
@@ -95,15 +93,6 @@ export async function startTarget(
   await vi.waitFor(() => submitTo(target), { timeout: 30_000, interval: 50 });
   reached.length = 0;
   return target;
-}
-
-/** What the probe in the gateway's process measured (loopProbe.ts). */
-async function askProbe(socketPath: string): Promise<LoopFigures> {
-  const request = get({ socketPath, path: '/', agent: false });
-  const [response] = (await once(request, 'response', { signal: AbortSignal.timeout(60_000) })) as [
-    NodeJS.ReadableStream,
-  ];
-  return JSON.parse(await text(response)) as LoopFigures;
 }
 
 /** Sends a small statement. @throws when it is not served */

@@ -1,6 +1,6 @@
 /**
- * Loaded into the gateway of this suite by `--import`: measures for how long its event loop is blocked, and answers on
- * the socket `PID.sock` in the folder ABUSE_PROBES. The program itself knows nothing of it.
+ * Loaded into a gateway by `--import`: measures for how long its event loop is blocked, and answers on the socket
+ * `PID.sock` in the folder LOOP_PROBES. The program itself knows nothing of it.
  *
  * It counts the CPU time of the main thread between two turns of the event loop, not the wall-clock time: how long the
  * thread waits for a CPU says something of the machine, not of the gateway.
@@ -20,7 +20,7 @@ export interface LoopFigures {
 /** Time between two looks while nothing happens; of each turn that takes longer, the whole is measured. */
 const INTERVAL_MS = 1;
 
-const folder = process.env.ABUSE_PROBES;
+const folder = process.env.LOOP_PROBES;
 if (folder !== undefined && isMainThread) {
   let cpuMs = 0;
   let wallMs = 0;
