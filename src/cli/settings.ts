@@ -14,6 +14,8 @@ import { GroupBindings } from '../model/groupBindings.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { StrategyName } from '../model/strategies.ts';
 import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
+import type { RequestKey } from '../routing/admissionPolicy.ts';
+import { requestKeyOf } from '../routing/requestKey.ts';
 import type { RuleCompilerOptions } from '../rules/ruleCompiler.ts';
 import { LONGEST_ANALYZED } from '../sql/analyzeRequest.ts';
 import type { HistorySettings } from '../store/historyWriter.ts';
@@ -32,6 +34,8 @@ export function dataPlaneSettings(config: GatewayConfig): DataPlaneSettings {
     defaultRoutingGroup: routing.defaultRoutingGroup,
     strategy: routing.strategy,
     groupStrategies: groupStrategies(routing.groups),
+    affinity: requestKeyOf(routing.affinity.by),
+    groupAffinities: groupAffinities(routing.groups),
     asyncTimeout: routing.asyncTimeout,
     forwardedHeadersEnabled: routing.forwardedHeadersEnabled,
     retrySubmissions: routing.retrySubmissions,
@@ -81,6 +85,15 @@ export function pageCookieOptions(config: GatewayConfig): PageCookieOptions | nu
 function groupStrategies(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, StrategyName> {
   return new Map(
     Object.entries(groups).flatMap(([name, { strategy }]) => (strategy === null ? [] : [[name, strategy]])),
+  );
+}
+
+/** Keys of the groups that have one of their own. */
+function groupAffinities(groups: GatewayConfig['routing']['groups']): ReadonlyMap<string, RequestKey> {
+  return new Map(
+    Object.entries(groups).flatMap(([name, { affinity }]) =>
+      affinity.by === null ? [] : [[name, requestKeyOf(affinity.by)]],
+    ),
   );
 }
 

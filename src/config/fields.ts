@@ -18,6 +18,7 @@ export type TextFormat =
   | 'plainPath'
   | 'productName'
   | 'regex'
+  | 'requestKey'
   | 'url'
   | 'urlPath';
 

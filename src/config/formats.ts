@@ -53,6 +53,10 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
       : `must be letters and digits starting with an upper-case letter, such as Engine or Trino, not "${text}"`,
   plainPath: (text) => (/^[^\s?#]+$/.test(text) ? null : `must be a path such as /metrics, not "${text}"`),
   regex: checkRegex,
+  requestKey: (text) =>
+    /^(user|source|session|header:[-!#$%&'*+.^_`|~0-9A-Za-z]{1,128})$/.test(text)
+      ? null
+      : `must be user, source, session or header:NAME, not "${text}"`,
   url: checkUrl,
   urlPath: (text) => (/^\/[^\s?#]*$/.test(text) ? null : `must be a path that starts with "/", not "${text}"`),
 };

@@ -146,6 +146,7 @@ export function composeDataPlane(
   const chooser = new ClusterChooser(settings, {
     random: dependencies.random,
     monotonic: () => clock.monotonic(),
+    names,
     hasRoom: (cluster) => dependencies.admission.hasRoom?.(cluster) ?? true,
   });
   const metrics = new DataPlaneMetrics(registry, table, upstreams);

@@ -6,6 +6,7 @@
 export const strategies = {
   weightedRandom: 'at random by weight',
   leastLoaded: "the one with the fewest queued and running queries, the user's own queue first",
+  affinity: 'the same one for the same user (or source, session, header), within its share of the load',
 } as const;
 
 /** Name of a strategy (`routing.strategy`, `routing.groups.{name}.strategy`). */

@@ -1,11 +1,12 @@
 import type { StrategyName } from '../model/strategies.ts';
+import type { RequestKey } from './admissionPolicy.ts';
 import { type ClusterChoice, chooseCluster } from './clusterChoice.ts';
 import type { GroupDecision } from './groupDecision.ts';
 import type { CountedSubmission } from './localLoad.ts';
 import { pickByHash } from './rendezvous.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
 import { makeStrategies } from './strategies/strategies.ts';
-import type { Strategy, StrategyDependencies } from './strategies/strategy.ts';
+import type { PickRequest, Strategy, StrategyDependencies } from './strategies/strategy.ts';
 import { alwaysRoom, type HasRoom } from './takers.ts';
 
 /** Settings of the choice, as they are now. */
@@ -16,6 +17,10 @@ export interface ChoiceSettings {
   readonly strategy: StrategyName;
   /** `routing.groups.{name}.strategy`, of the groups that have one of their own. */
   readonly groupStrategies: ReadonlyMap<string, StrategyName>;
+  /** `routing.affinity.by` */
+  readonly affinity: RequestKey;
+  /** `routing.groups.{name}.affinity.by`, of the groups that have one of their own. */
+  readonly groupAffinities: ReadonlyMap<string, RequestKey>;
 }
 
 /** What clusters are chosen with. */
@@ -38,25 +43,27 @@ export class ClusterChooser {
 
   /**
    * Chooses a cluster for a request.
-   * @param user the user of the request; null where it is not known
+   * @param request who sends it
    * @param excluded clusters that failed this request already, with what went wrong; null for none
    * @param login hash of the login that it is a step of, which decides in place of the strategy; null for none
    */
   choose(
     table: RoutingTable,
     decision: GroupDecision,
-    user: string | null,
+    request: PickRequest,
     excluded: ReadonlyMap<string, string> | null,
     login: string | null = null,
   ): ClusterChoice {
     const pick = (candidates: readonly ClusterEntry[], group: string) =>
-      login !== null ? pickByHash(candidates, login) : this.#strategyOf(table, group).pick(candidates, { user });
+      login !== null
+        ? pickByHash(candidates, login)
+        : this.#strategyOf(table, group).pick(candidates, request, () => this.#affinityOf(table, group));
     return chooseCluster(table, decision, this.#settings().defaultRoutingGroup, excluded, pick, this.#hasRoom);
   }
 
   /** Counts a query that is sent to a cluster; null where its group's strategy does not look at load. */
-  countSubmission(table: RoutingTable, cluster: ClusterEntry, user: string | null): CountedSubmission | null {
-    return this.#strategyOf(table, cluster.routingGroup).countSubmission?.(cluster, { user }) ?? null;
+  countSubmission(table: RoutingTable, cluster: ClusterEntry, request: PickRequest): CountedSubmission | null {
+    return this.#strategyOf(table, cluster.routingGroup).countSubmission?.(cluster, request) ?? null;
   }
 
   /** Forgets clusters that are not registered any more. */
@@ -68,5 +75,12 @@ export class ClusterChooser {
   #strategyOf({ admission }: RoutingTable, group: string): Strategy {
     const { strategy, groupStrategies } = this.#settings();
     return this.#strategies[admission.groups.get(group)?.strategy ?? groupStrategies.get(group) ?? strategy];
+  }
+
+  /** What keeps requests of a group together: said where its strategy is. */
+  #affinityOf({ admission }: RoutingTable, group: string): RequestKey {
+    const { affinity, groupAffinities } = this.#settings();
+    const policy = admission.groups.get(group);
+    return policy?.strategy == null ? (groupAffinities.get(group) ?? affinity) : policy.affinity;
   }
 }

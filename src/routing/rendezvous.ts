@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import type { ClusterEntry } from './routingTable.ts';
 
 /**
@@ -11,4 +11,18 @@ export function pickByHash(candidates: readonly ClusterEntry[], text: string): C
     score: createHash('sha256').update(`${text} ${cluster.name}`).digest('hex'),
   }));
   return scored.reduce((best, one) => (one.score > best.score ? one : best)).cluster;
+}
+
+/** Hash values are numbers below this. */
+const RANGE = 2 ** 48;
+
+/**
+ * How much a cluster is to be preferred for a text: the larger, the more (weighted rendezvous hashing). The same on every
+ * replica; of many texts each cluster has the largest score for a share that is in proportion to its weight, and a
+ * cluster that comes or goes moves no text between two others.
+ */
+export function weightedScore({ name }: ClusterEntry, text: string, weight: number): number {
+  if (weight <= 0) return 0;
+  const value = hash('sha256', `${text} ${name}`, 'buffer').readUIntBE(0, 6);
+  return weight / -Math.log((value + 0.5) / RANGE);
 }

@@ -74,6 +74,17 @@ export const routing = section(
       default: DEFAULT_STRATEGY,
       live: true,
     }),
+    affinity: section(
+      {
+        by: text({
+          description: 'What the strategy `affinity` keeps on one cluster: user, source, session, or header:NAME.',
+          default: 'user',
+          format: 'requestKey',
+          live: true,
+        }),
+      },
+      { description: 'Settings of the strategy `affinity`.' },
+    ),
     groups: mapOf(
       section(
         {
@@ -82,6 +93,18 @@ export const routing = section(
             default: null,
             live: true,
           }),
+          affinity: section(
+            {
+              by: text({
+                description:
+                  'What the strategy `affinity` keeps on one cluster of this group; routing.affinity.by by default.',
+                default: null,
+                format: 'requestKey',
+                live: true,
+              }),
+            },
+            { description: 'Settings of the strategy `affinity` for this group.' },
+          ),
         },
         { description: 'Settings of one routing group.' },
       ),

@@ -5,6 +5,7 @@ import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
+import type { PickRequest } from '../../routing/strategies/strategy.ts';
 import type { Upstream, Upstreams } from '../upstreams/upstreams.ts';
 
 /** The cluster that a request is sent to. */
@@ -44,12 +45,12 @@ export class ClusterTargets {
   /** Chooses among the clusters that the decision allows; see `ClusterChooser.choose` for the parameters. */
   choose(
     decision: GroupDecision,
-    user: string | null,
+    request: PickRequest,
     excluded: ReadonlyMap<string, string> | null,
     login: string | null = null,
   ): Target | NoTarget {
     const { table, chooser, upstreams } = this.#dependencies;
-    const choice = chooser.choose(table.current, decision, user, excluded, login);
+    const choice = chooser.choose(table.current, decision, request, excluded, login);
     if (choice.cluster !== null) {
       const { cluster, fallback, steps } = choice;
       return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback, steps };
@@ -65,8 +66,8 @@ export class ClusterTargets {
   }
 
   /** Counts a query that is sent to a cluster; see `ClusterChooser.countSubmission`. */
-  countSubmission(cluster: ClusterEntry, user: string | null): CountedSubmission | null {
+  countSubmission(cluster: ClusterEntry, request: PickRequest): CountedSubmission | null {
     const { chooser, table } = this.#dependencies;
-    return chooser.countSubmission(table.current, cluster, user);
+    return chooser.countSubmission(table.current, cluster, request);
   }
 }

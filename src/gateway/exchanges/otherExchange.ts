@@ -1,6 +1,7 @@
 import type { ChoiceStep } from '../../routing/choiceSteps.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { PickRequest } from '../../routing/strategies/strategy.ts';
 import type { Handshake } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isOwnFault } from '../upstreams/clusterError.ts';
@@ -23,6 +24,11 @@ export interface OtherRoute {
   readonly steps: readonly ChoiceStep[] | null;
   /** A step of an OAuth2 login, whose cookie the answer sets or ends; null for all other requests. */
   readonly handshake: Handshake | null;
+}
+
+/** A request whose user nobody looked for. */
+export function anybody({ request }: ProxiedRequest): PickRequest {
+  return { user: null, headers: request.rawHeaders };
 }
 
 /** A request that is neither a submission nor about a query. The next cluster takes it where one cannot be connected to. */
@@ -60,7 +66,7 @@ export class OtherExchange extends ForwardExchange<OtherDependencies> {
     const { decision, cluster: failed, handshake } = this.#route;
     this.#excluded ??= new Map();
     this.#excluded.set(failed.name, reason);
-    const target = targets.choose(decision, null, this.#excluded, handshake?.login ?? null);
+    const target = targets.choose(decision, anybody(this.proxied), this.#excluded, handshake?.login ?? null);
     if (target.cluster === null) this.refuse({ ...target.refusal, reason: 'no_cluster' });
     else if (target.upstream === null) {
       const message = `proxyTo of cluster ${target.cluster.name} is not an HTTP URL`;

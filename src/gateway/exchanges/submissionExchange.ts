@@ -4,6 +4,7 @@ import type { CountedSubmission } from '../../routing/localLoad.ts';
 import { isPlausible } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { PickRequest } from '../../routing/strategies/strategy.ts';
 import type { RelayFault } from '../bodies/bodyRelay.ts';
 import type { ForwardedCheck } from '../headers/forwardedCheck.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
@@ -68,9 +69,13 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #next(excluded: ReadonlyMap<string, string> | null): void {
     this.proxied.trace?.step('choice');
     this.#submission.slots?.beginChoice();
-    const target = this.dependencies.targets.choose(this.#decision, this.#submission.user.user, excluded);
+    const target = this.dependencies.targets.choose(this.#decision, this.#sender(), excluded);
     if (target.cluster === null) this.#refuseWithoutTarget(target);
     else this.#sendTo(target);
+  }
+
+  #sender(): PickRequest {
+    return { user: this.#submission.user.user, headers: this.proxied.request.rawHeaders };
   }
 
   #sendTo(target: Target): void {
@@ -82,7 +87,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
       this.onFailure(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
     else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
     else {
-      this.#counted = this.dependencies.targets.countSubmission(cluster, this.#submission.user.user);
+      this.#counted = this.dependencies.targets.countSubmission(cluster, this.#sender());
       this.send(upstream, this.#outgoingTo(cluster));
     }
   }

@@ -1,6 +1,6 @@
 import { backTo, type GroupDecision } from '../../routing/groupDecision.ts';
 import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
-import { type OtherDependencies, OtherExchange, type OtherRoute } from '../exchanges/otherExchange.ts';
+import { anybody, type OtherDependencies, OtherExchange, type OtherRoute } from '../exchanges/otherExchange.ts';
 import type { BrowserPlaces } from '../pages/browserPlace.ts';
 import type { Handshake, HandshakeCookies } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
@@ -47,7 +47,7 @@ export class OtherRequests {
   #choose(proxied: ProxiedRequest, decision: GroupDecision, handshake: Handshake | null): void {
     const { exchange, answers } = this.#dependencies;
     proxied.trace?.step('choice');
-    const target = exchange.targets.choose(decision, null, null, handshake?.login ?? null);
+    const target = exchange.targets.choose(decision, anybody(proxied), null, handshake?.login ?? null);
     if (target.cluster === null) answers.refuse(proxied, target.refusal);
     else {
       const { cluster, fallback, steps } = target;

@@ -33,7 +33,7 @@ export class LeastLoaded implements Strategy {
     return pickByWeight(best, this.#random);
   }
 
-  countSubmission({ name }: ClusterEntry, { user }: PickRequest): CountedSubmission {
+  countSubmission({ name }: ClusterEntry, { user }: Pick<PickRequest, 'user'>): CountedSubmission {
     return this.#local.countSubmission(name, user);
   }
 

@@ -3,7 +3,7 @@ import type { ClusterEntry } from '../routingTable.ts';
 import type { Strategy, StrategyDependencies } from './strategy.ts';
 
 /** At random by weight. */
-export function weightedRandom({ random }: StrategyDependencies): Strategy {
+export function weightedRandom({ random }: Pick<StrategyDependencies, 'random'>): Strategy {
   return { pick: (candidates) => pickByWeight(candidates, random) };
 }
 

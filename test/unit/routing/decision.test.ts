@@ -4,7 +4,7 @@ import { chooseCluster, explainNoCluster, type PickCluster } from '../../../src/
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
 import { routers } from '../../../src/routing/routers/routers.ts';
 import { emptyTable, neverChecked, type RoutableCluster } from '../../../src/routing/routingTable.ts';
-import { weightedRandom } from '../../../src/routing/strategies/weightedRandom.ts';
+import { pickByWeight } from '../../../src/routing/strategies/weightedRandom.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace, type RuleDecision } from '../../../src/rules/decision.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
@@ -14,7 +14,7 @@ import { decided } from '../../support/ruleDecision.ts';
 const at =
   (random: number): PickCluster =>
   (candidates) =>
-    weightedRandom({ random: () => random, monotonic: () => 0 }).pick(candidates, { user: null });
+    pickByWeight(candidates, () => random);
 
 describe('the group', () => {
   test.each<[string, RuleDecision | null, string | undefined, string, GroupDecision['decidedBy']]>([

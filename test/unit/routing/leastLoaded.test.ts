@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { productNames } from '../../../src/model/names.ts';
 import type { StrategyName } from '../../../src/model/strategies.ts';
 import { ClusterChooser } from '../../../src/routing/clusterChooser.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
@@ -17,8 +18,10 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
     defaultRoutingGroup: 'adhoc',
     strategy: 'weightedRandom' as StrategyName,
     groupStrategies: new Map<string, StrategyName>([['adhoc', 'leastLoaded']]),
+    affinity: { by: 'user' } as const,
+    groupAffinities: new Map<string, never>(),
   };
-  const chooser = new ClusterChooser(() => settings, { random, monotonic: () => now });
+  const chooser = new ClusterChooser(() => settings, { random, monotonic: () => now, names: productNames('Engine') });
   const publish = (name: string, { queued = null, running = null, byUser }: Counts) =>
     table.setHealth(name, `http://${name}:1`, {
       ...neverChecked,
@@ -52,7 +55,7 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
     trace: noTrace,
   };
   const choose = (user: string | null = null) => {
-    const { cluster } = chooser.choose(table.current, decision, user, null);
+    const { cluster } = chooser.choose(table.current, decision, { user, headers: [] }, null);
     if (cluster === null) throw new Error('none');
     return cluster;
   };
@@ -64,12 +67,12 @@ function fleet(counts: Readonly<Record<string, Counts>>, random = () => 0, weigh
     choose: (user: string | null = null) => choose(user).name,
     submit: (user: string | null = null) => {
       const cluster = choose(user);
-      return { name: cluster.name, counted: chooser.countSubmission(table.current, cluster, user) };
+      return { name: cluster.name, counted: chooser.countSubmission(table.current, cluster, { user, headers: [] }) };
     },
     /** Submits and has the cluster take it. */
     run: (user: string | null = null) => {
       const cluster = choose(user);
-      chooser.countSubmission(table.current, cluster, user)?.confirm();
+      chooser.countSubmission(table.current, cluster, { user, headers: [] })?.confirm();
       return cluster.name;
     },
   };
@@ -150,11 +153,14 @@ describe('least loaded', () => {
 
   test('a group with the other strategy is not counted', () => {
     const chooser = new ClusterChooser(
-      () => ({ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom', groupStrategies: new Map() }),
-      { random: () => 0, monotonic: () => 0 },
+      () => ({
+        ...{ defaultRoutingGroup: 'adhoc', strategy: 'weightedRandom', groupStrategies: new Map() },
+        ...{ affinity: { by: 'user' }, groupAffinities: new Map() },
+      }),
+      { random: () => 0, monotonic: () => 0, names: productNames('Engine') },
     );
     const entry = { routingGroup: 'adhoc', name: 'a' } as ClusterEntry;
-    expect(chooser.countSubmission(emptyTable, entry, null)).toBeNull();
+    expect(chooser.countSubmission(emptyTable, entry, { user: null, headers: [] })).toBeNull();
   });
 });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { productNames } from '../../../src/model/names.ts';
 import { strategyNames } from '../../../src/model/strategies.ts';
 import { type ClusterEntry, neverChecked } from '../../../src/routing/routingTable.ts';
 import { makeStrategies } from '../../../src/routing/strategies/strategies.ts';
@@ -24,12 +25,14 @@ test.each(strategyNames)('%s picks one of the candidates, whatever their weights
       fc.option(fc.constantFrom('ann', '__proto__'), { nil: null }),
       fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
       (clusters, user, random) => {
-        const strategy = makeStrategies({ random: () => random, monotonic: () => 2 })[name];
-        const picked = strategy.pick(clusters, { user });
+        const strategy = makeStrategies({ random: () => random, monotonic: () => 2, names: productNames('Engine') })[
+          name
+        ];
+        const picked = strategy.pick(clusters, { user, headers: [] }, () => ({ by: 'user' }));
         expect(clusters).toContain(picked);
-        strategy.countSubmission?.(picked, { user }).confirm();
+        strategy.countSubmission?.(picked, { user, headers: [] }).confirm();
         strategy.retain?.(new Set());
-        expect(clusters).toContain(strategy.pick(clusters, { user }));
+        expect(clusters).toContain(strategy.pick(clusters, { user, headers: [] }, () => ({ by: 'user' })));
       },
     ),
   );

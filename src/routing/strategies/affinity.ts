@@ -1,0 +1,99 @@
+import type { Random } from '../../model/clock.ts';
+import type { ProductNames } from '../../model/names.ts';
+import type { RequestKey } from '../admissionPolicy.ts';
+import { type CountedSubmission, LocalLoad } from '../localLoad.ts';
+import { weightedScore } from '../rendezvous.ts';
+import { keyValue } from '../requestKey.ts';
+import type { ClusterEntry } from '../routingTable.ts';
+import type { PickRequest, Strategy, StrategyDependencies } from './strategy.ts';
+import { pickByWeight } from './weightedRandom.ts';
+
+/** How much of its share of all queries a cluster takes before keys go elsewhere. */
+export const LOAD_FACTOR = 1.25;
+/** Queries that a cluster takes whatever its share: so few are no load, and one user's dashboard sends them at once. */
+export const FREE_QUERIES = 4;
+/** Time in which queries count on clusters whose checks count none, milliseconds. */
+const UNCOUNTED_MS = 60_000;
+
+/**
+ * The same cluster for the same key, as long as it has no more than its share of the load; then the next one in the order
+ * of the key (docs/routing.md#affinity): weighted rendezvous hashing, with bounded loads as in Mirrokni, Thorup and
+ * Zadimoghaddam, "Consistent Hashing with Bounded Loads". Requests without the key are spread by weight.
+ */
+export class Affinity implements Strategy {
+  readonly #random: Random;
+  readonly #monotonic: () => number;
+  readonly #names: ProductNames;
+  readonly #local: LocalLoad;
+
+  constructor({ random, monotonic, names }: StrategyDependencies) {
+    this.#random = random;
+    this.#monotonic = monotonic;
+    this.#names = names;
+    this.#local = new LocalLoad(monotonic);
+  }
+
+  pick(candidates: readonly ClusterEntry[], request: PickRequest, affinity: () => RequestKey): ClusterEntry {
+    if (candidates.length === 1) return candidates[0] as ClusterEntry;
+    const key = keyValue(request, affinity(), this.#names);
+    return key === null ? pickByWeight(candidates, this.#random) : this.#pickFor(key, candidates);
+  }
+
+  countSubmission({ name }: ClusterEntry): CountedSubmission {
+    return this.#local.countSubmission(name, null);
+  }
+
+  retain(registered: { has(cluster: string): boolean }): void {
+    this.#local.retain(registered);
+  }
+
+  #pickFor(key: string, candidates: readonly ClusterEntry[]): ClusterEntry {
+    const loads = this.#loadsOf(candidates);
+    const load = sum(loads);
+    const weights = candidates.map(({ weight }) => weight);
+    const totalWeight = sum(weights);
+    let best = candidates[0] as ClusterEntry;
+    let highest = -1;
+    for (const [index, cluster] of candidates.entries()) {
+      // Weights that are all 0 are equal ones.
+      const weight = totalWeight === 0 ? 1 : (weights[index] as number);
+      const share = weight / (totalWeight === 0 ? candidates.length : totalWeight);
+      if ((loads[index] as number) >= boundOf(load, share)) continue;
+      const score = weightedScore(cluster, key, weight);
+      if (score <= highest) continue;
+      best = cluster;
+      highest = score;
+    }
+    return best;
+  }
+
+  /**
+   * Queries on each cluster: queued and running ones by its last check, and those that this process sent since. Where no
+   * check counts, those of the last minute; a cluster that alone is not counted stands at the mean of the others.
+   */
+  #loadsOf(candidates: readonly ClusterEntry[]): readonly number[] {
+    const counted = candidates.map(({ health }) =>
+      health.running === null && health.queued === null ? null : (health.running ?? 0) + (health.queued ?? 0),
+    );
+    const counts = counted.filter((count) => count !== null);
+    const mean = counts.length === 0 ? 0 : Math.floor(sum(counts) / counts.length);
+    return candidates.map(({ name, health }, index) => {
+      const since = health.countsAsOf ?? this.#monotonic() - UNCOUNTED_MS;
+      return (counted[index] ?? mean) + this.#local.since(name, since, null).all;
+    });
+  }
+}
+
+/**
+ * Most queries that a cluster may have, so that it takes another one while it has fewer.
+ * @param load queries on all candidates
+ * @param share its part of their weight
+ */
+export function boundOf(load: number, share: number): number {
+  if (share === 0) return 0;
+  return Math.max(FREE_QUERIES, Math.ceil(LOAD_FACTOR * (load + 1) * share));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, one) => total + one, 0);
+}
