@@ -69,8 +69,10 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
           user: request.user.user,
           userInfo: request.user.userInfo === null ? null : JSON.stringify(request.user.userInfo),
         };
-  const query = request.queryProperties === null ? null : properties(request.queryProperties);
-  const parameters = Object.fromEntries(parametersOf(request));
+  const { isReference } = names;
+  const query = request.queryProperties === null ? null : properties(request.queryProperties, isReference);
+  // The reference has read the body before it asks for parameters: those of a form are not among them.
+  const parameters = Object.fromEntries(parametersOf(isReference ? { ...request, formBody: null } : request));
   const body = {
     headers: Object.fromEntries([...headers.values()].map(({ name, value }) => [name, value])),
     remoteUser: request.remoteUser,
@@ -84,7 +86,7 @@ export function externalRequest(request: RuleRequest, options: ExternalRequestOp
     parameterMap: parameters,
     ...(user === null ? {} : { [capital(names.requestUserObject)]: user }),
     ...(query === null ? {} : { [capital(names.queryPropertiesObject)]: query }),
-    ...(names.isReference ? referenceFields(names, { user, query, parameters }) : {}),
+    ...(isReference ? referenceFields(names, { user, query, parameters }) : {}),
   };
   return { body: JSON.stringify(body), headers: lines };
 }
@@ -106,9 +108,12 @@ function referenceFields(
   };
 }
 
-/** The query, in the reference's form (docs/compatibility.md#external-rules-service). */
-function properties(query: QueryProperties): object {
-  return {
+/**
+ * The query, in the reference's form (docs/compatibility.md#external-rules-service).
+ * @param isReference what is not there is left out, as the reference does, and not null
+ */
+function properties(query: QueryProperties, isReference: boolean): object {
+  const all = {
     body: query.body,
     queryType: query.queryType,
     resourceGroupQueryType: query.resourceGroupQueryType,
@@ -122,6 +127,7 @@ function properties(query: QueryProperties): object {
     isQueryParsingSuccessful: query.errorMessage === null,
     errorMessage: query.errorMessage,
   };
+  return isReference ? Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null)) : all;
 }
 
 function capital(name: string): string {
