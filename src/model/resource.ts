@@ -62,6 +62,17 @@ export function keyText(key: ResourceKey): string {
   return `${key.kind}/${key.namespace}/${key.name}`;
 }
 
+const texts = new WeakMap<object, string>();
+
+/** `keyText` of a resource: the same string each time, as with each change thousands of resources are looked up by it. */
+export function keyTextOf(resource: Pick<Resource, 'kind' | 'metadata'>): string {
+  const existing = texts.get(resource);
+  if (existing !== undefined) return existing;
+  const text = keyText(keyOf(resource));
+  texts.set(resource, text);
+  return text;
+}
+
 /** The key that `keyText` made a text of. */
 export function keyOfText(text: string): ResourceKey {
   const [kind, namespace, name] = text.split('/') as [Kind, string, string];

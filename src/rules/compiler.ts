@@ -1,7 +1,7 @@
 import { DEFAULT_PRIORITY, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../model/errors.ts';
 import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
-import { keyOf, keyText } from '../model/resource.ts';
+import { keyTextOf } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { Turns } from '../model/turns.ts';
 import { fileProblems, warningsOf } from './compile/checkRules.ts';
@@ -98,6 +98,16 @@ class SetCompiler implements RuleCompiler {
     readonly ruleSet: RuleSet;
   } | null = null;
 
+  /** What the last `compile` made of each resource; null where names were claimed twice. */
+  #judgedLast: {
+    readonly resources: readonly RoutingRule[];
+    /** In their order. */
+    readonly all: readonly Judged[];
+    readonly reports: ReadonlyMap<string, RuleReport>;
+    readonly rights: string | null;
+  } | null = null;
+  #orderedLast: (OrderedRules & { readonly file: readonly CompiledRule[] }) | null = null;
+
   constructor(options: RuleCompilerOptions) {
     this.#options = options;
     this.#failures = new FailureReports(options);
@@ -109,38 +119,101 @@ class SetCompiler implements RuleCompiler {
     if (version !== this.#rightsVersion) this.#rightsVersion = version;
     const isExternal = this.#options.rulesType === 'EXTERNAL';
     const ofFile = isExternal ? null : file;
-    const entries = this.#compileResources(resources);
-    this.#reportWarnings(entries);
-    const owners = claimNames(resources);
     const compiledFile = ofFile === null ? null : this.#compileFile(ofFile);
     const isOff = this.#options.rulesEngineEnabled === false;
     const isUnused = this.#options.rulesEngineEnabled === undefined && file === null && resources.length === 0;
-    const reports = new Map<string, RuleReport>();
-    const inForce: CompiledRule[] = [];
-    for (const resource of resources) {
-      const key = keyText(keyOf(resource));
-      const entry = entries.get(key);
-      if (entry === undefined) continue;
-      const owner = owners.get(registryNameOf(resource)) ?? resource;
-      const { report, rule } = this.#judged(resource, entry, owner, isOff, isExternal);
-      reports.set(key, report);
-      if (rule !== null) inForce.push(rule);
-    }
+    const { reports, inForce, replaced } =
+      this.#judgeChanged(resources, isOff, isExternal) ?? this.#judgeAll(resources, isOff, isExternal);
     const settings = { ...this.#options, ...this.#options.live?.() };
     const fileFailed = compiledFile !== null && !isLoaded(compiledFile);
     const keepsLast = fileFailed && settings.onFileError === 'keepLast' && this.#lastGoodFile !== null;
     const fileRules = keepsLast ? (this.#lastGoodFile ?? []) : (compiledFile?.rules ?? []);
     this.#partaking = { file: isOff ? [] : fileRules, resources: inForce, fileFailed: fileFailed && !keepsLast };
-    const order = inOrder(this.#partaking.file, inForce);
+    const { order, listing, warnings } = this.#ordered(this.#partaking.file, inForce, replaced);
     return {
       ruleSet: isOff || isUnused ? null : this.#ruleSet(order, this.#partaking.fileFailed, settings),
       reports,
       fileProblems: compiledFile?.problems.filter(({ effect }) => effect !== 'warning') ?? [],
       fileWarnings: compiledFile?.problems.filter(({ effect }) => effect === 'warning') ?? [],
       fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
-      order: order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority })),
-      ruleWarnings: ruleWarnings(order),
+      order: listing,
+      ruleWarnings: warnings,
     };
+  }
+
+  #judgeAll(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): JudgedResources {
+    const entries = this.#compileResources(resources);
+    this.#reportWarnings(entries.values());
+    const owners = claimNames(resources);
+    const all: Judged[] = [];
+    const reports = new Map<string, RuleReport>();
+    for (const resource of resources) {
+      const key = keyTextOf(resource);
+      const entry = entries.get(key);
+      if (entry === undefined) continue;
+      const owner = owners.get(registryNameOf(resource)) ?? resource;
+      const judged = this.#judged(resource, entry, owner, isOff, isExternal);
+      all.push(judged);
+      reports.set(key, judged.report);
+    }
+    // With names that several claim, a change of one resource may be one for another.
+    const isPlain = owners.size === resources.length && reports.size === resources.length;
+    this.#judgedLast = isPlain ? { resources, all, reports, rights: this.#rightsVersion } : null;
+    return { reports, inForce: rulesOf(all), replaced: null };
+  }
+
+  /**
+   * The same where a few resources have another spec than at the last time, and nothing else changed: only these are
+   * looked at, as each change of a set of thousands holds the event loop. Null where that is not so.
+   */
+  #judgeChanged(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): JudgedResources | null {
+    const last = this.#judgedLast;
+    if (last === null || last.rights !== this.#rightsVersion) return null;
+    const changed = changedPositions(last.resources, resources);
+    if (changed === null) return null;
+    const all = [...last.all];
+    const reports = new Map(last.reports);
+    const replaced = new Map<CompiledRule, CompiledRule>();
+    let isInPlace = true;
+    for (const position of changed) {
+      const resource = resources[position] as RoutingRule;
+      const key = keyTextOf(resource);
+      const entry = this.#compiled(resource, key);
+      this.#resources.set(key, entry);
+      this.#reportWarnings([entry]);
+      const before = all[position]?.rule ?? null;
+      const judged = this.#judged(resource, entry, resource, isOff, isExternal);
+      all[position] = judged;
+      reports.set(key, judged.report);
+      if (before === judged.rule) continue;
+      if (before !== null && judged.rule !== null && haveOnePlace(before, judged.rule))
+        replaced.set(before, judged.rule);
+      else isInPlace = false;
+    }
+    this.#judgedLast = { resources, all, reports, rights: this.#rightsVersion };
+    return { reports, inForce: rulesOf(all), replaced: isInPlace ? replaced : null };
+  }
+
+  /** @param replaced rules in place of those of the last time, with the same places in the order; null: any may differ */
+  #ordered(
+    file: readonly CompiledRule[],
+    inForce: readonly CompiledRule[],
+    replaced: ReadonlyMap<CompiledRule, CompiledRule> | null,
+  ): OrderedRules {
+    const last = this.#orderedLast;
+    const isSameFile =
+      last !== null && last.file.length === file.length && file.every((rule, i) => rule === last.file[i]);
+    if (last !== null && isSameFile && replaced !== null) {
+      const order = replaced.size === 0 ? last.order : last.order.map((rule) => replaced.get(rule) ?? rule);
+      const warn = [...replaced].some(([before, rule]) => before.warnings.length + rule.warnings.length > 0);
+      const warnings = warn ? ruleWarnings(order) : last.warnings;
+      this.#orderedLast = { file, order, listing: last.listing, warnings };
+      return this.#orderedLast;
+    }
+    const order = inOrder(file, inForce);
+    const listing = order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority }));
+    this.#orderedLast = { file, order, listing, warnings: ruleWarnings(order) };
+    return this.#orderedLast;
   }
 
   /** The same report object as before where nothing that it depends on has changed: there are thousands. */
@@ -223,39 +296,33 @@ class SetCompiler implements RuleCompiler {
   #compileResources(resources: readonly RoutingRule[]): ReadonlyMap<string, KnownResource> {
     const next = new Map<string, KnownResource>();
     for (const resource of resources) {
-      const key = keyText(keyOf(resource));
-      const { uid } = resource.metadata;
-      const before = this.#resources.get(key);
-      const same = before !== undefined && before.uid === uid ? before : undefined;
-      if (same !== undefined && same.specObject === resource.spec) {
-        next.set(key, same);
-        continue;
-      }
-      const spec = JSON.stringify(resource.spec);
-      if (same !== undefined && same.spec === spec) {
-        next.set(key, same);
-        continue;
-      }
-      const compilation = this.#compileResource(resource);
-      next.set(key, {
-        uid,
-        specObject: resource.spec,
-        spec,
-        compilation,
-        lastGood: 'rule' in compilation ? compilation.rule : (same?.lastGood ?? null),
-      });
+      const key = keyTextOf(resource);
+      next.set(key, this.#compiled(resource, key));
     }
     // Resources that are gone are forgotten, so that nothing grows with their number over time.
     this.#resources = next;
     return next;
   }
 
+  /** The compilation of a resource: that of the last time where its spec is the same. */
+  #compiled(resource: RoutingRule, key: string): KnownResource {
+    const { uid } = resource.metadata;
+    const before = this.#resources.get(key);
+    const same = before !== undefined && before.uid === uid ? before : undefined;
+    if (same !== undefined && same.specObject === resource.spec) return same;
+    const spec = JSON.stringify(resource.spec);
+    if (same !== undefined && same.spec === spec) return same;
+    const compilation = this.#compileResource(resource);
+    const lastGood = 'rule' in compilation ? compilation.rule : (same?.lastGood ?? null);
+    return { uid, specObject: resource.spec, spec, compilation, lastGood };
+  }
+
   /** Says once what is to be said of each version of a resource's rule. */
-  #reportWarnings(known: ReadonlyMap<string, KnownResource>): void {
+  #reportWarnings(known: Iterable<KnownResource>): void {
     const { onRuleWarnings } = this.#options;
     if (onRuleWarnings === undefined) return;
     const unreported: { readonly rule: string; readonly warnings: readonly PlacedProblem[] }[] = [];
-    for (const entry of known.values()) {
+    for (const entry of known) {
       const { compilation } = entry;
       if (this.#reported.has(entry) || !('rule' in compilation) || compilation.rule.warnings.length === 0) continue;
       this.#reported.add(entry);
@@ -397,6 +464,60 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
     stop: spec.stop ?? false,
     suspended: spec.suspended ?? false,
   };
+}
+
+/** What became of all resources, and what of them takes part. */
+interface JudgedResources {
+  readonly reports: ReadonlyMap<string, RuleReport>;
+  readonly inForce: readonly CompiledRule[];
+  /** Rules in place of those of the last time, where nothing else differs; null otherwise. */
+  readonly replaced: ReadonlyMap<CompiledRule, CompiledRule> | null;
+}
+
+/** Rules in the order in which they are asked, and what is said of them. */
+interface OrderedRules {
+  readonly order: readonly CompiledRule[];
+  readonly listing: CompiledRules['order'];
+  readonly warnings: CompiledRules['ruleWarnings'];
+}
+
+/** Most changes that are looked at one by one. */
+const MAX_CHANGES = 100;
+
+/** Positions of resources with another spec; null where more than a few differ, or in more than their specs. */
+function changedPositions(before: readonly RoutingRule[], after: readonly RoutingRule[]): readonly number[] | null {
+  if (before.length !== after.length) return null;
+  const changed: number[] = [];
+  for (let position = 0; position < after.length; position += 1) {
+    const [last, now] = [before[position] as RoutingRule, after[position] as RoutingRule];
+    if (last === now || (last.spec === now.spec && last.metadata === now.metadata)) continue;
+    if (changed.length === MAX_CHANGES || !isOfOneClaim(last, now)) return null;
+    changed.push(position);
+  }
+  return changed;
+}
+
+/** Whether two versions are of one resource and claim the same name with the same age. */
+function isOfOneClaim(a: RoutingRule, b: RoutingRule): boolean {
+  return (
+    a.metadata.uid === b.metadata.uid &&
+    a.metadata.namespace === b.metadata.namespace &&
+    a.metadata.name === b.metadata.name &&
+    a.metadata.creationTimestamp === b.metadata.creationTimestamp &&
+    a.metadata.deletionTimestamp === b.metadata.deletionTimestamp &&
+    registryNameOf(a) === registryNameOf(b)
+  );
+}
+
+/** Whether a rule is asked where the other one was. */
+function haveOnePlace({ definition: a }: CompiledRule, { definition: b }: CompiledRule): boolean {
+  return a.name === b.name && a.priority === b.priority && a.origin === b.origin;
+}
+
+function rulesOf(judged: readonly Judged[]): readonly CompiledRule[] {
+  const rules: CompiledRule[] = [];
+  for (const { rule } of judged) if (rule !== null) rules.push(rule);
+  return rules;
 }
 
 /** What became of a resource, and what of it takes part. */

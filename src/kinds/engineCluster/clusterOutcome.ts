@@ -1,6 +1,6 @@
 import { type Problem, problemText } from '../../model/errors.ts';
 import { claimNames } from '../../model/nameClaims.ts';
-import { keyOf, keyText, type Resource } from '../../model/resource.ts';
+import { keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
@@ -49,7 +49,7 @@ export function clusterOutcomes(
       .filter((resource) => resource.metadata.deletionTimestamp === undefined)
       .map((resource) => {
         const holder = holders.get(registryNameOf(resource)) ?? resource;
-        return [keyText(keyOf(resource)), clusterOutcome(resource, holder, context)];
+        return [keyTextOf(resource), clusterOutcome(resource, holder, context)];
       }),
   );
 }

@@ -1,6 +1,5 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { ConditionDraft } from '../../model/condition.ts';
-import { keyOf, keyText, type Resource } from '../../model/resource.ts';
+import { keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { CompiledRules, RuleReport } from '../../rules/ruleCompiler.ts';
 import type { ResourceOutcome } from '../outcome.ts';
@@ -38,16 +37,18 @@ export function ruleOutcomes(
 ): ReadonlyMap<string, RuleOutcome> {
   return new Map(
     resources.map((resource) => {
-      const key = keyOf(resource);
-      const text = keyText(key);
+      const text = keyTextOf(resource);
       const report = compiled.reports.get(text) ?? null;
       const condition = references(resource, targets);
       const last = before.get(text);
       const isSame =
-        last?.resource === resource && last.report === report && isDeepStrictEqual(last.references, condition);
+        last?.resource === resource && last.report === report && sameReferences(last.references, condition);
       if (isSame) return [text, last];
       const registryName = registryNameOf(resource);
-      return [text, { key, resource, registryName, report, references: condition, paused: isPaused(resource) }];
+      return [
+        text,
+        { key: keyOf(resource), resource, registryName, report, references: condition, paused: isPaused(resource) },
+      ];
     }),
   );
 }
@@ -60,6 +61,21 @@ export function routesTo(resource: Resource): string {
   return deny === undefined ? 'actions' : 'denied';
 }
 
+const noReferences: RuleOutcome['references'] = {
+  status: 'True',
+  reason: 'NoReferences',
+  message: 'the rule names no group or cluster declaratively',
+};
+const resolvedReferences: RuleOutcome['references'] = {
+  status: 'True',
+  reason: 'ResolvedRefs',
+  message: 'what the rule routes to exists',
+};
+
+function sameReferences(a: RuleOutcome['references'], b: RuleOutcome['references']): boolean {
+  return a === b || (a.status === b.status && a.reason === b.reason && a.message === b.message);
+}
+
 function references(resource: Resource, targets: RuleTargets): RuleOutcome['references'] {
   const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
   const group = routeTo?.routingGroup;
@@ -70,7 +86,5 @@ function references(resource: Resource, targets: RuleTargets): RuleOutcome['refe
   if (cluster !== undefined && !targets.clusters.has(cluster)) {
     return { status: 'False', reason: 'ClusterNotFound', message: `there is no cluster ${cluster}` };
   }
-  return group === undefined && cluster === undefined
-    ? { status: 'True', reason: 'NoReferences', message: 'the rule names no group or cluster declaratively' }
-    : { status: 'True', reason: 'ResolvedRefs', message: 'what the rule routes to exists' };
+  return group === undefined && cluster === undefined ? noReferences : resolvedReferences;
 }

@@ -40,13 +40,12 @@ export class RuleProgram implements KindProgram {
       rules.map((rule) => this.#inForce(rule)),
       routeRights((policy?.() ?? openPolicy).groups, draft.clusters, defaultRoutingGroup()),
     );
-    const uids = new Set(rules.map((rule) => rule.metadata.uid));
-    for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);
+    this.#forgetAllBut(rules);
     const targets = {
       groups: new Set([defaultRoutingGroup(), ...servedGroups(draft.clusters, draft.admission.groups)]),
       clusters: new Set(draft.clusters.map((cluster) => cluster.name)),
     };
-    const unchanged = compiled === this.#compiled && isDeepStrictEqual(targets, this.#targets);
+    const unchanged = compiled === this.#compiled && sameTargets(targets, this.#targets);
     if (!unchanged || !sameElements(rules, this.#rules))
       this.#outcomes = ruleOutcomes(rules, compiled, targets, this.#outcomes);
     this.#targets = targets;
@@ -73,6 +72,13 @@ export class RuleProgram implements KindProgram {
     return compiler.compile(rules as readonly RoutingRule[], file, rights);
   }
 
+  #forgetAllBut(rules: readonly Resource[]): void {
+    // Each of them has a version: where there are no more, all are of rules that are there.
+    if (this.#versions.size === rules.length) return;
+    const uids = new Set(rules.map((rule) => rule.metadata.uid));
+    for (const uid of this.#versions.keys()) if (!uids.has(uid)) this.#versions.delete(uid);
+  }
+
   /** The version of a rule that is in force: of a paused one that before it was paused. */
   #inForce(rule: Resource): Resource {
     const { uid } = rule.metadata;
@@ -81,6 +87,14 @@ export class RuleProgram implements KindProgram {
     this.#versions.set(uid, rule);
     return rule;
   }
+}
+
+function sameTargets(a: RuleTargets, b: RuleTargets | null): boolean {
+  return b !== null && sameNames(a.groups, b.groups) && sameNames(a.clusters, b.clusters);
+}
+
+function sameNames(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  return a.size === b.size && a.isSubsetOf(b);
 }
 
 function sameElements(a: readonly Resource[], b: readonly Resource[]): boolean {

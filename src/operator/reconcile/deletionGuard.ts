@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import { type Kind, keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { type Kind, keyOf, keyTextOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 
 /** Deletions within this time count as one loss, in milliseconds. */
 const AT_ONCE_MS = 60_000;
@@ -85,7 +85,7 @@ export class DeletionGuard {
     const retained = byKey(this.#retained(present.size));
     return retained.size === 0
       ? listed
-      : [...listed.filter((each) => !retained.has(keyText(keyOf(each)))), ...retained.values()];
+      : [...listed.filter((each) => !retained.has(keyTextOf(each))), ...retained.values()];
   }
 
   /** Notes that a resource is deleted through the gateway: it is no loss. */
@@ -218,5 +218,5 @@ export class DeletionGuard {
 }
 
 function byKey(resources: readonly Resource[]): ReadonlyMap<string, Resource> {
-  return new Map(resources.map((resource) => [keyText(keyOf(resource)), resource]));
+  return new Map(resources.map((resource) => [keyTextOf(resource), resource]));
 }

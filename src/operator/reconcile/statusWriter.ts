@@ -4,7 +4,7 @@ import type { StatusDraft } from '../../kinds/status.ts';
 import type { Clock } from '../../model/clock.ts';
 import { type Condition, mergeConditions } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { keyOf, keyOfText, keyText, type Resource, type ResourceStatus } from '../../model/resource.ts';
+import { keyOf, keyOfText, keyText, keyTextOf, type Resource, type ResourceStatus } from '../../model/resource.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import { FencedWrite, type ResourceSource, VersionConflict } from '../sources/source.ts';
 import { FailureReports } from './failureReports.ts';
@@ -75,7 +75,7 @@ export class StatusWriter {
   /** Notes what a resource's status should be, and writes it when that differs from what it is. */
   offer(resource: Resource, draft: StatusDraft): void {
     if (this.#stopped) return;
-    const key = keyText(keyOf(resource));
+    const key = keyTextOf(resource);
     this.#types.note(resource.kind, draft);
     const entry = this.#entries.get(key);
     if (entry === undefined || entry.uid !== resource.metadata.uid) {

@@ -63,8 +63,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   readonly #namespaces: readonly (string | null)[];
   /** Objects as resources, made once each. */
   readonly #resources = new WeakMap<KubeObject, Resource>();
-  /** By kind and name: the resource at its last change of anything but status. */
-  readonly #significant = new Map<string, Resource>();
+  /** By kind, and by `namespace/name`: the resource at its last change of anything but status. */
+  readonly #significant = new Map<Kind, Map<string, Resource>>();
   /** While the answer to a status of our own is taken over, which is no news. */
   #takingOwnStatus = false;
   readonly #clock: Clock;
@@ -142,12 +142,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   list(kind: Kind): readonly Resource[] {
-    const prefix = `${kind}/`;
-    return this.#significant
-      .entries()
-      .filter(([key]) => key.startsWith(prefix))
-      .map(([, resource]) => resource)
-      .toArray();
+    return [...(this.#significant.get(kind)?.values() ?? [])];
   }
 
   get(key: ResourceKey): Resource | null {
@@ -279,10 +274,8 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   }
 
   #isSignificant(key: ResourceKey, version: string): boolean {
-    return (
-      this.#significant.get(significantKey(key.kind, `${key.namespace}/${key.name}`))?.metadata.resourceVersion ===
-      version
-    );
+    const significant = this.#significant.get(key.kind)?.get(`${key.namespace}/${key.name}`);
+    return significant?.metadata.resourceVersion === version;
   }
 
   /** The informer of a kind in a namespace; of a namespace that is not watched, one that knows nothing of it. */
@@ -311,16 +304,17 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
     const [namespace = '', local = ''] = name.split('/');
     const key = { kind, namespace, name: local };
     const object = this.#informer(key).get(name);
-    const text = significantKey(kind, name);
-    const before = this.#significant.get(text);
-    if (object === null) this.#significant.delete(text);
+    const significant = this.#significant.get(kind) ?? new Map<string, Resource>();
+    this.#significant.set(kind, significant);
+    const before = significant.get(name);
+    if (object === null) significant.delete(name);
     else {
       const resource = this.#resource(kind, object);
       if (before !== undefined && onlyStatusDiffers(before, resource)) {
         if (!this.#takingOwnStatus) this.tellChange(key, 'status');
         return;
       }
-      this.#significant.set(text, resource);
+      significant.set(name, resource);
     }
     this.tellChange(key);
   }
@@ -337,8 +331,4 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
 /** @param namespace null for all */
 function informerKey(kind: Kind, namespace: string | null): string {
   return `${kind}/${namespace ?? '*'}`;
-}
-
-function significantKey(kind: Kind, name: string): string {
-  return `${kind}/${name}`;
 }
