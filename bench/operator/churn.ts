@@ -23,15 +23,13 @@ export async function runChurn(rig: KubeRig, set: LargeSet, seconds: number): Pr
   const churn = new Churn(set, await starting);
   const gateway = await starting;
   try {
-    const changing = churn.run(seconds);
-    const followed = statusesWritten(set, start);
-    await changing;
+    const [, followed] = await Promise.all([churn.run(seconds), statusesWritten(set, start)]);
     const ended = new Stopwatch();
     console.log(
       `churn of ${RATE} changes a second for ${seconds} s: ${churn.applied} applied, ${churn.failed} failed; from apply to routed, ${churn.staleness.length} followed: ${spread(churn.staleness)} (to reach: p99 1 s)`,
     );
     console.log(`${start.processors(gateway.cpuSeconds())} from the start on, ${await memoryText(gateway)}`);
-    console.log(await followed);
+    console.log(followed);
     await until(async () => (await set.statuses()).current === CLUSTERS + RULES, 1_000);
     console.log(`all statuses up to date ${ended.text} after the last change`);
     console.log(`the event loop was held by at most ${(await gateway.loop()).cpuMs.toFixed(1)} ms at a time`);
