@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { dirname, join } from 'node:path';
 import { freePort, ServerProcess } from '../support/serverProcess.ts';
 import type { Distribution } from './distribution.ts';
 
@@ -22,8 +21,8 @@ const CREDENTIALS = 'suite';
 export async function startObjectStore({ python }: Pick<Distribution, 'python'>): Promise<ObjectStore> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const program = join(dirname(python), 'moto_server');
-  const server = new ServerProcess(program, ['-H', '127.0.0.1', '-p', String(port)], null);
+  // Not the program `moto_server`, which names the folder that it was installed into: that may have been moved.
+  const server = new ServerProcess(python, ['-m', 'moto.server', '-H', '127.0.0.1', '-p', String(port)], null);
   await server.start(async () => {
     const { status } = await fetch(`${url}/${BUCKET}`, { method: 'PUT' });
     if (status !== 200) throw new Error(`the bucket is answered ${status}`);
