@@ -30,6 +30,14 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
   const leadership = new LeaseLeadership({ ...lease, name: leaseName, row });
   const ofClass = new LeaseLeadership({ ...lease, name: classLease, row: null });
   const source = new KubernetesSource({ api, kinds, namespaces, writeNamespace, clock, random, logger });
+  const events = new EventRecorder({
+    api,
+    instance: holder,
+    lease: { namespace, name: leaseName },
+    isBusy: () => source.isBusyWithStatuses,
+    clock,
+    logger,
+  });
   return {
     source,
     leadership,
@@ -37,15 +45,11 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
       ? {}
       : { statusLeadership: new ClassLeadership({ leader: leadership, lease: ofClass, logger }) }),
     services: new KubernetesServices({ api, clock, random, logger }),
-    events: new EventRecorder({
-      api,
-      instance: holder,
-      lease: { namespace, name: leaseName },
-      isBusy: () => source.isBusyWithStatuses,
-      clock,
-      logger,
-    }),
+    events,
     credentials: new SecretCredentials(api, clock),
-    stop: () => config.destroy(),
+    stop: async () => {
+      await events.stop();
+      await config.destroy();
+    },
   };
 }

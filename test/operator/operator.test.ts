@@ -85,6 +85,34 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     });
   });
 
+  test('a cluster that flaps has one Event for each state, which counts', async () => {
+    const { table } = await rig.startOperator();
+    await rig.apply('kubectl', clusterManifest('a'));
+    await rig.kubectl(['wait', '--for=condition=Ready', 'ec/a', '--timeout=60s']);
+    for (let turns = 0; turns < 3; turns++) {
+      for (const [status, condition] of [
+        ['UNHEALTHY', 'Healthy=False'],
+        ['HEALTHY', 'Healthy=True'],
+      ] as const) {
+        table.setHealth('a', 'http://a:8080', { ...neverChecked, status, reason: `turn ${turns}` });
+        await rig.kubectl(['wait', `--for=condition=${condition}`, 'ec/a', '--timeout=60s']);
+      }
+    }
+    const columns = '{.regarding.name} {.action} {.reason} {.series.count}{"\\n"}';
+    const events = async (): Promise<string[]> =>
+      (await rig.kubectl(['get', 'events.events.k8s.io', '-o', `jsonpath={range .items[*]}${columns}{end}`]))
+        .split('\n')
+        .filter((line) => line.startsWith('a SetHealthy'))
+        .sort();
+    // A third time is written within a minute, or at the stop.
+    await until(async () =>
+      expect(await events()).toEqual([
+        expect.stringMatching(/^a SetHealthy Healthy [23]$/),
+        expect.stringMatching(/^a SetHealthy HealthyUnhealthy [23]$/),
+      ]),
+    );
+  });
+
   test('a cluster with a finalizer is out of routing at once when it is deleted', async () => {
     const { table } = await rig.startOperator();
     const held = clusterManifest('a') as { metadata: object };

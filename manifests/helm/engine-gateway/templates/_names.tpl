@@ -257,10 +257,10 @@ spec:
   resources: [engineclusters/status, routinggroups/status, querylimits/status, routingrules/status]
   verbs: [patch]
 # End of derived rules.
-# Transitions of conditions and changes by REST are recorded as events.
+# Transitions of conditions and changes by REST are recorded as events; patch counts what happens again.
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create]
+  verbs: [create, patch]
 # spec.serviceRef is resolved to the Service's address and followed when it changes.
 - apiGroups: [""]
   resources: [services]
