@@ -512,7 +512,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
           {
             type: 'Pods',
             pods: {
-              metric: { name: 'engine_gateway_requests_in_flight' },
+              metric: { name: 'engine_gateway_cluster_requests_in_flight' },
               target: { type: 'AverageValue', averageValue: '200' },
             },
           },
@@ -547,7 +547,10 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     const budget = objectOf(rendered, 'PodDisruptionBudget', 'gateway').spec;
     expect(budget).toMatchObject({ maxUnavailable: 1 });
     expect(budget).not.toHaveProperty('minAvailable');
-    expect(objectOf(rendered, 'HorizontalPodAutoscaler', 'gateway').spec?.metrics).toHaveLength(2);
+    const scaler = objectOf(rendered, 'HorizontalPodAutoscaler', 'gateway').spec;
+    expect(scaler).toMatchObject({ metrics: [{ type: 'Resource' }, { type: 'Pods' }] });
+    const [metric = ''] = /engine_gateway_\w+/.exec(JSON.stringify(scaler)) ?? [];
+    expect(await readFile('docs/metrics.md', 'utf8')).toContain(`| \`${metric}\` |`);
     expect(objectOf(rendered, 'NetworkPolicy', 'gateway').spec).toMatchObject({
       ingress: [{ from: [{ namespaceSelector: { matchLabels: { team: 'data' } } }] }],
     });

@@ -1,13 +1,22 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { runProgram } from '../support/commandLine.ts';
+import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath, startControlPlane } from '../support/controlPlane.ts';
 import { helm, helmAvailable, type Rendered, renderedConfig, renderedObjects } from '../support/helm.ts';
 
 const run = promisify(execFile);
+const httpRouteCrd = '.cache/gateway-api/gateway.networking.k8s.io_httproutes.yaml';
+const gatewayApiAvailable = requireComponent(
+  'CRDs of the Gateway API',
+  existsSync(httpRouteCrd),
+  'copy config/crd/standard of the Go module sigs.k8s.io/gateway-api to .cache/gateway-api, as .ci/run does',
+);
 
 /** Stands in for the Prometheus operator, whose CRD a ServiceMonitor needs. */
 /** A CRD of the Prometheus operator that takes any spec. */
@@ -100,6 +109,21 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   });
   afterAll(() => plane?.stop());
 
+  /** Renders the base with components, in an overlay of its own. */
+  const withComponents = async (
+    names: readonly string[],
+    check: (rendered: string) => Promise<void>,
+  ): Promise<void> => {
+    const folder = await mkdtemp(join('manifests', 'overlays', '.components-'));
+    try {
+      const overlay = { resources: ['../../base'], components: names.map((name) => `../../components/${name}`) };
+      await writeFile(join(folder, 'kustomization.yaml'), JSON.stringify(overlay));
+      await check((await run(kubectlPath, ['kustomize', folder])).stdout);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  };
+
   const namespaced = [
     'ClusterRole',
     'ClusterRole',
@@ -153,6 +177,33 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       expect(Object.keys(selected), kind).toContain('app.kubernetes.io/name');
       expect(labels, kind).toMatchObject(selected);
     }
+  });
+
+  test('the autoscaling component says how many replicas there are, in place of the Deployment', async () => {
+    await withComponents(['autoscaling'], async (rendered) => {
+      expect(kindsOf(rendered)).toEqual([...namespaced, 'HorizontalPodAutoscaler'].sort());
+      expect(await dryRun(rendered)).toContain('horizontalpodautoscaler.autoscaling/engine-gateway');
+      expect(ofKind(rendered, 'Deployment').spec).not.toHaveProperty('replicas');
+      const { name } = ofKind(rendered, 'Deployment').metadata;
+      const scaler = ofKind(rendered, 'HorizontalPodAutoscaler');
+      expect(scaler.spec).toMatchObject({ scaleTargetRef: { kind: 'Deployment', name }, minReplicas: 2 });
+    });
+  });
+
+  test.skipIf(!gatewayApiAvailable)('the httproute component leads to the Service, beside others', async () => {
+    await kubectl(['apply', '--server-side', '-f', httpRouteCrd]);
+    await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
+    await withComponents(['httproute', 'autoscaling', 'egress'], async (rendered) => {
+      expect(kindsOf(rendered)).toEqual(
+        [...namespaced, 'HTTPRoute', 'HorizontalPodAutoscaler', 'NetworkPolicy'].sort(),
+      );
+      expect(await dryRun(rendered)).toContain('httproute.gateway.networking.k8s.io/engine-gateway');
+      const service = ofKind(rendered, 'Service');
+      const [port] = (service.spec as { readonly ports: readonly { readonly port: number }[] }).ports;
+      expect(ofKind(rendered, 'HTTPRoute').spec).toMatchObject({
+        rules: [{ backendRefs: [{ name: service.metadata.name, port: port?.port }] }],
+      });
+    });
   });
 
   test('the egress component adds a policy for what goes out, which leaves metadata services out', async () => {
@@ -512,6 +563,11 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     const rendered = await template('crds', 'manifests/helm/engine-gateway-crds');
     expect(kindsOf(rendered)).toEqual(Array(4).fill('CustomResourceDefinition'));
     expect(await dryRun(rendered)).toContain('customresourcedefinition.apiextensions.k8s.io/engineclusters');
+  });
+
+  test('samples and resources of the demo are valid together', async () => {
+    const outcome = await runProgram(['validate', 'manifests/samples', 'manifests/demo']);
+    expect(outcome).toMatchObject({ code: 0, stdout: expect.stringContaining('no mistakes') });
   });
 
   test('the samples are accepted', async () => {
