@@ -41,6 +41,7 @@ import { publicRoutes } from './publicRoutes.ts';
 import { registryRoutes } from './registryRoutes.ts';
 import { resourceGroupRoutes, webappResourceGroupRoutes } from './resourceGroups/resourceGroupRoutes.ts';
 import { ruleRoutes } from './ruleRoutes.ts';
+import { scalingRoutes } from './scalingRoutes.ts';
 import { type UserInterfaceRoutes, userInterfaceRoutes } from './userInterface/userInterfaceRoutes.ts';
 import { viewRoutes } from './viewRoutes.ts';
 import { backendRoutes } from './webapp/backendRoutes.ts';
@@ -72,6 +73,8 @@ export interface ApiDependencies {
   /** Null: `/api/heldDeletions` is not served. */
   readonly heldDeletions: HeldDeletionRoutes['controller'] | null;
   readonly runningQueries: ClusterQueriesLookup;
+  /** Queries that wait for a routing group at this replica. */
+  readonly waitingQueries: (group: string) => number;
   /** Null: neither the web application's calls nor the JSON views are served. */
   readonly webapp: WebappDependencies | null;
   /** Keys of tokens for clusters; null: there are none, and no JWKS. */
@@ -160,6 +163,8 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   app.decorate('readsStrings', names.isReference);
   await app.register(registryRoutes, { registry, names });
   await app.register(drainRoutes, { table, runningQueries: dependencies.runningQueries });
+  const { runningQueries, waitingQueries } = dependencies;
+  await app.register(scalingRoutes, { table, runningQueries, waitingQueries });
   if (dependencies.heldDeletions !== null) {
     await app.register(heldDeletionRoutes, { controller: dependencies.heldDeletions });
   }

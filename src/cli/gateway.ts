@@ -92,7 +92,7 @@ export async function startComponents({ context, configure, beginStop, close }: 
     registry: context.metrics,
   });
   const externalRules = openExternalRules(context, tls.rulesService);
-  const { admission, runningQueries } = openAdmission(context, control, storage);
+  const { admission, queue, runningQueries } = openAdmission(context, control, storage);
   const dataPlane = openDataPlane(context, {
     storage,
     control,
@@ -106,7 +106,7 @@ export async function startComponents({ context, configure, beginStop, close }: 
     tls: tls.clusters,
     tracing: await openTracing(context),
   });
-  const api = await openApi(context, storage, control, analyze, bodies, externalRules, certificates);
+  const api = await openApi(context, storage, control, analyze, bodies, externalRules, certificates, queue);
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: () => current().dataStore.queryHistoryHoursRetention,

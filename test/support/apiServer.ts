@@ -66,6 +66,7 @@ export type ServerOptions = Partial<ApiOptions> & {
   readonly webapp?: WebappDependencies;
   readonly userInterface?: NonNullable<ApiDependencies['userInterface']>;
   readonly runningQueries?: NonNullable<ApiDependencies['runningQueries']>;
+  readonly waitingQueries?: ApiDependencies['waitingQueries'];
   readonly rules?: NonNullable<ApiDependencies['rules']>;
   /** Who may call; everybody where it is left out. */
   readonly access?: Partial<AuthenticationSettings>;
@@ -127,6 +128,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       heldDeletions: null,
       publishedKeys: null,
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
+      waitingQueries: options.waitingQueries ?? (() => 0),
     },
     { names, version: '1.2.3', bodyLimit: defaultApiBodyLimit, ...options },
   );

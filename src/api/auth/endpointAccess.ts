@@ -118,6 +118,7 @@ export function endpointTable(
     [/^\/api\/clusters$/, pages(listClusters)],
     [/^\/api\/clusters\/:name\/active$/, admin(updateCluster)],
     [/^\/api\/clusters\/:name\/drain$/, { anyOf: ['API', 'ADMIN'], resources: [listClusters] }],
+    [/^\/api\/scaling\//, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/heldDeletions$/, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/heldDeletions\/confirm$/, admin(deleteCluster)],
     [/^\/api\/rules$/, readRules],

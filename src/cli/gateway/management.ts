@@ -13,6 +13,7 @@ import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { gatewayReadiness } from '../gatewayReadiness.ts';
 import { sharesOrigin } from '../settings.ts';
+import type { AdmissionParts } from './admission.ts';
 import type { CertificateParts } from './clientCertificates.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
@@ -30,6 +31,7 @@ export async function openApi(
   bodies: RequestBodies,
   externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
   certificates: CertificateParts | null,
+  queue: AdmissionParts['queue'],
 ): Promise<Api> {
   const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } =
     context;
@@ -97,6 +99,7 @@ export async function openApi(
       userInterface,
       publishedKeys: publishedKeys(certificates),
       runningQueries: (cluster) => runningQueries.ofCluster(cluster),
+      waitingQueries: (group) => queue.waiting(group),
     },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );

@@ -173,6 +173,7 @@ test('the OpenAPI document describes every path with all its answers', async () 
       "/api/public/backends",
       "/api/public/backends/{name}",
       "/api/public/backends/{name}/state",
+      "/api/scaling/{group}",
       "/engine-gateway/livez",
       "/engine-gateway/readyz",
       "/gateway",

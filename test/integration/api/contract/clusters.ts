@@ -89,6 +89,12 @@ export function clusterRows(_known: Known): Record<string, OperationRows> {
       conflict: null,
       malformed: [slash],
     },
+    'GET /api/scaling/{group}': {
+      success: [{ why: 'shows the group', path: { group: 'adhoc' }, status: 200, shows: { group: 'adhoc' } }],
+      unknown: [{ why: 'an unknown group', path: { group: 'nowhere' }, status: 404, field: 'group' }],
+      conflict: null,
+      malformed: [{ why: 'an unknown name with a slash', path: { group: 'a/b' }, status: 404 }],
+    },
     'GET /api/heldDeletions': {
       success: [{ why: 'there are none', status: 200, shows: { losses: [] } }],
       unknown: null,

@@ -96,6 +96,7 @@ const badParameters: Readonly<Record<string, string | null>> = {
   entityType: 'OTHER',
   force: 'perhaps',
   minutes: '0',
+  group: 'g'.repeat(257),
   name: null,
   queryId: null,
   verbose: null,
