@@ -38,20 +38,20 @@ export class FairQueue<Item> {
    * @param order items of a flow with a smaller number come first: for one that takes up its place again; by default the end
    */
   push(flow: string, weight: number, item: Item, order: number = Number.POSITIVE_INFINITY): void {
-    let known = this.#flows.get(flow);
-    if (known === undefined) {
-      known = { name: flow, items: new Map(), weight, credit: 0 };
-      this.#flows.set(flow, known);
+    let entry = this.#flows.get(flow);
+    if (entry === undefined) {
+      entry = { name: flow, items: new Map(), weight, credit: 0 };
+      this.#flows.set(flow, entry);
       // At the end of the round.
-      this.#ring.splice(this.#at, 0, known);
+      this.#ring.splice(this.#at, 0, entry);
       this.#at = this.#ring.length === 1 ? 0 : this.#at + 1;
     }
-    known.weight = Math.max(LEAST_WEIGHT, weight);
-    const later = [...(order === Number.POSITIVE_INFINITY ? [] : known.items)].filter(([, other]) => other > order);
-    for (const [one] of later) known.items.delete(one);
-    known.items.set(item, order);
-    for (const [one, place] of later) known.items.set(one, place);
-    this.#flowOf.set(item, known);
+    entry.weight = Math.max(LEAST_WEIGHT, weight);
+    const later = [...(order === Number.POSITIVE_INFINITY ? [] : entry.items)].filter(([, other]) => other > order);
+    for (const [one] of later) entry.items.delete(one);
+    entry.items.set(item, order);
+    for (const [one, place] of later) entry.items.set(one, place);
+    this.#flowOf.set(item, entry);
   }
 
   /** Takes an item out; without effect where it does not wait. */

@@ -15,7 +15,9 @@ export interface LeasedSlotsDependencies {
 export const LEASE_MS = 15_000;
 /** So much earlier this replica stops taking slots: covers clocks that run at different paces. */
 const LEASE_MARGIN_MS = 3_000;
-/** Time to the next beat of a counter that somebody waits for; between two questions who waits elsewhere. */
+/** Time to the next beat of a counter that somebody waits for here: with what the database takes, a free slot is used within 300 ms. */
+const WAITING_BEAT_MS = 150;
+/** Time to the next beat of a counter that somebody waits for elsewhere; between two questions who waits elsewhere. */
 export const SHORT_BEAT_MS = 250;
 /** Time to the next beat of a counter on which something changes. */
 const LONG_BEAT_MS = 2_000;
@@ -111,6 +113,7 @@ export class LeasedSlots implements SlotLedger {
   readonly #listeners = new Set<(keys: readonly string[]) => void>();
   #earliest = Number.POSITIVE_INFINITY;
   #onDue: () => void = () => {};
+  #isRetired = false;
   /** When idle counters were given back last, as there were too many. */
   #forgot = Number.NEGATIVE_INFINITY;
 
@@ -123,7 +126,7 @@ export class LeasedSlots implements SlotLedger {
     let full: string[] | null = null;
     const counters: Counter[] = [];
     for (const demand of demands) {
-      const counter = this.#known(demand);
+      const counter = this.#counterOf(demand);
       if (counter !== null && roomIn(counter, now)) counters.push(counter);
       else {
         full ??= [];
@@ -132,18 +135,18 @@ export class LeasedSlots implements SlotLedger {
     }
     if (full !== null) return { taken: null, full };
     for (const counter of counters) this.#use(counter, now);
-    return { taken: new Taken(counters, (given) => this.#giveBack(given)), full: null };
+    return { taken: new Taken(counters, (all) => this.#giveBack(all)), full: null };
   }
 
   hasRoom(demand: SlotDemand): boolean {
     const now = this.#dependencies.clock.monotonic();
-    const counter = this.#known(demand);
+    const counter = this.#counterOf(demand);
     return counter !== null && roomIn(counter, now);
   }
 
   setWaiting(demand: SlotDemand, waiting: number): void {
     const now = this.#dependencies.clock.monotonic();
-    const counter = waiting > 0 ? this.#made(demand, now) : this.#counters.get(demand.key);
+    const counter = waiting > 0 ? this.#addCounter(demand, now) : this.#counters.get(demand.key);
     if (counter === undefined || counter.waiting === waiting) return;
     const isMore = waiting > counter.waiting;
     counter.waiting = waiting;
@@ -177,7 +180,7 @@ export class LeasedSlots implements SlotLedger {
   /** Has slots of a counter ready from now on, until no limit has it any more. */
   keep(demand: SlotDemand): void {
     const now = this.#dependencies.clock.monotonic();
-    const counter = this.#made(demand, now);
+    const counter = this.#addCounter(demand, now);
     if (counter === undefined || counter.isKept) return;
     counter.isKept = true;
     this.#soon(counter, LEAST_BEAT_MS);
@@ -199,20 +202,32 @@ export class LeasedSlots implements SlotLedger {
   /** Counts slots of a query that runs in any case, whether there is room or not; tokens are none. */
   adopt(demands: readonly SlotDemand[]): TakenSlots {
     const now = this.#dependencies.clock.monotonic();
-    const counters = demands.flatMap((demand) => (demand.rate ? [] : (this.#made(demand, now) ?? [])));
+    const counters = demands.flatMap((demand) => (demand.rate ? [] : (this.#addCounter(demand, now) ?? [])));
     for (const counter of counters) {
       counter.inUse += 1;
       counter.lastUsed = now;
       counter.changed = true;
       this.#soon(counter, LEAST_BEAT_MS);
     }
-    return new Taken(counters, (given) => this.#giveBack(given));
+    return new Taken(counters, (all) => this.#giveBack(all));
   }
 
   /** Whether this replica has slots that others may wait for without its knowledge. */
   get holdsUnused(): boolean {
     for (const { granted, inUse, tokens } of this.#counters.values()) if (granted > inUse || tokens > 0) return true;
     return false;
+  }
+
+  /** Takes nothing any more; the next beat gives back what no query uses. */
+  retire(): void {
+    this.#isRetired = true;
+    for (const counter of this.#counters.values()) {
+      counter.allowed = 0;
+      counter.waiting = 0;
+      counter.isKept = false;
+      counter.lastUsed = Number.NEGATIVE_INFINITY;
+      this.#soon(counter, 0);
+    }
   }
 
   /** Takes note of counters that other replicas wait for, as the database says. */
@@ -293,7 +308,7 @@ export class LeasedSlots implements SlotLedger {
       return this.#draw(counter, counter.rate, { now, others: others.length, expired, waitingElsewhere, locked });
     }
     const demands = [...others, { replica, inUse, waiting }];
-    const share = shareOf(replica, limit, demands, turnOf(key, now));
+    const share = this.#isRetired ? 0 : shareOf(replica, limit, demands, turnOf(key, now));
     const free = limit - others.reduce((sum, row) => sum + row.granted, 0);
     const allowed = Math.max(0, Math.min(share, free));
     // More than that where the limit was lowered, or this replica could not report: nothing new until enough ended.
@@ -304,7 +319,7 @@ export class LeasedSlots implements SlotLedger {
     return { key, own: { granted, inUse, waiting, expires: now + LEASE_MS }, expired, bucket: null, isUnused: false };
   }
 
-  /** Puts back the tokens that this replica has, and draws anew what it needs. */
+  /** Puts back the tokens that this replica has, and draws what it needs. */
   #draw(
     counter: Counter,
     rate: RateLimit,
@@ -352,7 +367,7 @@ export class LeasedSlots implements SlotLedger {
       this.#setDue(counter, began + this.#intervalOf(counter));
       if (counter.waiting > 0 && roomIn(counter, now)) roomy.push(counter.key);
     }
-    if (roomy.length > 0) this.#tell(roomy);
+    if (roomy.length > 0) this.#reportRoom(roomy);
   }
 
   /** The row was given up, and meanwhile somebody came: from the beginning. */
@@ -374,7 +389,8 @@ export class LeasedSlots implements SlotLedger {
   }
 
   #intervalOf({ waiting, changed, waitingElsewhere, granted, inUse, tokens }: Counter): number {
-    if (waiting > 0 || (waitingElsewhere > 0 && (granted > inUse || tokens > 0))) return SHORT_BEAT_MS;
+    if (waiting > 0) return WAITING_BEAT_MS;
+    if (waitingElsewhere > 0 && (granted > inUse || tokens > 0)) return SHORT_BEAT_MS;
     return changed ? LONG_BEAT_MS : RENEWAL_MS;
   }
 
@@ -404,24 +420,24 @@ export class LeasedSlots implements SlotLedger {
       if (roomIn(counter, now)) keys.push(counter.key);
       else this.#soon(counter, LEAST_BEAT_MS);
     }
-    if (keys.length > 0) this.#tell(keys);
+    if (keys.length > 0) this.#reportRoom(keys);
   }
 
-  #tell(keys: readonly string[]): void {
+  #reportRoom(keys: readonly string[]): void {
     for (const listener of [...this.#listeners]) listener(keys);
   }
 
   /** The counter of a demand, with the limit that this states; null where there is none yet. */
-  #known(demand: SlotDemand): Counter | null {
+  #counterOf(demand: SlotDemand): Counter | null {
     const counter = this.#counters.get(demand.key);
     if (counter === undefined) return null;
     if (counter.limit !== demand.limit) this.#adjust(counter, demand);
     return counter;
   }
 
-  #made(demand: SlotDemand, now: number): Counter | undefined {
-    const known = this.#known(demand);
-    if (known !== null) return known;
+  #addCounter(demand: SlotDemand, now: number): Counter | undefined {
+    const entry = this.#counterOf(demand);
+    if (entry !== null) return entry;
     if (this.#counters.size >= MAX_COUNTERS) {
       this.#forgetIdle(now);
       return undefined;
@@ -477,8 +493,10 @@ export class LeasedSlots implements SlotLedger {
 
   /** Moves the next beat of a counter to a time after the last one, unless it is due before that. */
   #soon(counter: Counter, afterLast: number): void {
-    const now = this.#dependencies.clock.monotonic();
-    const due = Math.max(now, counter.lastBeat + afterLast);
+    const earliest = counter.lastBeat + afterLast;
+    // Nearly always: no need to know what time it is.
+    if (counter.due <= earliest) return;
+    const due = Math.max(this.#dependencies.clock.monotonic(), earliest);
     if (due < counter.due) this.#setDue(counter, due);
   }
 
@@ -511,8 +529,8 @@ function putBack({ tokens, rate }: Counter, bucket: TokenBucket): TokenBucket {
 
 /** The bucket with the time at which it is full again: as if there were none. */
 function stored({ queries, periodMs, burst }: RateLimit, bucket: TokenBucket): NonNullable<CounterChange['bucket']> {
-  const lacking = burst * 1000 - bucket.tokens;
-  return { ...bucket, expires: bucket.filled + Math.ceil((lacking * periodMs) / (queries * 1000)) };
+  const missing = burst * 1000 - bucket.tokens;
+  return { ...bucket, expires: bucket.filled + Math.ceil((missing * periodMs) / (queries * 1000)) };
 }
 
 /** A number that grows by one each second, at another moment for each counter. */

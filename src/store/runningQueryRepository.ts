@@ -62,14 +62,14 @@ export class KnexRunningQueryRepository implements RunningQueryRepository {
 
   lastSeen(queryIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
     return this.database.run(async (knex) => {
-      const seen = new Map<string, number>();
+      const times = new Map<string, number>();
       for (const some of batches(queryIds)) {
         const rows = (await knex('eg_running_queries')
           .whereIn('query_id', some)
           .select('query_id', 'last_seen')) as Row[];
-        for (const row of rows) seen.set(row.query_id, Number(row.last_seen));
+        for (const row of rows) times.set(row.query_id, Number(row.last_seen));
       }
-      return seen;
+      return times;
     });
   }
 

@@ -42,7 +42,7 @@ export function openAdmission(
     clock,
     logger,
   });
-  const beats = new SlotBeats({ replica, ledger, running, repository: store.slots, logger });
+  const beats = new SlotBeats({ replica, ledger, running, repository: store.slots, clock, logger });
   const limits = new LimitedAdmission({
     names,
     table,

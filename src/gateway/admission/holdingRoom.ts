@@ -39,11 +39,12 @@ export class HoldingRoom implements WaitingRoom {
   }
 
   #admitNow(): void {
+    const full = new Set<string>();
     for (const [group, queue] of [...this.#queues]) {
       queue.admit(({ submission, admitted }): Attempt => {
-        if (!submission.tryTake()) return 'blocked';
-        admitted();
-        return 'admitted';
+        const attempt = submission.tryTake(full);
+        if (attempt === 'admitted') admitted();
+        return attempt;
       });
       this.#queues.delete(group);
       // At the end, so that each group is the first one at times: limits may count several of them.

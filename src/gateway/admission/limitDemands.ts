@@ -24,19 +24,19 @@ const none: Demands = { enforced: [], observed: [], weight: 1 };
 /** Finds what limits say of a submission. */
 export class LimitDemands {
   #policy: AdmissionPolicy | null = null;
-  readonly #kept = new Map<string, Demands>();
+  readonly #cache = new Map<string, Demands>();
 
   /** @param user, source empty where there is none */
   of(policy: AdmissionPolicy, group: string, user: string, source: string): Demands {
-    if (policy !== this.#policy || this.#kept.size >= MAX_KEPT) {
+    if (policy !== this.#policy || this.#cache.size >= MAX_KEPT) {
       this.#policy = policy;
-      this.#kept.clear();
+      this.#cache.clear();
     }
     const key = `${group}\n${user}\n${source}`;
-    let demands = this.#kept.get(key);
+    let demands = this.#cache.get(key);
     if (demands === undefined) {
       demands = demandsOf(policy, group, user, source);
-      this.#kept.set(key, demands);
+      this.#cache.set(key, demands);
     }
     return demands;
   }

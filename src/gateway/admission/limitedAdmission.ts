@@ -1,3 +1,4 @@
+import type { Attempt } from '../../admission/fairQueue.ts';
 import type { LeasedSlots } from '../../admission/leasedSlots.ts';
 import type { SlotDemand, TakenSlots } from '../../admission/slotLedger.ts';
 import type { Clock } from '../../model/clock.ts';
@@ -70,7 +71,7 @@ export class LimitedAdmission implements Admission {
     if (demands.enforced.length + demands.observed.length + this.#clusters.size === 0) return now;
     const slots = new SubmissionSlots(this, request, demands);
     if (demands.observed.length > 0) slots.observe();
-    if (!room.hasQueue(group) && slots.tryTake()) {
+    if (!room.hasQueue(group) && slots.tryTake(new Set()) === 'admitted') {
       metrics.admitted();
       return { answer: 'now', slots };
     }
@@ -235,20 +236,24 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     this.#admission.countWaiting(added, 1);
   }
 
-  tryTake(): boolean {
-    if (this.#isOver || this.#request === null) return false;
+  tryTake(fullCounters: Set<string>): Attempt {
+    if (this.#isOver || this.#request === null) return 'blocked';
+    // Without looking at all of them again for each that waits.
+    if (fullCounters.size > 0 && this.#demands.enforced.some(({ key }) => fullCounters.has(key))) return 'blocked';
     const { ledger, metrics } = this.#admission.parts;
     const clusters = this.#admission.clustersOf(this.#request);
     const open = clusters === null ? null : clusters.find((demand) => ledger.hasRoom(demand));
     if (open === undefined) {
       this.#full = (clusters ?? []).map(({ key }) => key);
       if (this.#waitingSince !== null) this.#waitFor(clusters ?? []);
-      return false;
+      const { cluster, onUnavailable } = this.#request.decision;
+      return cluster === null && onUnavailable === 'fallback' ? 'full' : 'blocked';
     }
     const { taken, full } = ledger.take(this.#demands.enforced);
     if (taken === null) {
       this.#full = full;
-      return false;
+      for (const key of full) fullCounters.add(key);
+      return full.some((key) => key.startsWith('group:')) ? 'full' : 'blocked';
     }
     this.#taken = taken;
     if (open !== null) this.#cluster = ledger.take([open]).taken;
@@ -257,7 +262,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
       metrics.waited();
       this.note = `${this.#fullText()}; waited ${(waited / 1000).toFixed(1)} s`;
     }
-    return true;
+    return 'admitted';
   }
 
   takeAnyway(): boolean {

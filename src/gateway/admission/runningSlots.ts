@@ -69,12 +69,12 @@ export class RunningSlots {
 
   /** Holds slots until the query ends. */
   bind(queryId: string, cluster: string, taken: readonly TakenSlots[]): void {
-    const known = this.#running.get(queryId);
-    if (known === undefined && this.#running.size >= MAX_QUERIES) {
+    const entry = this.#running.get(queryId);
+    if (entry === undefined && this.#running.size >= MAX_QUERIES) {
       const [oldest] = this.#running.keys();
       if (oldest !== undefined) this.#end(oldest);
     }
-    const all = known === undefined ? taken : [...known.taken, ...taken];
+    const all = entry === undefined ? taken : [...entry.taken, ...taken];
     this.#running.set(queryId, { cluster, taken: all, lastSeen: this.#dependencies.clock.now() });
   }
 
@@ -126,8 +126,8 @@ export class RunningSlots {
       else if (lastSeen < since) silent.push(queryId);
     }
     if (silent.length === 0) return;
-    const seen = await runningQueries.lastSeen(silent);
-    for (const queryId of silent) if ((seen.get(queryId) ?? 0) < since) this.#end(queryId);
+    const times = await runningQueries.lastSeen(silent);
+    for (const queryId of silent) if ((times.get(queryId) ?? 0) < since) this.#end(queryId);
   }
 
   #end(queryId: string): void {

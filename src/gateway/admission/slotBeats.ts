@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { type LeasedSlots, SHORT_BEAT_MS } from '../../admission/leasedSlots.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { SlotRepository } from '../../store/store.ts';
 import type { RunningSlots } from './runningSlots.ts';
 
@@ -9,6 +10,7 @@ export interface SlotBeatsDependencies {
   readonly ledger: LeasedSlots;
   readonly running: Pick<RunningSlots, 'isWatching' | 'exchange'>;
   readonly repository: Pick<SlotRepository, 'exchange' | 'waitingElsewhere'>;
+  readonly clock: Pick<Clock, 'monotonic'>;
   readonly logger: Logger;
 }
 
@@ -46,7 +48,7 @@ export class SlotBeats {
     );
     if (soonest === Number.POSITIVE_INFINITY) return;
     const delay = this.#isFailing ? Math.max(FAILED_MS, soonest) : soonest;
-    const at = performance.now() + delay;
+    const at = this.#dependencies.clock.monotonic() + delay;
     if (this.#timer !== null) {
       if (this.#timerAt <= at) return;
       clearTimeout(this.#timer);
@@ -55,15 +57,17 @@ export class SlotBeats {
     this.#timer = setTimeout(() => this.#run(), delay).unref();
   }
 
-  /** No further beats; the rows of this replica end with their lease, as its queries go on. */
+  /** Gives back what is unused, in a last beat; what queries use ends with the lease of this replica, as they go on. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     await this.#beating;
+    this.#dependencies.ledger.retire();
+    if (!this.#isFailing) await this.#beat();
   }
 
   #questionIn(): number {
-    return Math.max(0, this.#nextQuestion - performance.now());
+    return Math.max(0, this.#nextQuestion - this.#dependencies.clock.monotonic());
   }
 
   #run(): void {
@@ -79,7 +83,7 @@ export class SlotBeats {
     const { replica, ledger, running, repository, logger } = this.#dependencies;
     try {
       if (this.#questionIn() === 0) {
-        this.#nextQuestion = performance.now() + SHORT_BEAT_MS;
+        this.#nextQuestion = this.#dependencies.clock.monotonic() + SHORT_BEAT_MS;
         if (running.isWatching) await running.exchange();
         if (ledger.holdsUnused) ledger.noteWaitingElsewhere(await repository.waitingElsewhere(replica));
       }

@@ -1,3 +1,4 @@
+import type { Attempt } from '../../admission/fairQueue.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { AdmissionWait } from './admission.ts';
 
@@ -11,8 +12,12 @@ export interface WaitingSubmission {
   readonly weight: number;
   /** How long the client's request itself may wait, milliseconds. */
   readonly holdMs: number;
-  /** Tries to take what it needs; true once it has everything, and for good. */
-  tryTake(): boolean;
+  /**
+   * Tries to take what it needs: all of it, or nothing.
+   * @param full counters that others of this round have met full; those that this one meets are added
+   * @returns `full`: nobody else of its group has a chance now
+   */
+  tryTake(full: Set<string>): Attempt;
   /** Why it still waits, for the client: the limit, and what to do. */
   refusal(): Refusal;
   /** Takes what it needs whatever the limits say: the database is unavailable, and the configuration says so. */

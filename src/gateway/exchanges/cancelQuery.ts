@@ -7,7 +7,7 @@ import type { OutgoingRequest } from './outgoingRequests.ts';
  * URL of its request, with its credentials, as clients cancel queries themselves. Never throws; what came of it is logged.
  */
 export function cancelQuery(
-  { logger }: { readonly logger: Logger },
+  { logger, onEnd }: { readonly logger: Logger; readonly onEnd: () => void },
   queryId: string,
   upstream: Upstream,
   request: OutgoingRequest,
@@ -23,6 +23,7 @@ export function cancelQuery(
     } as const;
     const { statusCode, body } = await pool.request({ ...cancellation, bodyTimeout: headersTimeout });
     await body.dump();
+    if (statusCode < 300 || statusCode === 404 || statusCode === 410) onEnd();
     logger.info({ queryId, proxyTo, status: statusCode }, 'query cancelled, as its client went away');
   };
   upstream.requestStarted();

@@ -146,7 +146,7 @@ export class FollowUpExchange extends ForwardExchange<FollowUpDependencies> {
     const { upstream } = this;
     const isPoll = this.proxied.statementPath && this.proxied.method === 'GET';
     if (end === 'client_gone' && isPoll && upstream !== null) {
-      this.dependencies.queries.abandon(this.#queryId, upstream, () => this.outgoingTo(upstream));
+      this.dependencies.queries.abandon(this.#queryId, this.#owner.cluster, upstream, () => this.outgoingTo(upstream));
     }
   }
 }

@@ -97,11 +97,14 @@ export class OwnedQueries {
 
   /**
    * The client that polled a query is gone: with it the query, where that is wanted.
+   * @param cluster registry name of its owner
    * @param request what the client asked the cluster
    */
-  abandon(queryId: string, upstream: Upstream, request: () => OutgoingRequest): void {
-    const { settings } = this.#dependencies;
-    if (settings().cancelQueryOnDisconnect) cancelQuery(this.#dependencies, queryId, upstream, request());
+  abandon(queryId: string, cluster: string, upstream: Upstream, request: () => OutgoingRequest): void {
+    const { settings, runningQueries, logger } = this.#dependencies;
+    if (!settings().cancelQueryOnDisconnect) return;
+    const onEnd = () => runningQueries.noteEnd(queryId, cluster);
+    cancelQuery({ logger, onEnd }, queryId, upstream, request());
   }
 }
 

@@ -25,7 +25,7 @@ for (const database of databases) {
       await server?.dispose();
     });
 
-    it('are never more than the limit, whoever asks at the same time', async () => {
+    it('are never more than the limit while replicas ask at the same time', async () => {
       const demands = [
         { key: 'group:etl', limit: 5 },
         { key: 'cluster:etl-1', limit: 3 },
