@@ -12,6 +12,7 @@ import { compileCheck } from '../model/validation.ts';
 import type { AppliedChange } from '../operator/registry/appliedChange.ts';
 import type { InventoryCluster } from '../operator/registry/clusterInventory.ts';
 import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
+import type { LimitRegistry } from '../operator/registry/limitRegistry.ts';
 import type { RoutingRules } from '../operator/registry/routingRules.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
@@ -28,10 +29,12 @@ import { type ClusterQueriesLookup, drainRoutes } from './drainRoutes.ts';
 import { entityRoutes } from './entityRoutes.ts';
 import { errorHandler, malformed } from './errors.ts';
 import { explainRoutes } from './explainRoutes.ts';
+import { groupRoutes } from './groupRoutes.ts';
 import { healthRoutes } from './healthRoutes.ts';
 import { type HeldDeletionRoutes, heldDeletionRoutes } from './heldDeletionRoutes.ts';
 import { indexPage } from './indexPage.ts';
 import { type JwksRoutes, jwksRoutes } from './jwksRoutes.ts';
+import { limitRoutes } from './limitRoutes.ts';
 import { answerUnserved } from './methods.ts';
 import { measureCalls, metricsRoutes, registerMetrics } from './metricsRoutes.ts';
 import { collectOpenapi, openapiRoute } from './openapi.ts';
@@ -70,6 +73,8 @@ export interface ApiDependencies {
   readonly resourceGroups: SchemaStores | null;
   /** Null: rules are neither listed nor explained. */
   readonly rules: RuleDependencies | null;
+  /** Routing groups and query limits; null: `/api/groups` and `/api/limits` are not served. */
+  readonly limits: LimitRegistry | null;
   /** Null: `/api/heldDeletions` is not served. */
   readonly heldDeletions: HeldDeletionRoutes['controller'] | null;
   readonly runningQueries: ClusterQueriesLookup;
@@ -169,6 +174,10 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     await app.register(heldDeletionRoutes, { controller: dependencies.heldDeletions });
   }
   await app.register(clusterRoutes, { inventory, registry, table, names });
+  if (dependencies.limits !== null) {
+    await app.register(groupRoutes, { limits: dependencies.limits, names });
+    await app.register(limitRoutes, { limits: dependencies.limits, names });
+  }
   await app.register(publicRoutes, { registry, table, names });
   const allReadiness = withAuthentication(readiness, authentication);
   await app.register(healthRoutes, { readiness: allReadiness, table, names });

@@ -8,6 +8,7 @@ import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
 import { ClusterState } from './answers/clusters.ts';
+import { GroupState, LimitState } from './answers/limits.ts';
 import { Overview } from './answers/overview.ts';
 import { RuleState } from './answers/rules.ts';
 import type { SecurityScheme } from './auth/securitySchemes.ts';
@@ -20,7 +21,7 @@ const shared = [
   ...[ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate],
   ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
   ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError, DescribedRequest],
-  ...[ClusterState, Overview, RuleState],
+  ...[ClusterState, Overview, RuleState, GroupState, LimitState],
 ];
 
 /** What the document says of the program as a whole. */

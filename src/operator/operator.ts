@@ -1,11 +1,13 @@
 import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
+import { noCounts } from '../routing/admissionCounts.ts';
 import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
 import type { OperatorOptions, ResourceSettings, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import type { AppliedChange } from './registry/appliedChange.ts';
 import { clusterCredentials } from './registry/clusterCredentials.ts';
+import { LimitRegistry } from './registry/limitRegistry.ts';
 import { ResourceClusterRegistry } from './registry/resourceClusterRegistry.ts';
 import { DatabaseSource } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
@@ -20,6 +22,7 @@ export interface Operator {
   readonly leadership: Leadership;
   readonly controller: Controller;
   readonly registry: ResourceClusterRegistry;
+  readonly limits: LimitRegistry;
   /**
    * Credentials of a cluster's own Secret for health checks, by registry name; null when it names none.
    * @param proxyTo the URL that they would be sent to
@@ -71,11 +74,20 @@ export async function createOperator(options: OperatorOptions): Promise<Operator
     clock,
     policy: options.policy,
   });
+  const limits = new LimitRegistry({
+    source,
+    controller,
+    table,
+    counts: options.admissionCounts ?? noCounts,
+    apiWrites: options.apiWrites,
+    policy: options.policy,
+  });
   return {
     source,
     leadership,
     controller,
     registry,
+    limits,
     healthCredentials: (cluster, proxyTo) => clusterCredentials(controller, credentials, cluster, proxyTo),
     recordChange: (change) => events?.recordChange(change),
     start: () => controller.start(),

@@ -125,6 +125,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       webapp: options.webapp ?? null,
       userInterface: options.userInterface ?? null,
       rules: options.rules ?? null,
+      limits: null,
       heldDeletions: null,
       publishedKeys: null,
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),

@@ -10,7 +10,8 @@ const Condition = Type.Object({
   lastTransitionTime: Type.String({ description: 'RFC 3339.' }),
 });
 
-const ClusterResource = Type.Object({
+/** A resource, where it is written and what its status says. */
+export const ClusterResource = Type.Object({
   namespace: Type.String(),
   name: Type.String(),
   generation: Type.Integer(),

@@ -1,5 +1,7 @@
 import { engineCluster } from '../../kinds/engineCluster/kind.ts';
+import { queryLimit } from '../../kinds/queryLimit/kind.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
+import { routingGroup } from '../../kinds/routingGroup/kind.ts';
 import { routingRule } from '../../kinds/routingRule/kind.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { Role } from './caller.ts';
@@ -60,7 +62,8 @@ export const changeRules: Access = { anyOf: ['ADMIN'], resources: [updateRule] }
 /** `authorization.webappReadRole`; null: ADMIN, and with the reference's product name the roles of its calls. */
 export type WebappReadRole = 'ADMIN' | 'USER' | null;
 
-type Row = readonly [pattern: RegExp, access: EndpointAccess];
+/** @property method of the calls that the row is about; left out, all */
+type Row = readonly [pattern: RegExp, access: EndpointAccess, method?: 'PUT' | 'DELETE'];
 
 /**
  * Access of every path by family (docs/authentication.md#roles). The first row that fits
@@ -121,6 +124,8 @@ export function endpointTable(
     [/^\/api\/scaling\//, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/heldDeletions$/, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/heldDeletions\/confirm$/, admin(deleteCluster)],
+    ...accessToLimits(/^\/api\/groups(\/:name)?$/, routingGroup.plural),
+    ...accessToLimits(/^\/api\/limits(\/:namespace\/:name)?$/, queryLimit.plural),
     [/^\/api\/rules$/, readRules],
     [/^\/api\/rules\/:name$/, changeRules],
     [/^\/api\/explain/, admin(listRules)],
@@ -133,15 +138,34 @@ export function endpointTable(
   ];
 }
 
+/** Rows of calls on resources of a kind: pages and administrators read them, administrators write them. */
+function accessToLimits(pattern: RegExp, resource: string): readonly Row[] {
+  const access = (anyOf: readonly Role[], ...verbs: readonly ResourceAccess['verb'][]): Access => ({
+    anyOf,
+    resources: verbs.map((verb) => ({ verb, resource })),
+  });
+  return [
+    // A replacement of what is not there creates it.
+    [pattern, access(['ADMIN'], 'create', 'update'), 'PUT'],
+    [pattern, access(['ADMIN'], 'delete'), 'DELETE'],
+    [pattern, access(['USER', 'ADMIN'], 'list')],
+  ];
+}
+
 /**
  * Access of a route.
  * @param url the route's pattern
  * @throws Error when nobody has said which role it needs: a route is never open by being forgotten
  */
-export function accessOfRoute(table: readonly Row[], url: string, declared: RouteRole | undefined): EndpointAccess {
+export function accessOfRoute(
+  table: readonly Row[],
+  method: string,
+  url: string,
+  declared: RouteRole | undefined,
+): EndpointAccess {
   if (declared === 'public') return 'public';
   if (declared !== undefined) return accessOfRole(declared);
-  const row = table.find(([pattern]) => pattern.test(url));
+  const row = table.find(([pattern, , only = method]) => only === method && pattern.test(url));
   if (row === undefined) {
     throw new Error(`route ${url} has no role: declare config.role or add a row in src/api/auth/endpointAccess.ts`);
   }

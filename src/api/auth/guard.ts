@@ -42,10 +42,10 @@ export function guardRoutes(
 
   app.decorateRequest('caller', null);
   app.addHook('onRoute', (route) => {
-    const access = accessOfRoute(table, route.url, route.config?.role);
-    for (const method of [route.method].flat()) byRoute.set(`${method} ${route.url}`, access);
-    if (access === 'public' || route.schema?.hide === true || authentication.isOpen) return;
     const [method = 'GET'] = [route.method].flat();
+    const access = accessOfRoute(table, method, route.url, route.config?.role);
+    for (const each of [route.method].flat()) byRoute.set(`${each} ${route.url}`, access);
+    if (access === 'public' || route.schema?.hide === true || authentication.isOpen) return;
     route.schema = {
       ...route.schema,
       description: [route.schema?.description, accessInWords(access, authentication)].filter(Boolean).join(' '),

@@ -86,6 +86,7 @@ export async function openApi(
       registry: operator.registry,
       inventory: () => clusterInventory({ source: operator.source, controller: operator.controller, table }),
       heldDeletions: operator.controller,
+      limits: operator.limits,
       table,
       readiness,
       metrics,

@@ -1,6 +1,7 @@
 import {
   IconBinaryTree,
   IconChartLine,
+  IconGauge,
   IconHistory,
   type IconProps,
   IconRoute,
@@ -48,6 +49,13 @@ export const pages: readonly Page[] = [
     title: 'Routing Rules',
     icon: IconRoute,
     load: () => import('../pages/rules/RulesPage.tsx'),
+  },
+  {
+    id: 'limits',
+    path: 'limits',
+    title: 'Limits',
+    icon: IconGauge,
+    load: () => import('../pages/limits/LimitsPage.tsx'),
   },
   {
     id: 'resource-group',

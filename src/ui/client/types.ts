@@ -11,6 +11,7 @@ import type * as selector from '../../model/selector.ts';
 export type { ClusterState } from '../../api/answers/clusters.ts';
 export type { Drain } from '../../api/answers/drain.ts';
 export type { HistoryRow } from '../../api/answers/history.ts';
+export type { GroupState, LimitState } from '../../api/answers/limits.ts';
 export type { Overview, QuerySeries } from '../../api/answers/overview.ts';
 export type { Explanation, RoutedQuery, RuleEffect } from '../../api/answers/routing.ts';
 export type { RuleInventory, RuleState } from '../../api/answers/rules.ts';

@@ -6,7 +6,10 @@ import { KindRegistry } from '../../../src/kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../src/kinds/registry.ts';
 
 /** Texts for people: pages of the user interface. */
-const prose = ['src/ui/pages/rules/RuleDialog.tsx', 'src/ui/pages/rules/RuleTable.tsx'];
+const prose = [
+  ...['RuleDialog', 'RuleTable'].map((name) => `src/ui/pages/rules/${name}.tsx`),
+  ...['GroupTable', 'LimitTable'].map((name) => `src/ui/pages/limits/${name}.tsx`),
+];
 
 const word = new RegExp(
   `\\b(${resourceKinds.all.flatMap(({ kind, plural, singular }) => [kind, plural, singular]).join('|')})\\b`,

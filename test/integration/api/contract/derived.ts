@@ -97,6 +97,8 @@ const badParameters: Readonly<Record<string, string | null>> = {
   force: 'perhaps',
   minutes: '0',
   group: 'g'.repeat(257),
+  namespace: 'A b',
+  version: 'x'.repeat(65),
   name: null,
   queryId: null,
   verbose: null,

@@ -3,6 +3,11 @@ import type { OperationRows } from './rows.ts';
 const rule = { condition: 'true', actions: ['result.put("routingGroup", "adhoc")'] };
 const named = { path: { name: 'r' } };
 
+const etl = { path: { name: 'etl' } };
+const queue = { maxRunningQueries: 5, queue: { maxQueued: 10 } };
+const perUser = { path: { namespace: 'default', name: 'u' } };
+const limit = { per: 'user', maxRunning: 10 };
+
 /** The state at a glance, clusters with their resources, and rules with theirs. */
 export const stateRows: Record<string, OperationRows> = {
   'GET /api/overview': {
@@ -37,6 +42,112 @@ export const stateRows: Record<string, OperationRows> = {
     unknown: [{ why: 'an unknown name', path: { name: 'nobody' }, body: { active: true }, status: 404, field: 'name' }],
     conflict: null,
     malformed: [{ why: 'a slash', path: { name: 'a/b' }, body: { active: true }, status: 404, field: 'name' }],
+  },
+  'GET /api/groups': {
+    success: [{ why: 'lists', status: 200, shows: [{ name: 'adhoc', clusters: [{ name: 'c1' }], spec: null }] }],
+    unknown: null,
+    conflict: null,
+  },
+  'GET /api/groups/{name}': {
+    success: [{ why: 'answers', path: { name: 'adhoc' }, status: 200, shows: { name: 'adhoc', running: null } }],
+    unknown: [{ why: 'an unknown name', path: { name: 'nobody' }, status: 404, field: 'name' }],
+    conflict: null,
+  },
+  'PUT /api/groups/{name}': {
+    success: [
+      {
+        ...etl,
+        why: 'creates',
+        body: queue,
+        status: 200,
+        shows: { spec: queue, inForce: true, resource: { name: 'etl' } },
+      },
+      { ...etl, why: 'replaces', body: {}, status: 200, shows: { spec: {}, clusters: [] } },
+    ],
+    unknown: null,
+    conflict: [{ ...etl, why: 'not what was seen', body: { ...queue, version: 'x' }, status: 409, field: 'version' }],
+    malformed: [
+      { ...etl, why: 'itself', body: { fallbacks: ['etl'] }, status: 400, field: 'fallbacks' },
+      { ...etl, why: 'too long', body: { queue: { maxWait: '25h' } }, status: 400, field: 'queue.maxWait' },
+      { ...etl, why: 'another name', body: { name: 'x' }, status: 400, field: 'name' },
+    ],
+  },
+  'DELETE /api/groups/{name}': {
+    success: [{ ...etl, why: 'deletes', status: 200, first: [['PUT /api/groups/{name}', { ...etl, body: queue }]] }],
+    unknown: [{ why: 'nothing is declared', path: { name: 'adhoc' }, status: 404, field: 'name' }],
+    conflict: [
+      {
+        ...etl,
+        why: 'not what was seen',
+        query: 'version=x',
+        status: 409,
+        field: 'version',
+        first: [['PUT /api/groups/{name}', { ...etl, body: queue }]],
+      },
+    ],
+  },
+  'GET /api/limits': {
+    success: [
+      {
+        why: 'lists',
+        status: 200,
+        shows: [{ namespace: 'default', name: 'u', spec: limit }],
+        first: [['PUT /api/limits/{namespace}/{name}', { ...perUser, body: limit }]],
+      },
+    ],
+    unknown: null,
+    conflict: null,
+  },
+  'GET /api/limits/{namespace}/{name}': {
+    success: [
+      {
+        ...perUser,
+        why: 'answers',
+        status: 200,
+        shows: { name: 'u', inForce: true },
+        first: [['PUT /api/limits/{namespace}/{name}', { ...perUser, body: limit }]],
+      },
+    ],
+    unknown: [{ why: 'an unknown name', path: { namespace: 'default', name: 'nobody' }, status: 404, field: 'name' }],
+    conflict: null,
+  },
+  'PUT /api/limits/{namespace}/{name}': {
+    success: [{ ...perUser, why: 'creates', body: limit, status: 200, shows: { spec: limit, inForce: true } }],
+    unknown: null,
+    conflict: [
+      { ...perUser, why: 'not what was seen', body: { ...limit, version: 'x' }, status: 409, field: 'version' },
+    ],
+    malformed: [
+      { ...perUser, why: 'nothing', body: { per: 'all' }, status: 400, field: 'maxRunning' },
+      {
+        ...perUser,
+        why: 'no regular expression',
+        body: { ...limit, match: { users: ['~('] } },
+        status: 400,
+        field: 'match.users[0]',
+      },
+    ],
+  },
+  'DELETE /api/limits/{namespace}/{name}': {
+    success: [
+      {
+        ...perUser,
+        why: 'deletes',
+        status: 200,
+        first: [['PUT /api/limits/{namespace}/{name}', { ...perUser, body: limit }]],
+      },
+    ],
+    unknown: [{ why: 'an unknown name', path: { namespace: 'default', name: 'nobody' }, status: 404, field: 'name' }],
+    conflict: [
+      {
+        ...perUser,
+        why: 'not what was seen',
+        query: 'version=x',
+        status: 409,
+        field: 'version',
+        first: [['PUT /api/limits/{namespace}/{name}', { ...perUser, body: limit }]],
+      },
+    ],
   },
   'GET /api/rules': {
     success: [

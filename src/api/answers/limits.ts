@@ -1,0 +1,59 @@
+import { Type } from 'typebox';
+import { type Answer, nullable } from './answer.ts';
+import { ClusterResource } from './clusters.ts';
+
+const count = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
+
+const counts = {
+  running: count('Queries that run, on all replicas; null: not counted.'),
+  waiting: count('Submissions that wait.'),
+  refused: count('Submissions refused since counting began; of a limit that observes, those it would have refused.'),
+};
+
+const declared = {
+  inForce: Type.Boolean({ description: 'Whether it, or its last version that was valid, is in force.' }),
+  message: Type.String({ description: 'What became of it, for people.' }),
+  version: Type.String({ description: 'Changes whenever what it declares does.' }),
+  resource: ClusterResource,
+};
+
+const Spec = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'What it declares, as the spec of its kind has it; without name and class.',
+});
+
+/** A routing group: its clusters, and what is declared of it. */
+export const GroupState = Type.Object(
+  {
+    name: Type.String({ description: 'Name of the routing group.' }),
+    clusters: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        active: Type.Boolean(),
+        status: Type.Union([Type.Literal('PENDING'), Type.Literal('HEALTHY'), Type.Literal('UNHEALTHY')]),
+        maxRunningQueries: nullable(Type.Integer(), 'Null: no limit.'),
+      }),
+      { description: 'Clusters that belong to it, by name.' },
+    ),
+    spec: nullable(Spec, 'Null: no resource declares anything of it.'),
+    ...counts,
+    inForce: declared.inForce,
+    message: declared.message,
+    version: nullable(declared.version, 'Null where there is no resource.'),
+    resource: nullable(declared.resource, 'Null where there is none.'),
+  },
+  { $id: 'GroupState', description: 'A routing group with its clusters, limits and queue.' },
+);
+export type GroupState = Answer<typeof GroupState>;
+
+/** A query limit. */
+export const LimitState = Type.Object(
+  {
+    namespace: Type.String(),
+    name: Type.String(),
+    spec: Spec,
+    ...counts,
+    ...declared,
+  },
+  { $id: 'LimitState', description: 'A limit of users or sources, and what became of it.' },
+);
+export type LimitState = Answer<typeof LimitState>;

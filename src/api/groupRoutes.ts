@@ -1,0 +1,163 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { RoutingGroupSpec } from '../kinds/routingGroup/spec.ts';
+import { groupProblems } from '../kinds/routingGroup/validation.ts';
+import { GatewayError } from '../model/errors.ts';
+import type { ProductNames } from '../model/names.ts';
+import type { InventoryGroup, LimitRegistry } from '../operator/registry/limitRegistry.ts';
+import { GroupState } from './answers/limits.ts';
+import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
+import { countsOf, declaredState } from './limitRoutes.ts';
+import { notModified, revalidate } from './revalidation.ts';
+import { answer, emptyAnswer, errorAnswers, Force, reference } from './schemas.ts';
+import { auditedLimitChange } from './writes/auditedLimits.ts';
+import { apiFamily, writeContext } from './writes/writeFamily.ts';
+
+/** Dependencies of the routes of routing groups. */
+export interface GroupRoutes {
+  readonly limits: Pick<LimitRegistry, 'groups' | 'group' | 'putGroup' | 'deleteGroup'>;
+  readonly names: ProductNames;
+}
+
+const tags = ['routing groups'];
+const { name: _name, gatewayClassName: _class, ...fields } = RoutingGroupSpec.properties;
+const GroupUpdate = Type.Object(
+  { ...fields, ...Version },
+  {
+    $id: 'GroupUpdate',
+    additionalProperties: false,
+    description: 'What holds for a routing group as a whole: what is absent has its default.',
+  },
+);
+
+const GroupInPath = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 255, description: 'Name of the routing group, percent-encoded.' }),
+});
+
+/** Routing groups with their clusters, and what is declared of them (docs/rest-api.md#groups-and-limits). */
+export async function groupRoutes(app: FastifyInstance, { limits, names }: GroupRoutes): Promise<void> {
+  revalidate(app);
+  const state = (name: string): GroupState | null => {
+    const group = limits.group(name);
+    return group === null ? null : groupState(group);
+  };
+
+  app.get(
+    '/api/groups',
+    {
+      schema: {
+        tags,
+        summary: 'All routing groups with their clusters, limits and queues',
+        description:
+          'Those that have clusters or a resource; a resource whose name another one holds is listed as well. Carries an ETag.',
+        response: { 200: answer('By name.', Type.Array(reference(GroupState))), ...notModified },
+      },
+    },
+    (_request, reply) => reply.send(limits.groups().map(groupState) satisfies readonly GroupState[]),
+  );
+
+  app.get(
+    '/api/groups/:name',
+    {
+      schema: {
+        tags,
+        summary: 'A routing group with its clusters, limits and queue',
+        params: GroupInPath,
+        response: { 200: answer('The group.', reference(GroupState)), ...notModified, ...errorAnswers(400, 404) },
+      },
+    },
+    (request, reply) => {
+      const name = groupInPath(request);
+      const group = state(name);
+      if (group === null) throw noGroup(name);
+      return reply.send(group);
+    },
+  );
+
+  app.put(
+    '/api/groups/:name',
+    {
+      schema: {
+        tags,
+        summary: 'Declares limits, queue and fallbacks of a routing group, or replaces what is declared',
+        description: 'The group need not have clusters yet.',
+        params: GroupInPath,
+        querystring: Force,
+        body: GroupUpdate,
+        response: {
+          200: answer('The group, in force.', reference(GroupState)),
+          202: answer('The database is unavailable; the change follows there by itself.', reference(GroupState)),
+          ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const name = groupInPath(request);
+      const { spec, version } = sentSpec<RoutingGroupSpec>(request, GroupUpdate, (body) =>
+        groupProblems({ ...(body as object), name }, name),
+      );
+      const { force } = writeContext(request, apiFamily);
+      const after = await auditedLimitChange(request, reply, names, {
+        object: `routing group ${name}`,
+        state: () => state(name),
+        write: () => limits.putGroup(name, spec, { force, version }),
+      });
+      if (after === null) throw new GatewayError('EG_CONFLICT', `the routing group ${name} was deleted meanwhile`);
+      return reply.send(after);
+    },
+  );
+
+  app.delete(
+    '/api/groups/:name',
+    {
+      schema: {
+        tags,
+        summary: 'Deletes what is declared of a routing group',
+        description: 'Its clusters stay.',
+        params: GroupInPath,
+        querystring: DeletedVersion,
+        response: {
+          200: emptyAnswer('Deleted.'),
+          202: emptyAnswer('The database is unavailable; the change follows there by itself.'),
+          ...errorAnswers(400, 403, 404, 409, 413, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const name = groupInPath(request);
+      await auditedLimitChange(request, reply, names, {
+        object: `routing group ${name}`,
+        state: () => state(name),
+        write: () => limits.deleteGroup(name, sentVersion(request)),
+      });
+      return reply.send();
+    },
+  );
+}
+
+function groupInPath(request: FastifyRequest): string {
+  return (request.params as { readonly name: string }).name;
+}
+
+function noGroup(name: string): GatewayError {
+  return new GatewayError('EG_NOT_FOUND', `there is no routing group ${name}: no cluster belongs to it`, {
+    field: 'name',
+  });
+}
+
+function groupState({ name, clusters, declared, count }: InventoryGroup): GroupState {
+  return {
+    name,
+    clusters: clusters.map((cluster) => ({
+      name: cluster.name,
+      active: cluster.active,
+      status: cluster.health.status,
+      maxRunningQueries: cluster.maxRunningQueries ?? null,
+    })),
+    spec: declared?.spec ?? null,
+    ...countsOf(count),
+    ...(declared === null
+      ? { inForce: false, message: 'nothing is declared of it', version: null, resource: null }
+      : declaredState(declared)),
+  };
+}

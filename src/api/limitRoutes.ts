@@ -1,0 +1,166 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { queryLimit } from '../kinds/queryLimit/kind.ts';
+import { QueryLimitSpec } from '../kinds/queryLimit/spec.ts';
+import { GatewayError } from '../model/errors.ts';
+import type { ProductNames } from '../model/names.ts';
+import type { DeclaredLimits, InventoryLimit, LimitRegistry } from '../operator/registry/limitRegistry.ts';
+import { LimitState } from './answers/limits.ts';
+import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
+import { notModified, revalidate } from './revalidation.ts';
+import { answer, emptyAnswer, errorAnswers, Force, reference } from './schemas.ts';
+import { auditedLimitChange } from './writes/auditedLimits.ts';
+import { apiFamily, writeContext } from './writes/writeFamily.ts';
+
+/** Dependencies of the routes of query limits. */
+export interface LimitRoutes {
+  readonly limits: Pick<LimitRegistry, 'limits' | 'limit' | 'putLimit' | 'deleteLimit'>;
+  readonly names: ProductNames;
+}
+
+const tags = ['limits'];
+const { gatewayClassName: _class, ...fields } = QueryLimitSpec.properties;
+const LimitUpdate = Type.Object(
+  { ...fields, ...Version },
+  {
+    $id: 'LimitUpdate',
+    additionalProperties: false,
+    description: 'A limit as a whole: what is absent has its default.',
+  },
+);
+
+const KubernetesName = { minLength: 1, maxLength: 63, pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$' } as const;
+const LimitInPath = Type.Object({
+  namespace: Type.String({ ...KubernetesName, description: 'Namespace of its resource.' }),
+  name: Type.String({ ...KubernetesName, description: 'Name of its resource.' }),
+});
+
+/** Limits of users and sources, and changing them where they are declared (docs/rest-api.md#groups-and-limits). */
+export async function limitRoutes(app: FastifyInstance, { limits, names }: LimitRoutes): Promise<void> {
+  revalidate(app);
+  const state = ({ namespace, name }: LimitPath): LimitState | null => {
+    const limit = limits.limit(namespace, name);
+    return limit === null ? null : limitState(limit);
+  };
+
+  app.get(
+    '/api/limits',
+    {
+      schema: {
+        tags,
+        summary: 'All limits of users and sources, with how much of them is used',
+        description: 'Carries an ETag.',
+        response: { 200: answer('By namespace and name.', Type.Array(reference(LimitState))), ...notModified },
+      },
+    },
+    (_request, reply) => reply.send(limits.limits().map(limitState) satisfies readonly LimitState[]),
+  );
+
+  app.get(
+    '/api/limits/:namespace/:name',
+    {
+      schema: {
+        tags,
+        summary: 'A limit, with how much of it is used',
+        params: LimitInPath,
+        response: { 200: answer('The limit.', reference(LimitState)), ...notModified, ...errorAnswers(400, 404) },
+      },
+    },
+    (request, reply) => {
+      const path = limitPath(request);
+      const limit = state(path);
+      if (limit === null) throw noLimit(path);
+      return reply.send(limit);
+    },
+  );
+
+  app.put(
+    '/api/limits/:namespace/:name',
+    {
+      schema: {
+        tags,
+        summary: 'Declares a limit, or replaces what it declares',
+        params: LimitInPath,
+        querystring: Force,
+        body: LimitUpdate,
+        response: {
+          200: answer('The limit, in force.', reference(LimitState)),
+          202: answer('The database is unavailable; the change follows there by itself.', reference(LimitState)),
+          ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const path = limitPath(request);
+      const { spec, version } = sentSpec<QueryLimitSpec>(request, LimitUpdate, (body) => queryLimit.specProblems(body));
+      const { force } = writeContext(request, apiFamily);
+      const after = await auditedLimitChange(request, reply, names, {
+        object: `query limit ${path.namespace}/${path.name}`,
+        state: () => state(path),
+        write: () => limits.putLimit(path.namespace, path.name, spec, { force, version }),
+      });
+      if (after === null) {
+        throw new GatewayError('EG_CONFLICT', `the limit ${path.namespace}/${path.name} was deleted meanwhile`);
+      }
+      return reply.send(after);
+    },
+  );
+
+  app.delete(
+    '/api/limits/:namespace/:name',
+    {
+      schema: {
+        tags,
+        summary: 'Deletes a limit',
+        params: LimitInPath,
+        querystring: DeletedVersion,
+        response: {
+          200: emptyAnswer('Deleted.'),
+          202: emptyAnswer('The database is unavailable; the change follows there by itself.'),
+          ...errorAnswers(400, 403, 404, 409, 413, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const path = limitPath(request);
+      await auditedLimitChange(request, reply, names, {
+        object: `query limit ${path.namespace}/${path.name}`,
+        state: () => state(path),
+        write: () => limits.deleteLimit(path.namespace, path.name, sentVersion(request)),
+      });
+      return reply.send();
+    },
+  );
+}
+
+interface LimitPath {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+function limitPath(request: FastifyRequest): LimitPath {
+  return request.params as LimitPath;
+}
+
+function noLimit({ namespace, name }: LimitPath): GatewayError {
+  return new GatewayError('EG_NOT_FOUND', `there is no limit ${namespace}/${name}`, { field: 'name' });
+}
+
+function limitState({ namespace, name, declared, count }: InventoryLimit): LimitState {
+  return { namespace, name, spec: declared.spec, ...countsOf(count), ...declaredState(declared) };
+}
+
+/** Counts as answers have them: null where nothing counts. */
+export function countsOf(count: InventoryLimit['count']): Pick<LimitState, 'running' | 'waiting' | 'refused'> {
+  return { running: count?.running ?? null, waiting: count?.waiting ?? null, refused: count?.refused ?? null };
+}
+
+/** What became of a resource, as answers have it. */
+export function declaredState({
+  acceptance,
+  isInForce,
+  version,
+  resource,
+}: DeclaredLimits): Pick<LimitState, 'inForce' | 'message' | 'version' | 'resource'> {
+  return { inForce: isInForce, message: acceptance.message, version, resource };
+}

@@ -1,0 +1,198 @@
+import type { Acceptance } from '../../kinds/acceptance.ts';
+import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
+import { queryLimit } from '../../kinds/queryLimit/kind.ts';
+import { isLimitOutcome, type LimitOutcome, limitRefusal } from '../../kinds/queryLimit/limitOutcome.ts';
+import { QUERY_LIMIT, type QueryLimitSpec } from '../../kinds/queryLimit/spec.ts';
+import { type GroupOutcome, groupRefusal, isGroupOutcome } from '../../kinds/routingGroup/groupOutcome.ts';
+import { routingGroup } from '../../kinds/routingGroup/kind.ts';
+import { ROUTING_GROUP, type RoutingGroupSpec } from '../../kinds/routingGroup/spec.ts';
+import { GatewayError } from '../../model/errors.ts';
+import { keyOf, type ResourceKey } from '../../model/resource.ts';
+import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
+import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCounts.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { Controller } from '../reconcile/controller.ts';
+import { type DeclaredResource, declaredResource, specVersion } from './declaredResource.ts';
+import { type SpecWrite, type SpecWriteContext, SpecWrites, type SpecWritesOptions } from './specWrites.ts';
+
+/** What a resource declares of limits, and what became of it. */
+export interface DeclaredLimits {
+  /** Its spec as it is written, without name and class. */
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly acceptance: Acceptance;
+  /** Whether it, or its last good version, is in force. */
+  readonly isInForce: boolean;
+  readonly version: string;
+  readonly resource: DeclaredResource;
+}
+
+/** A routing group: its clusters, and what is declared of it. */
+export interface InventoryGroup {
+  readonly name: string;
+  readonly clusters: readonly ClusterEntry[];
+  /** Null: no resource declares anything. */
+  readonly declared: DeclaredLimits | null;
+  /** Null: not counted. */
+  readonly count: AdmissionCount | null;
+}
+
+/** A query limit. */
+export interface InventoryLimit {
+  readonly namespace: string;
+  readonly name: string;
+  readonly declared: DeclaredLimits;
+  readonly count: AdmissionCount | null;
+}
+
+export interface LimitRegistryOptions extends SpecWritesOptions {
+  readonly controller: SpecWritesOptions['controller'] & Pick<Controller, 'outcomes'>;
+  readonly table: Pick<RoutingTableHolder, 'current'>;
+  readonly counts: AdmissionCounts;
+  /** What the configuration lets a resource be. */
+  readonly policy: () => ClusterPolicy;
+}
+
+/** Routing groups and query limits as REST lists and changes them (docs/rest-api.md#groups-and-limits). */
+export class LimitRegistry {
+  readonly #options: LimitRegistryOptions;
+  readonly #groups: SpecWrites;
+  readonly #limits: SpecWrites;
+
+  constructor(options: LimitRegistryOptions) {
+    this.#options = options;
+    this.#groups = new SpecWrites(routingGroup, options);
+    this.#limits = new SpecWrites(queryLimit, options);
+  }
+
+  /** Every routing group that has clusters or a resource, by name; one whose name another resource holds comes after it. */
+  groups(): readonly InventoryGroup[] {
+    const { table, controller } = this.#options;
+    const declared = [...controller.outcomes.values()].filter(isGroupOutcome);
+    const names = new Set(declared.map(({ registryName }) => registryName));
+    const bare = [...table.current.groups.keys()].filter((name) => !names.has(name));
+    return [...declared.map((outcome) => this.#group(outcome)), ...bare.map((name) => this.#bareGroup(name))].sort(
+      (a, b) => (a.name === b.name ? rank(a) - rank(b) : a.name < b.name ? -1 : 1),
+    );
+  }
+
+  /** The routing group of a name; null: it has neither clusters nor a resource. */
+  group(name: string): InventoryGroup | null {
+    const holder = this.#holder(name);
+    if (holder !== null) return this.#group(holder);
+    return this.#options.table.current.groups.has(name) ? this.#bareGroup(name) : null;
+  }
+
+  /** Every query limit by namespace and name. */
+  limits(): readonly InventoryLimit[] {
+    return [...this.#options.controller.outcomes.values()]
+      .filter(isLimitOutcome)
+      .map((outcome) => this.#limit(outcome))
+      .sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
+  }
+
+  /** A query limit; null: there is none. */
+  limit(namespace: string, name: string): InventoryLimit | null {
+    const outcome = this.#options.controller.outcomes
+      .values()
+      .find(({ key }) => key.kind === QUERY_LIMIT && key.namespace === namespace && key.name === name);
+    return outcome === undefined || !isLimitOutcome(outcome) ? null : this.#limit(outcome);
+  }
+
+  /** Declares what holds for a routing group, where its resource is, or in a new one. @param spec valid */
+  async putGroup(name: string, spec: RoutingGroupSpec, context: SpecWriteContext): Promise<SpecWrite> {
+    this.#options.controller.refreshNow();
+    const holder = this.#holder(name);
+    const key = holder === null ? this.#newGroupKey(name) : holder.key;
+    const groups = this.#options.policy().groups;
+    mustBeAllowed(groupRefusal(groups, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
+    return await this.#groups.put(key, key.name === name ? spec : { name, ...spec }, context);
+  }
+
+  /** Deletes what is declared of a routing group. */
+  async deleteGroup(name: string, version: string | undefined): Promise<SpecWrite> {
+    this.#options.controller.refreshNow();
+    const holder = this.#holder(name);
+    if (holder === null) {
+      throw new GatewayError('EG_NOT_FOUND', `there is no ${ROUTING_GROUP} of the routing group ${name}`, {
+        field: 'name',
+      });
+    }
+    return await this.#groups.delete(holder.key, version);
+  }
+
+  /** Declares a query limit. @param spec valid */
+  async putLimit(namespace: string, name: string, spec: QueryLimitSpec, context: SpecWriteContext): Promise<SpecWrite> {
+    this.#options.controller.refreshNow();
+    mustBeAllowed(limitRefusal(this.#options.policy().groups, namespace, spec));
+    return await this.#limits.put({ kind: QUERY_LIMIT, namespace, name }, spec, context);
+  }
+
+  async deleteLimit(namespace: string, name: string, version: string | undefined): Promise<SpecWrite> {
+    return await this.#limits.delete({ kind: QUERY_LIMIT, namespace, name }, version);
+  }
+
+  /** The resource that holds a group's name. */
+  #holder(name: string): GroupOutcome | null {
+    for (const outcome of this.#options.controller.outcomes.values()) {
+      if (!isGroupOutcome(outcome) || outcome.registryName !== name) continue;
+      if (outcome.acceptance.reason !== 'NameConflict') return outcome;
+    }
+    return null;
+  }
+
+  #newGroupKey(group: string): ResourceKey {
+    const { source } = this.#options;
+    const namespace = source.writeNamespace;
+    for (const name of resourceNames(group)) {
+      const key = { kind: ROUTING_GROUP, namespace, name };
+      const there = source.get(key);
+      // The next candidate is for a name that a resource of another group, or of another gateway, has.
+      const isTaken = there !== null && registryNameOf(there) !== group;
+      if (!isTaken && !source.isOfAnother(key)) return key;
+    }
+    throw new Error('names never end');
+  }
+
+  #group(outcome: GroupOutcome): InventoryGroup {
+    const { registryName: name, policy } = outcome;
+    return { ...this.#bareGroup(name), declared: this.#declared(outcome, policy !== null) };
+  }
+
+  #bareGroup(name: string): InventoryGroup {
+    const { table, counts } = this.#options;
+    return { name, clusters: table.current.groups.get(name) ?? [], declared: null, count: counts.group(name) };
+  }
+
+  #limit(outcome: LimitOutcome): InventoryLimit {
+    const { namespace, name } = outcome.key;
+    const count = this.#options.counts.limit(`${namespace}/${name}`);
+    return { namespace, name, declared: this.#declared(outcome, outcome.policy !== null), count };
+  }
+
+  #declared(outcome: GroupOutcome | LimitOutcome, isInForce: boolean): DeclaredLimits {
+    const { resource, acceptance } = outcome;
+    const { name: _name, gatewayClassName: _class, ...spec } = resource.spec;
+    return {
+      spec,
+      acceptance,
+      isInForce,
+      version: specVersion(this.#options.source.get(keyOf(resource)) ?? resource),
+      resource: declaredResource(outcome, this.#options.source),
+    };
+  }
+}
+
+function rank({ declared }: InventoryGroup): number {
+  return declared?.acceptance.reason === 'NameConflict' ? 1 : 0;
+}
+
+/** Refuses what would be stored and then not accepted. */
+function mustBeAllowed(refusal: Acceptance | null): void {
+  if (refusal === null) return;
+  const [path = '', ...rest] = refusal.message.split(': ');
+  const field = path.replace(/^spec\./, '');
+  throw path.startsWith('spec.')
+    ? new GatewayError('EG_IMPOSSIBLE', `${field}: ${rest.join(': ')}`, { field })
+    : new GatewayError('EG_IMPOSSIBLE', refusal.message);
+}

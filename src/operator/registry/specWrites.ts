@@ -1,0 +1,171 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isPaused } from '../../kinds/paused.ts';
+import type { ResourceKind } from '../../kinds/resourceKind.ts';
+import { GatewayError } from '../../model/errors.ts';
+import { keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
+import type { Controller } from '../reconcile/controller.ts';
+import { type ResourceChange, type ResourceSource, VersionConflict } from '../sources/source.ts';
+import { type ResourceReference, referenceTo } from './appliedChange.ts';
+import { specVersion } from './declaredResource.ts';
+import type { ApiWrites } from './resourceClusterRegistry.ts';
+
+/** A spec as a caller wants it, whole: what is absent has its default. */
+export type WantedSpec = Readonly<Record<string, unknown>>;
+
+/** How a resource is written. */
+export interface SpecWriteContext {
+  /** Takes fields over from other managers. */
+  readonly force: boolean;
+  /** `specVersion` of what the caller has seen; undefined: whatever there is is replaced. */
+  readonly version: string | undefined;
+}
+
+/** Answer of a write. */
+export interface SpecWrite {
+  /** True when the database is unavailable and catches up later. */
+  readonly pending: boolean;
+  readonly resource: ResourceReference;
+}
+
+export interface SpecWritesOptions {
+  readonly source: ResourceSource;
+  readonly controller: Pick<Controller, 'refreshNow' | 'projectNow' | 'expectDeletion'>;
+  readonly apiWrites: () => ApiWrites;
+  /** How long a write waits for the database before it answers as pending, in milliseconds: 5,000. */
+  readonly projectionTimeoutMs?: number;
+}
+
+/** A schema of a spec, as far as it is read here. */
+interface SpecSchema {
+  readonly properties: Readonly<Record<string, { readonly default?: unknown }>>;
+}
+
+/** Fields of a spec that no call of the REST API writes: they say whose the resource is. */
+const ownFields = new Set(['name', 'gatewayClassName']);
+
+/** How often a write is decided again as the resource changed under it. */
+const ATTEMPTS = 5;
+
+/**
+ * Writes resources of a kind whose spec callers send whole (docs/rest-api.md#groups-and-limits). A write is in force and
+ * projected when it resolves. Writes reject with a GatewayError: EG_CONFLICT (another version, paused, another gateway's),
+ * EG_NOT_FOUND, EG_FIELD_OWNED, EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_SOURCE_UNAVAILABLE.
+ */
+export class SpecWrites {
+  readonly #kind: ResourceKind;
+  readonly #options: SpecWritesOptions;
+
+  constructor(kind: ResourceKind, options: SpecWritesOptions) {
+    this.#kind = kind;
+    this.#options = options;
+  }
+
+  /** Creates the resource of a key, or makes its spec say what is wanted. */
+  async put(key: ResourceKey, wanted: WantedSpec, context: SpecWriteContext): Promise<SpecWrite> {
+    this.#mayWrite('changed');
+    const { source } = this.#options;
+    return await this.#decided(async () => {
+      const present = this.#present(key, context.version);
+      if (present === null) {
+        // A name that is no Kubernetes name goes with the creation.
+        return await this.#settle(await source.create({ ...key, spec: wanted }));
+      }
+      const change = this.#change(present, wanted);
+      if (Object.keys(change.set).length === 0 && change.remove.length === 0) return await this.#settle(present);
+      const expectedVersion = present.metadata.resourceVersion;
+      return await this.#settle(await source.apply(key, change, { force: context.force, expectedVersion }));
+    });
+  }
+
+  /** Deletes the resource of a key. */
+  async delete(key: ResourceKey, version: string | undefined): Promise<SpecWrite> {
+    this.#mayWrite('deleted');
+    const { source, controller } = this.#options;
+    return await this.#decided(async () => {
+      const present = this.#present(key, version);
+      if (present === null) {
+        throw new GatewayError('EG_NOT_FOUND', `there is no ${key.kind} ${key.namespace}/${key.name}`, {
+          field: 'name',
+        });
+      }
+      const unexpect = controller.expectDeletion(key);
+      try {
+        await source.delete(key, version === undefined ? null : present.metadata.resourceVersion);
+      } catch (error) {
+        unexpect();
+        throw error;
+      }
+      return await this.#settle(present);
+    });
+  }
+
+  #mayWrite(what: string): void {
+    const mode = this.#options.apiWrites();
+    if (mode === 'enabled') return;
+    const { plural } = this.#kind;
+    throw new GatewayError(
+      'EG_API_WRITES_DISABLED',
+      `resources.apiWrites is ${mode}: ${plural} cannot be ${what} by REST`,
+    );
+  }
+
+  /** The resource as it is, if it may be written. */
+  #present(key: ResourceKey, version: string | undefined): Resource | null {
+    const { source } = this.#options;
+    const name = `${key.kind} ${key.namespace}/${key.name}`;
+    if (source.isOfAnother(key)) {
+      throw new GatewayError('EG_CONFLICT', `${name} is another gateway's, by its class, labels or namespace`, {
+        field: 'name',
+      });
+    }
+    const present = source.get(key);
+    if (version !== undefined && (present === null || specVersion(present) !== version)) {
+      const what = present === null ? 'deleted' : 'changed';
+      throw new GatewayError('EG_CONFLICT', `${name} was ${what} meanwhile; look at it again`, { field: 'version' });
+    }
+    if (present !== null && isPaused(present)) {
+      throw new GatewayError('EG_CONFLICT', `${name} is paused; remove its annotation enginegateway.dev/paused first`);
+    }
+    return present;
+  }
+
+  /** Only what differs, so that equal values are not taken over from who owns them. */
+  #change({ spec }: Resource, wanted: WantedSpec): ResourceChange {
+    const { properties } = this.#kind.spec as unknown as SpecSchema;
+    const defaults = new Map(Object.entries(properties).map(([field, schema]) => [field, schema.default]));
+    const set: Record<string, unknown> = {};
+    for (const [field, value] of Object.entries(wanted)) {
+      const present = spec[field] ?? defaults.get(field);
+      if (!ownFields.has(field) && !isDeepStrictEqual(present, value)) set[field] = value;
+    }
+    const remove = Object.keys(spec).filter(
+      (field) =>
+        !ownFields.has(field) && wanted[field] === undefined && !isDeepStrictEqual(spec[field], defaults.get(field)),
+    );
+    return { set, remove, annotations: {} };
+  }
+
+  /** Has own table and database follow a written resource. */
+  async #settle(resource: Resource): Promise<SpecWrite> {
+    const { controller } = this.#options;
+    const key = keyOf(resource);
+    controller.refreshNow();
+    const result = await controller.projectNow(key, this.#options.projectionTimeoutMs ?? 5_000);
+    return { pending: result === 'pending', resource: referenceTo(resource) };
+  }
+
+  async #decided<T>(decide: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await decide();
+      } catch (error) {
+        if (!(error instanceof VersionConflict)) throw error;
+        if (attempt === ATTEMPTS)
+          throw new GatewayError('EG_CONFLICT', `${error.message}; try again`, { cause: error });
+        // The source has the other's change at hand or is reading it.
+        await new Promise((resolve) => setTimeout(resolve, 50 * attempt));
+        this.#options.controller.refreshNow();
+      }
+    }
+  }
+}

@@ -1,0 +1,51 @@
+import { Badge, Stack, Text } from '@mantine/core';
+import type { LimitState } from '../../client/types.ts';
+import classes from './limits.module.css';
+
+interface DeclarationProps {
+  readonly kind: string;
+  readonly state: Pick<LimitState, 'inForce' | 'message' | 'resource'>;
+  /** It only counts what it would refuse. */
+  readonly observes?: boolean;
+}
+
+/** The resource that declares something, and what became of it. */
+export function Declaration({ kind, state: { inForce, message, resource }, observes = false }: DeclarationProps) {
+  const { namespace, name, place, managers, paused, conditions } = resource;
+  const problems = conditions.filter(
+    ({ type, status }) => (type === 'ResolvedRefs' || type === 'Accepted') && status === 'False',
+  );
+  const isAccepted = !problems.some(({ type }) => type === 'Accepted');
+  const [color, label] = look(inForce, isAccepted, paused, observes);
+  return (
+    <Stack gap={2} align="flex-start" className={classes.declaration}>
+      <Badge variant="light" color={color} className={classes.badge ?? ''}>
+        {label}
+      </Badge>
+      <Text size="sm">
+        {kind} {namespace}/{name}
+      </Text>
+      <Text size="xs" c="dimmed">
+        {managers.length > 0 ? `by ${managers.map(({ manager }) => manager).join(', ')}` : place}
+      </Text>
+      {problems.map(({ type, message: text }) => (
+        <Text key={type} size="xs" c="red">
+          {text}
+        </Text>
+      ))}
+      {problems.length === 0 && !inForce && <Text size="xs">{message}</Text>}
+    </Stack>
+  );
+}
+
+function look(
+  inForce: boolean,
+  isAccepted: boolean,
+  paused: boolean,
+  observes: boolean,
+): readonly [color: string, label: string] {
+  if (!inForce) return ['red', isAccepted ? 'not in force' : 'not accepted'];
+  if (!isAccepted) return ['yellow', 'earlier version in force'];
+  if (paused) return ['gray', 'paused'];
+  return observes ? ['blue', 'observes'] : ['green', 'in force'];
+}

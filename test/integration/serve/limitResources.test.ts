@@ -1,0 +1,175 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+
+let folder: string;
+let gateway: GatewayProcess | undefined;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'limits-'));
+});
+afterEach(async () => {
+  await gateway?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+interface Stored {
+  readonly name: string;
+  readonly spec: object | null;
+  readonly inForce: boolean;
+  readonly message: string;
+  readonly version: string;
+  readonly resource: { readonly namespace: string; readonly name: string } | null;
+}
+const call = async (method: string, path: string, body?: object) => {
+  const answer = await fetch(`${gateway?.url}${path}`, {
+    method,
+    ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  const json = (text === '' ? null : JSON.parse(text)) as Stored & {
+    readonly error?: { readonly code: string; readonly field?: string };
+  };
+  return { status: answer.status, json };
+};
+const cluster = (name: string, routingGroup: string) =>
+  call('POST', '/gateway/backend/modify/add', { name, proxyTo: `http://${name}:1`, active: true, routingGroup });
+const limit = { per: 'user', maxRunning: 10, match: { users: ['~etl-.*'] } };
+
+describe.each(['directory', 'database'] as const)('groups and limits by REST, source %s', (source) => {
+  const start = async (more: object = {}) => {
+    gateway = await startGateway({
+      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'x.db')}` },
+      resources: { source, ...(source === 'directory' ? { directory: join(folder, 'manifests') } : {}), ...more },
+    });
+  };
+  beforeEach(async () => {
+    await rm(join(folder, 'manifests'), { recursive: true, force: true });
+    await mkdir(join(folder, 'manifests'));
+  });
+
+  test('a group is declared, replaced and deleted; its clusters stay', async () => {
+    await start();
+    await cluster('a', 'etl');
+    expect((await call('GET', '/api/groups/etl')).json).toMatchObject({
+      clusters: [{ name: 'a', active: true, maxRunningQueries: null }],
+      spec: null,
+      inForce: false,
+      running: null,
+      resource: null,
+    });
+    const first = await call('PUT', '/api/groups/etl', { maxRunningQueries: 5, queue: { maxWait: '1m' } });
+    expect(first).toMatchObject({
+      status: 200,
+      json: { spec: { maxRunningQueries: 5, queue: { maxWait: '1m' } }, inForce: true, resource: { name: 'etl' } },
+    });
+    const { version } = first.json;
+    const second = await call('PUT', '/api/groups/etl', { fallbacks: ['adhoc'], version });
+    expect(second).toMatchObject({ status: 200, json: { spec: { fallbacks: ['adhoc'] } } });
+    expect(second.json.spec).not.toHaveProperty('maxRunningQueries');
+    expect(await call('PUT', '/api/groups/etl', { version })).toMatchObject({
+      status: 409,
+      json: { error: { code: 'EG_CONFLICT', field: 'version' } },
+    });
+    expect((await call('DELETE', `/api/groups/etl?version=${version}`)).status).toBe(409);
+    expect((await call('DELETE', `/api/groups/etl?version=${second.json.version}`)).status).toBe(200);
+    expect((await call('GET', '/api/groups/etl')).json).toMatchObject({ clusters: [{ name: 'a' }], spec: null });
+    expect((await call('DELETE', '/api/groups/etl')).status).toBe(404);
+    expect((await call('GET', '/api/groups/none')).status).toBe(404);
+  });
+
+  test('a name that is no Kubernetes name is kept in the spec of its resource', async () => {
+    await start();
+    const path = `/api/groups/${encodeURIComponent('Team A/etl')}`;
+    const { status, json } = await call('PUT', path, { maxRunningQueries: 5 });
+    expect([status, json.name, json.resource?.name]).toEqual([
+      200,
+      'Team A/etl',
+      expect.stringMatching(/^team-a-etl-/),
+    ]);
+    expect(await call('PUT', path, { maxRunningQueries: 6 })).toMatchObject({
+      status: 200,
+      json: { name: 'Team A/etl', spec: { maxRunningQueries: 6 }, resource: { name: json.resource?.name } },
+    });
+  });
+
+  test('a limit is declared, replaced and deleted', async () => {
+    await start();
+    const path = '/api/limits/default/per-user';
+    const first = await call('PUT', path, limit);
+    expect(first).toMatchObject({ status: 200, json: { spec: limit, inForce: true } });
+    expect(await call('PUT', path, { ...limit, maxRunning: 11 })).toMatchObject({ json: { spec: { maxRunning: 11 } } });
+    expect((await call('PUT', path, { ...limit, version: first.json.version })).status).toBe(409);
+    await vi.waitFor(async () => {
+      const conditions = JSON.stringify((await call('GET', path)).json.resource);
+      expect(conditions).toContain('"type":"Ready","status":"True"');
+    }, 20_000);
+    expect(await (await fetch(`${gateway?.url}/api/limits`)).json()).toHaveLength(1);
+    expect(await (await fetch(`${gateway?.url}/metrics`)).text()).toContain('engine_gateway_query_limits 1');
+    expect((await call('DELETE', path)).status).toBe(200);
+    expect((await call('GET', path)).status).toBe(404);
+  });
+
+  test.each<[body: object, field: string]>([
+    [{ maxRunning: 1 }, 'per'],
+    [{ per: 'user' }, 'maxRunning'],
+    [{ ...limit, match: { users: ['~('] } }, 'match.users[0]'],
+    [{ ...limit, gatewayClassName: 'blue' }, 'gatewayClassName'],
+  ])('%j is refused for its %s, and nothing is stored', async (body, field) => {
+    await start();
+    expect(await call('PUT', '/api/limits/default/x', body)).toMatchObject({ status: 400, json: { error: { field } } });
+    expect((await call('GET', '/api/limits/default/x')).status).toBe(404);
+  });
+
+  test('what a namespace may not do is refused before it is stored', async () => {
+    const join = ['*'];
+    await start({
+      groups: { etl: { join: ['other'], route: ['*'], deny: ['other'] }, adhoc: { join, route: ['other'] } },
+    });
+    expect(await call('PUT', '/api/groups/etl', {})).toMatchObject({
+      status: 422,
+      json: { error: { code: 'EG_IMPOSSIBLE', field: 'name' } },
+    });
+    expect(await call('PUT', '/api/groups/own', { fallbacks: ['adhoc'] })).toMatchObject({
+      status: 422,
+      json: { error: { field: 'fallbacks[0]' } },
+    });
+    expect(await call('PUT', '/api/limits/default/x', { ...limit, match: { routingGroups: ['etl'] } })).toMatchObject({
+      status: 422,
+      json: { error: { field: 'match.routingGroups' } },
+    });
+    expect(await (await fetch(`${gateway?.url}/api/limits`)).json()).toEqual([]);
+  });
+
+  test('resources.apiWrites: activation-only refuses writes', async () => {
+    await start({ apiWrites: 'activation-only' });
+    for (const path of ['/api/groups/etl', '/api/limits/default/x']) {
+      expect(await call('PUT', path, path.includes('groups') ? {} : limit)).toMatchObject({
+        status: 403,
+        json: { error: { code: 'EG_API_WRITES_DISABLED' } },
+      });
+    }
+  });
+});
+
+test('writes go into the file that holds the resource, and a second one of the same name says who has it', async () => {
+  const file = join(folder, 'manifests.yaml');
+  const group = (name: string, spec: string) =>
+    `---\n# ${name}\napiVersion: enginegateway.dev/v1\nkind: RoutingGroup\nmetadata: {name: ${name}}\nspec:\n${spec}`;
+  await writeFile(file, `${group('etl', '  maxRunningQueries: 5 # enough\n')}${group('second', '  name: etl\n')}`);
+  gateway = await startGateway({
+    dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'x.db')}` },
+    resources: { source: 'directory', directory: folder },
+  });
+  const groups = (await (await fetch(`${gateway.url}/api/groups`)).json()) as readonly Stored[];
+  expect(groups.map(({ name, inForce, resource }) => [name, inForce, resource?.name])).toEqual([
+    ['etl', true, 'etl'],
+    ['etl', false, 'second'],
+  ]);
+  expect(groups[1]?.message).toContain('belongs to the older RoutingGroup default/etl');
+  expect((await call('PUT', '/api/groups/etl', { maxRunningQueries: 6 })).status).toBe(200);
+  expect(await readFile(file, 'utf8')).toContain('  maxRunningQueries: 6 # enough\n');
+  expect((await call('PUT', '/api/limits/default/new', limit)).status).toBe(200);
+  expect(await readdir(folder)).toContain('querylimit-new.yaml');
+});

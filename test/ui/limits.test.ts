@@ -1,0 +1,51 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { canBrowse, openWindow } from './support/browser.ts';
+import { logIn } from './support/login.ts';
+import { formAccess, type Rig, startRig } from './support/rig.ts';
+import { expectSound } from './support/soundness.ts';
+
+const resource = (kind: string, name: string, spec: object) =>
+  stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+
+describe.skipIf(!canBrowse)('the page of limits', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await startRig(formAccess());
+    const resources = [
+      resource('RoutingGroup', 'etl', { maxRunningQueries: 200, fallbacks: ['nowhere'], queue: { maxQueued: 50 } }),
+      resource('QueryLimit', 'per-user', {
+        per: 'user',
+        maxRunning: 10,
+        match: { users: ['~etl-.*'] },
+        message: 'Ask in #data-platform.',
+      }),
+      resource('QueryLimit', 'trial', { per: 'all', rate: { queries: 120 }, mode: 'observe' }),
+      resource('QueryLimit', 'wrong', { per: 'all', maxRunning: 1, match: { sources: ['~('] } }),
+    ];
+    await writeFile(join(rig.manifests, 'limits.yaml'), resources.join('---\n'));
+  });
+  afterAll(async () => await rig?.[Symbol.asyncDispose]());
+
+  test.each(['light', 'dark'] as const)('shows groups and limits with what became of them, %s', async (colorScheme) => {
+    await using window = await openWindow(`${rig.pages}/limits`, { colorScheme });
+    await logIn(window, 'ada');
+    const { page } = window;
+    await page.getByRole('heading', { level: 1, name: 'Limits' }).waitFor();
+    const rowOf = (table: string, name: string) =>
+      page.getByRole('table', { name: table }).getByRole('row').filter({ hasText: name });
+    const text = async (table: string, name: string) => (await rowOf(table, name).textContent()) ?? '';
+    await expect.poll(() => text('Routing groups', 'RoutingGroup default/etl')).toContain('in force');
+    await expect.poll(() => text('Routing groups', 'RoutingGroup default/etl')).toContain('no cluster belongs to');
+    expect(await text('Routing groups', 'RoutingGroup default/etl')).toContain('– of 200');
+    await expect.poll(() => text('Limits', 'default/per-user')).toContain('users ~etl-.*');
+    expect(await text('Limits', 'default/per-user')).toContain('each user: 10 at a time');
+    expect(await text('Limits', 'default/trial')).toContain('observes');
+    expect(await text('Limits', 'default/trial')).toContain('120 in 1m, 120 at once');
+    await expect.poll(() => text('Limits', 'default/wrong')).toContain('not accepted');
+    await expect.poll(() => text('Limits', 'default/wrong')).toContain('spec.match.sources[0] regular expression');
+    await expectSound(window);
+  });
+});
