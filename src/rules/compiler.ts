@@ -129,7 +129,7 @@ class SetCompiler implements RuleCompiler {
     const keepsLast = fileFailed && settings.onFileError === 'keepLast' && this.#lastGoodFile !== null;
     const fileRules = keepsLast ? (this.#lastGoodFile ?? []) : (compiledFile?.rules ?? []);
     this.#partaking = { file: isOff ? [] : fileRules, resources: inForce, fileFailed: fileFailed && !keepsLast };
-    const { order, listing, warnings } = this.#ordered(this.#partaking.file, inForce, replaced);
+    const { order, listing, warnings, groups } = this.#ordered(this.#partaking.file, inForce, replaced);
     return {
       ruleSet: isOff || isUnused ? null : this.#ruleSet(order, this.#partaking.fileFailed, settings),
       reports,
@@ -138,6 +138,7 @@ class SetCompiler implements RuleCompiler {
       fileState: compiledFile === null ? 'absent' : keepsLast ? 'keptLast' : fileFailed ? 'failed' : 'loaded',
       order: listing,
       ruleWarnings: warnings,
+      namedGroups: groups,
     };
   }
 
@@ -207,12 +208,14 @@ class SetCompiler implements RuleCompiler {
       const order = replaced.size === 0 ? last.order : last.order.map((rule) => replaced.get(rule) ?? rule);
       const warn = [...replaced].some(([before, rule]) => before.warnings.length + rule.warnings.length > 0);
       const warnings = warn ? ruleWarnings(order) : last.warnings;
-      this.#orderedLast = { file, order, listing: last.listing, warnings };
+      const isNaming = [...replaced].some(([before, rule]) => before.groups.length + rule.groups.length > 0);
+      const groups = isNaming ? namedGroups(order) : last.groups;
+      this.#orderedLast = { file, order, listing: last.listing, warnings, groups };
       return this.#orderedLast;
     }
     const order = inOrder(file, inForce);
     const listing = order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority }));
-    this.#orderedLast = { file, order, listing, warnings: ruleWarnings(order) };
+    this.#orderedLast = { file, order, listing, warnings: ruleWarnings(order), groups: namedGroups(order) };
     return this.#orderedLast;
   }
 
@@ -479,6 +482,7 @@ interface OrderedRules {
   readonly order: readonly CompiledRule[];
   readonly listing: CompiledRules['order'];
   readonly warnings: CompiledRules['ruleWarnings'];
+  readonly groups: CompiledRules['namedGroups'];
 }
 
 /** Most changes that are looked at one by one. */
@@ -632,6 +636,16 @@ function ruleWarnings(rules: readonly CompiledRule[]): ReadonlyMap<string, reado
     warnings.set(key, [...(warnings.get(key) ?? []), ...placed]);
   }
   return warnings;
+}
+
+function namedGroups(rules: readonly CompiledRule[]): ReadonlyMap<string, readonly string[]> {
+  const named = new Map<string, readonly string[]>();
+  for (const { definition, groups } of rules) {
+    if (groups.length === 0) continue;
+    const key = `${definition.origin}/${definition.name}`;
+    named.set(key, [...(named.get(key) ?? []), ...groups]);
+  }
+  return named;
 }
 
 /** Priority, then file before resources, then order of definition in the file and by name among resources. */

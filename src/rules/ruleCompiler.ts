@@ -90,6 +90,8 @@ export interface CompiledRules {
   readonly order: readonly { readonly rule: string; readonly origin: 'file' | 'resource'; readonly priority: number }[];
   /** What of rules in force may not be meant as it runs, with places in their texts; by `origin/name`. */
   readonly ruleWarnings: ReadonlyMap<string, readonly PlacedProblem[]>;
+  /** Routing groups that actions of rules in force name by a literal; by `origin/name`, rules without any left out. */
+  readonly namedGroups: ReadonlyMap<string, readonly string[]>;
 }
 
 /** A failure of a rule at evaluation; at most one a rule and interval is reported. */

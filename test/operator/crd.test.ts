@@ -443,7 +443,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       /^NAME +CLASS +GROUP +ACTIVE +HEALTHY +READY +AGE$/,
     );
     expect((await kubectl(['get', 'rr', 'shown'])).split('\n')[0]).toMatch(
-      /^NAME +CLASS +PRIORITY +ROUTES TO +ACCEPTED +AGE$/,
+      /^NAME +CLASS +PRIORITY +ROUTES TO +ACCEPTED +RESOLVEDREFS +AGE$/,
     );
     expect(await kubectl(['get', 'ec', '--field-selector=spec.routingGroup=etl', '-o', 'name'])).toBe(
       'enginecluster.enginegateway.dev/defaults\n',

@@ -29,6 +29,10 @@ export const RuleState = Type.Object(
     managers: Type.Array(Type.Object({ manager: Type.String(), fields: Type.Array(Type.String()) })),
     version: Type.String({ description: 'Changes whenever what it says does.' }),
     position: nullable(Type.Integer(), 'When it is asked, from 1; null: it is not.'),
+    unresolved: nullable(
+      Type.String(),
+      'Why nothing is where it routes to: the group it names has no clusters, or there is no such cluster; null: it is there.',
+    ),
     status: Type.String({
       description:
         'Programmed, PreviousVersion (its last good version decides), NotAccepted, Suspended, FileFailed, RulesEngineDisabled, ExternalRules.',

@@ -80,6 +80,8 @@ export async function openControl(context: GatewayContext, store: Store): Promis
   const routingRules = new RoutingRules({
     source: operator.source,
     controller: operator.controller,
+    table,
+    defaultRoutingGroup: () => current().routing.defaultRoutingGroup,
     file: rulesFile,
     rulesType,
     rulesEngineEnabled: rulesEngineEnabled ?? undefined,

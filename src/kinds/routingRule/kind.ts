@@ -24,6 +24,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
     { name: 'Priority', type: 'integer', jsonPath: '.spec.priority', description: 'Lower fires earlier.' },
     { name: 'Routes to', type: 'string', jsonPath: '.status.routesTo', description: 'Where it sends requests.' },
     conditionColumn('Accepted', 'The rule compiles and is in force.'),
+    conditionColumn('ResolvedRefs', 'The group or cluster that it names is there.'),
     conditionColumn('Programmed', 'The rule is in the routing table.', 1),
   ],
   selectableFields: ['.spec.priority', '.spec.suspended', '.spec.gatewayClassName'],

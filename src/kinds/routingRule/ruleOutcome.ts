@@ -1,7 +1,7 @@
-import type { ConditionDraft } from '../../model/condition.ts';
 import { keyOf, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { CompiledRules, RuleReport } from '../../rules/ruleCompiler.ts';
+import { groupsText, type References } from '../groupReferences.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { isPaused } from '../paused.ts';
 import { ROUTING_RULE, type RoutingRule } from './spec.ts';
@@ -11,7 +11,7 @@ export interface RuleOutcome extends ResourceOutcome {
   /** Null when the compiler says nothing about it. */
   readonly report: RuleReport | null;
   /** Condition `ResolvedRefs` without its generation. */
-  readonly references: Pick<ConditionDraft, 'status' | 'reason' | 'message'>;
+  readonly references: References;
 }
 
 /** Whether an outcome is of a RoutingRule. */
@@ -39,7 +39,9 @@ export function ruleOutcomes(
     resources.map((resource) => {
       const text = keyTextOf(resource);
       const report = compiled.reports.get(text) ?? null;
-      const condition = references(resource, targets);
+      const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
+      const named = compiled.namedGroups.get(`resource/${registryNameOf(resource)}`) ?? [];
+      const condition = ruleReferences(routeTo ?? null, report?.accepted === true ? named : [], targets);
       const last = before.get(text);
       const isSame =
         last?.resource === resource && last.report === report && sameReferences(last.references, condition);
@@ -61,30 +63,39 @@ export function routesTo(resource: Resource): string {
   return deny === undefined ? 'actions' : 'denied';
 }
 
-const noReferences: RuleOutcome['references'] = {
+const noReferences: References = {
   status: 'True',
   reason: 'NoReferences',
   message: 'the rule names no group or cluster declaratively',
 };
-const resolvedReferences: RuleOutcome['references'] = {
+const resolvedReferences: References = {
   status: 'True',
   reason: 'ResolvedRefs',
   message: 'what the rule routes to exists',
 };
 
-function sameReferences(a: RuleOutcome['references'], b: RuleOutcome['references']): boolean {
+function sameReferences(a: References, b: References): boolean {
   return a === b || (a.status === b.status && a.reason === b.reason && a.message === b.message);
 }
 
-function references(resource: Resource, targets: RuleTargets): RuleOutcome['references'] {
-  const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
+/**
+ * Whether what a rule routes to is there.
+ * @param named routing groups that its actions name; what they compute is known only when they run
+ */
+export function ruleReferences(
+  routeTo: RoutingRule['spec']['routeTo'] | null,
+  named: readonly string[],
+  targets: RuleTargets,
+): References {
   const group = routeTo?.routingGroup;
   const cluster = routeTo?.cluster;
-  if (group !== undefined && !targets.groups.has(group)) {
-    return { status: 'False', reason: 'GroupNotFound', message: `no cluster belongs to the routing group ${group}` };
+  const groups = group === undefined ? named : [group];
+  const absent = groups.filter((name) => !targets.groups.has(name));
+  if (absent.length > 0) {
+    return { status: 'False', reason: 'GroupNotFound', message: `no cluster belongs to ${groupsText(absent)}` };
   }
   if (cluster !== undefined && !targets.clusters.has(cluster)) {
     return { status: 'False', reason: 'ClusterNotFound', message: `there is no cluster ${cluster}` };
   }
-  return group === undefined && cluster === undefined ? noReferences : resolvedReferences;
+  return groups.length === 0 && cluster === undefined ? noReferences : resolvedReferences;
 }

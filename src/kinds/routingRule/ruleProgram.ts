@@ -3,11 +3,11 @@ import type { Resource } from '../../model/resource.ts';
 import type { RouteRights } from '../../rules/routeRights.ts';
 import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
 import { openPolicy } from '../engineCluster/clusterPolicy.ts';
-import { servedGroups } from '../groupReferences.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
 import { routeRights } from './routeRights.ts';
 import { type RuleOutcome, type RuleTargets, ruleOutcomes } from './ruleOutcome.ts';
+import { ruleTargets } from './ruleTargets.ts';
 import type { RoutingRule } from './spec.ts';
 
 /** Compiles the rules of resources together with those of the rules file. */
@@ -41,10 +41,7 @@ export class RuleProgram implements KindProgram {
       routeRights((policy?.() ?? openPolicy).groups, draft.clusters, defaultRoutingGroup()),
     );
     this.#forgetAllBut(rules);
-    const targets = {
-      groups: new Set([defaultRoutingGroup(), ...servedGroups(draft.clusters, draft.admission.groups)]),
-      clusters: new Set(draft.clusters.map((cluster) => cluster.name)),
-    };
+    const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup());
     const unchanged = compiled === this.#compiled && sameTargets(targets, this.#targets);
     if (!unchanged || !sameElements(rules, this.#rules))
       this.#outcomes = ruleOutcomes(rules, compiled, targets, this.#outcomes);

@@ -1,10 +1,12 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { ruleTargets } from '../../kinds/routingRule/ruleTargets.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
+import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { plainRule } from '../../rules/compile/definition.ts';
 import { draftProblems, placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
@@ -44,6 +46,9 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
 export interface RoutingRulesOptions {
   readonly source: ResourceSource;
   readonly controller: Pick<Controller, 'compiledRules' | 'refreshNow' | 'projectNow'>;
+  readonly table: Pick<RoutingTableHolder, 'current'>;
+  /** The group of queries for which no rule chooses. */
+  readonly defaultRoutingGroup: () => string;
   /** Null: no rules file is configured. */
   readonly file: RulesFileWatch | null;
   readonly rulesType: 'FILE' | 'EXTERNAL';
@@ -128,7 +133,9 @@ export class RoutingRules {
   #inventoryParts(): RuleInventoryOptions {
     const { rulesType, rulesEngineEnabled, file, source, controller, context } = this.#options;
     const engine = rulesEngineEnabled === false ? 'off' : rulesType === 'EXTERNAL' ? 'external' : 'on';
-    return { source, compiled: controller.compiledRules, file: file?.current ?? null, engine, context };
+    const { clusters, admission } = this.#options.table.current;
+    const targets = ruleTargets([...clusters.values()], admission, this.#options.defaultRoutingGroup());
+    return { source, compiled: controller.compiledRules, file: file?.current ?? null, engine, context, targets };
   }
 
   /**

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { type RuleTargets, ruleReferences } from '../../kinds/routingRule/ruleOutcome.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
@@ -33,6 +34,8 @@ export interface InventoryRule extends Required<Omit<RuleDraft, 'priority'>> {
   readonly status: RuleStatus;
   /** Sentence for people. */
   readonly message: string;
+  /** Why nothing is where it routes to: the group has no clusters, or there is no such cluster; null: it is there. */
+  readonly unresolved: string | null;
   /** Why what it says now does not compile, with places in its texts. */
   readonly problems: readonly PlacedProblem[];
   /** What of it is in force and may not be meant as it runs, with places in its texts. */
@@ -61,6 +64,8 @@ export interface RuleInventoryOptions {
   readonly file: RulesFile | null;
   readonly engine: RuleInventory['engine'];
   readonly context: CompileContext;
+  /** What rules may route to. */
+  readonly targets: RuleTargets;
 }
 
 /**
@@ -120,7 +125,7 @@ interface PlacedRule {
   readonly said: object;
 }
 
-function listedRules({ source, compiled, file, engine }: RuleInventoryOptions): PlacedRule[] {
+function listedRules({ source, compiled, file, engine, targets }: RuleInventoryOptions): PlacedRule[] {
   const fileState = compiled?.fileState ?? 'absent';
   const ofFile = file === null ? [] : parseRulesFile(file).documents;
   const leftOut = leftOutDocuments(compiled);
@@ -146,11 +151,14 @@ function listedRules({ source, compiled, file, engine }: RuleInventoryOptions): 
     const message = rule.origin === 'file' ? (fileMessages[status] ?? rule.message) : rule.message;
     const position = isAsked && engine !== 'off' ? (positions.get(`${rule.origin}/${rule.name}`) ?? null) : null;
     const warnings = status === 'Programmed' ? compiled?.ruleWarnings.get(`${rule.origin}/${rule.name}`) : undefined;
-    return { rule: { ...rule, status, message, position, warnings: warnings ?? [] }, said };
+    const named = compiled?.namedGroups.get(`${rule.origin}/${rule.name}`) ?? [];
+    const references = ruleReferences(rule.routeTo, isAsked ? named : [], targets);
+    const unresolved = references.status === 'False' ? references.message : null;
+    return { rule: { ...rule, status, message, position, unresolved, warnings: warnings ?? [] }, said };
   });
 }
 
-type Listed = Omit<InventoryRule, 'position' | 'problems' | 'warnings'>;
+type Listed = Omit<InventoryRule, 'position' | 'unresolved' | 'problems' | 'warnings'>;
 
 /** Documents of the file whose rules are left out, with why. */
 function leftOutDocuments(compiled: CompiledRules | null): ReadonlyMap<number | null, string> {

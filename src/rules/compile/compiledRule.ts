@@ -11,7 +11,7 @@ import { CompileError, type Position, placeText, positionOf, UnavailableError } 
 import { describe } from '../values/describe.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
-import { unknownResultKeys } from './resultKeys.ts';
+import { literalGroups, unknownResultKeys } from './resultKeys.ts';
 import { ruleReads } from './ruleReads.ts';
 
 /** A rule ready to run. */
@@ -27,6 +27,8 @@ export interface CompiledRule {
   readonly needsAnalysis: boolean;
   /** What compiles and may not be meant as it runs. */
   readonly warnings: readonly RuleWarning[];
+  /** Routing groups that its actions name by a literal. */
+  readonly groups: readonly string[];
   /** Trace entries that are the same for every request. */
   readonly notMatched: RuleTrace;
   readonly skipped: RuleTrace;
@@ -94,6 +96,7 @@ export function compileRule(
         ...textWarnings(definition.condition, condition, 'condition', context),
         ...compiled.flatMap(({ text, ...action }) => textWarnings(text, action, 'action', context)),
       ],
+      groups: [...new Set(compiled.flatMap(({ block }) => literalGroups(block)))],
       needsAnalysis: all.some(({ program }) => program.readsUser || program.readsQuery),
       notMatched: Object.freeze({ ...base, outcome: 'not-matched' }),
       skipped: Object.freeze({ ...base, outcome: 'skipped' }),

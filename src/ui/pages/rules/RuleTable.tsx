@@ -147,13 +147,18 @@ function Origin({ rule: { resource, place, managers } }: { readonly rule: RuleSt
   );
 }
 
-function Status({ rule: { status, message, problems } }: { readonly rule: RuleState }) {
+function Status({ rule: { status, message, problems, unresolved } }: { readonly rule: RuleState }) {
   const { color, label } = looks[status] ?? { color: 'gray', label: status };
   return (
     <Stack gap={2} align="flex-start" className={classes.status}>
       <Badge variant="light" color={color} className={classes.badge ?? ''}>
         {label}
       </Badge>
+      {unresolved !== null && (
+        <Text size="xs" c="red">
+          {unresolved}
+        </Text>
+      )}
       {problems.length > 0 ? (
         <List size="xs">
           {problems.map(({ field, line, column, message: text }) => (
