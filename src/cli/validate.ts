@@ -5,6 +5,7 @@ import { listManifestFiles } from '../operator/sources/directory/manifestFiles.t
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import { duplicates, type NamedPlace } from './duplicates.ts';
+import { groupReferences } from './groupReferences.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { checkManifests, type Finding } from './manifestCheck.ts';
 import { holdsManifests } from './offlineRules.ts';
@@ -101,13 +102,14 @@ async function validate(
     }
   }
   const same = duplicates(named);
+  const references = groupReferences(named);
   for (const [index, path] of files.entries()) {
     const ofPath = findings[index];
     if (ofPath === undefined) continue;
     if (ofPath.isLeftOut) io.stdout.write(`${path}: note: neither manifests nor rules; left out\n`);
     const ofFile = (finding: Finding): boolean => finding.path === path;
     const problems = [...ofPath.problems, ...same.problems.filter(ofFile)];
-    const warnings = [...ofPath.warnings, ...same.warnings.filter(ofFile)];
+    const warnings = [...ofPath.warnings, ...same.warnings.filter(ofFile), ...references.filter(ofFile)];
     report(problems, warnings, io);
     mistakes += problems.length + (isStrict ? warnings.length : 0);
   }

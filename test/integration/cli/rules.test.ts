@@ -174,6 +174,44 @@ spec:
     expect((await run(['validate', file('names-3.yaml', cluster('{name: a}')), rules])).code).toBe(0);
   });
 
+  test('groups that no cluster of the files belongs to, where some file has clusters', async () => {
+    const of = (kind: string, name: string, spec: object) =>
+      `${JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec })}\n`;
+    const rest = file(
+      'groups.yaml',
+      [
+        of('RoutingGroup', 'etl', { fallbacks: ['adhoc', 'nowhere'] }),
+        of('RoutingGroup', 'spilled', { fallbacks: ['adhoc'] }),
+        of('RoutingGroup', 'lonely', {}),
+        of('QueryLimit', 'some', { per: 'all', maxRunning: 1, match: { routingGroups: ['adhoc', 'none', '~n.*'] } }),
+        of('RoutingRule', 'good', { condition: 'true', routeTo: { routingGroup: 'spilled' } }),
+        of('RoutingRule', 'bad', { condition: 'true', routeTo: { routingGroup: 'void' } }),
+        of('QueryLimit', 'blue', {
+          per: 'all',
+          maxRunning: 1,
+          gatewayClassName: 'blue',
+          match: { routingGroups: ['x'] },
+        }),
+      ].join('---\n'),
+    );
+    expect((await run(['validate', rest])).stdout).toBe('1 files, 7 resources, 0 rules: no mistakes\n');
+    const clusters = file(
+      'groups-clusters.yaml',
+      of('EngineCluster', 'a', { proxyTo: 'http://a:1', routingGroup: 'adhoc' }),
+    );
+    const { code, stdout } = await run(['validate', rest, clusters]);
+    const found = stdout.replaceAll(`${folder}/`, '').split('\n').slice(0, -2);
+    expect([code, found.map((line) => line.replace(/^\S+ warning: /, '').replace(/; .*/, ''))]).toEqual([
+      0,
+      [
+        'etl: spec.fallbacks[1]: no cluster of these files belongs to the routing group nowhere',
+        'lonely: spec: no cluster of these files belongs to the routing group lonely',
+        'some: spec.match.routingGroups[1]: no cluster of these files belongs to the routing group none',
+        'bad: spec.routeTo.routingGroup: no cluster of these files belongs to the routing group void',
+      ],
+    ]);
+  });
+
   test('what the API server refuses and what has no effect', async () => {
     const manifest = file(
       'effects.yaml',
