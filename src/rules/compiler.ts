@@ -208,7 +208,7 @@ class SetCompiler implements RuleCompiler {
       const order = replaced.size === 0 ? last.order : last.order.map((rule) => replaced.get(rule) ?? rule);
       const warn = [...replaced].some(([before, rule]) => before.warnings.length + rule.warnings.length > 0);
       const warnings = warn ? ruleWarnings(order) : last.warnings;
-      const isNaming = [...replaced].some(([before, rule]) => before.groups.length + rule.groups.length > 0);
+      const isNaming = [...replaced].some(([before, rule]) => before.groups.join() !== rule.groups.join());
       const groups = isNaming ? namedGroups(order) : last.groups;
       this.#orderedLast = { file, order, listing: last.listing, warnings, groups };
       return this.#orderedLast;

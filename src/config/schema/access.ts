@@ -268,7 +268,15 @@ export const pagePermissions = mapOf(text({ description: 'Pages joined by `_`; u
 });
 
 /** Pages of the user interface by their names in `disablePages` and `pagePermissions`. */
-export const pageNames = ['dashboard', 'cluster', 'resource-group', 'selector', 'history', 'routing-rules', 'limits'] as const;
+export const pageNames = [
+  'dashboard',
+  'cluster',
+  'resource-group',
+  'selector',
+  'history',
+  'routing-rules',
+  'limits',
+] as const;
 
 /** `uiConfiguration`: what the user interface shows. */
 export const uiConfiguration = section(
