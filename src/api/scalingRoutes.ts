@@ -37,7 +37,7 @@ export async function scalingRoutes(app: FastifyInstance, dependencies: ScalingR
       const { groups, admission } = table.current;
       const members = groups.get(group);
       if (members === undefined && !admission.groups.has(group)) {
-        const message = `There is no routing group ${JSON.stringify(group)}: no cluster and no RoutingGroup has this name.`;
+        const message = `There is no routing group ${JSON.stringify(group)}: no cluster belongs to it, and no resource declares it.`;
         throw new GatewayError('EG_NOT_FOUND', message, { field: 'group' });
       }
       return reply.send((await scalingOf(group, members ?? [], dependencies)) satisfies Scaling);

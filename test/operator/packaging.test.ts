@@ -578,7 +578,9 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       '--validate=strict',
       '-f',
       'manifests/samples/',
+      '-f',
+      'manifests/samples/limits/',
     ]);
-    expect(answer.trim().split('\n')).toHaveLength(11);
+    expect(answer.trim().split('\n')).toHaveLength(18);
   });
 });

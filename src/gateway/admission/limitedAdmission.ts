@@ -357,7 +357,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     }
     if (kind === 'group') {
       const limit = policy.groups.get(name)?.maxRunning;
-      return `group ${name}: ${parts.ledger.inUse(key)} of ${limit} running (maxRunningQueries of its RoutingGroup)`;
+      return `group ${name}: ${parts.ledger.inUse(key)} of ${limit} running (maxRunningQueries of the group)`;
     }
     const limit = limitOfKey(policy, key);
     const of = value === undefined ? '' : ` of ${limit?.per ?? 'user'} ${value}`;
