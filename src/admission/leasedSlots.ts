@@ -62,6 +62,8 @@ interface Counter {
   /** Something is different from what the last beat reported. */
   changed: boolean;
   lastUsed: number;
+  /** Monotonic time before which those that wait here claim no slots: they have to wait for another counter. */
+  claimAfter: number;
   lastBeat: number;
   due: number;
   /** What the beat under way writes; null: its row is deleted, undefined: it is in none. */
@@ -299,11 +301,14 @@ export class LeasedSlots implements SlotLedger {
       counter.tokens = 0;
       return { key, own: null, expired, bucket, isUnused: others.length === 0 && bucket === null };
     }
-    // Those that wait although there is room here lack slots of another counter. They claim it at every second beat only:
+    // Those that wait although there is room here lack slots of another counter. They give it up by chance, and for a time:
     // two replicas, each with what the other one needs, would otherwise hold it for ever, or swap for ever.
     const room = roomIn(counter, monotonic) ? Math.max(0, counter.allowed - inUse) : 0;
     const blocked = room > 0 && counter.waiting > 0 && waitingElsewhere > 0;
-    const waiting = blocked ? (random() < 0.5 ? Math.min(room, counter.waiting) : 0) : counter.waiting;
+    const givesUp = blocked && random() >= 0.5;
+    if (givesUp) counter.claimAfter = monotonic + random() * LONG_BEAT_MS;
+    const claims = !givesUp && (waitingElsewhere === 0 || monotonic >= counter.claimAfter);
+    const waiting = !claims ? 0 : blocked ? Math.min(room, counter.waiting) : counter.waiting;
     if (counter.rate !== null) {
       return this.#draw(counter, counter.rate, { now, others: others.length, expired, waitingElsewhere, locked });
     }
@@ -458,6 +463,7 @@ export class LeasedSlots implements SlotLedger {
       isKept: false,
       changed: true,
       lastUsed: now,
+      claimAfter: Number.NEGATIVE_INFINITY,
       lastBeat: Number.NEGATIVE_INFINITY,
       due: Number.POSITIVE_INFINITY,
       pending: undefined,
@@ -483,8 +489,9 @@ export class LeasedSlots implements SlotLedger {
     counter.limit = limit;
     counter.rate = rate;
     if (isLess) {
-      counter.allowed = Math.min(counter.allowed, counter.inUse);
-      if (counter.pending != null) counter.pending.allowed = Math.min(counter.pending.allowed, counter.inUse);
+      // Nothing before the next beat: not even a slot that is given back here is free, as too many may run elsewhere.
+      counter.allowed = 0;
+      if (counter.pending != null) counter.pending.allowed = 0;
     }
     if (!differs) return;
     counter.changed = true;

@@ -10,14 +10,14 @@ export interface CountingCluster {
   /** Queries that ended. */
   readonly ended: number;
   /** Time from the end of a query to the begin of the next one, milliseconds. */
-  readonly gaps: readonly number[];
+  readonly gaps: readonly { readonly ms: number; readonly isOtherReplica: boolean }[];
 }
 
 /** @param runMs how long a query runs; Infinity: for ever */
 export async function startCountingCluster(runMs: () => number): Promise<CountingCluster> {
   let count = 0;
-  let endedAt: number | null = null;
-  const state = { url: '', most: 0, running: 0, ended: 0, gaps: [] as number[] };
+  let last: { readonly at: number; readonly by: string } | null = null;
+  const state = { url: '', most: 0, running: 0, ended: 0, gaps: [] as { ms: number; isOtherReplica: boolean }[] };
   const { url } = await startServer(async (request, response) => {
     const path = request.url ?? '';
     request.resume();
@@ -38,8 +38,8 @@ export async function startCountingCluster(runMs: () => number): Promise<Countin
     if (request.method === 'POST') {
       state.running += 1;
       state.most = Math.max(state.most, state.running);
-      if (endedAt !== null) state.gaps.push(performance.now() - endedAt);
-      endedAt = null;
+      if (last !== null) state.gaps.push({ ms: performance.now() - last.at, isOtherReplica: last.by !== base });
+      last = null;
       answer(`20261123_000000_${String(count++).padStart(5, '0')}_count`, true);
       return;
     }
@@ -47,7 +47,7 @@ export async function startCountingCluster(runMs: () => number): Promise<Countin
     await sleep(Math.min(runMs(), 3_600_000), undefined, { ref: false });
     state.running -= 1;
     state.ended += 1;
-    endedAt = performance.now();
+    last = { at: performance.now(), by: base };
     answer(id, false);
   });
   state.url = url;

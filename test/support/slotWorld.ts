@@ -28,7 +28,7 @@ interface Replica {
   isPaused: boolean;
   isPartitioned: boolean;
   losesAnswer: boolean;
-  /** When the database took its rows last, by counter. */
+  /** The last write of its rows, by counter. */
   readonly written: Map<string, number>;
   beat: { readonly beat: Beat; stage: 'sent' | 'done' | 'failed'; at: number } | null;
   /** Earliest time of the next beat, after one failed. */
@@ -61,6 +61,8 @@ const kinds: readonly (readonly string[])[] = [
 export class SlotWorld {
   readonly log: string[] = [];
   #time = 0;
+  /** Counts what the database has written: two writes may have the same time. */
+  #writes = 0;
   #seed: number;
   #replicas: Replica[] = [];
   #names = 0;
@@ -280,10 +282,10 @@ export class SlotWorld {
     if (own === null) stored.rows.delete(replica.name);
     else {
       stored.rows.set(replica.name, { replica: replica.name, ...own });
-      replica.written.set(key, this.#time);
+      replica.written.set(key, ++this.#writes);
       for (const query of replica.running) {
         if (query.countedSince === Number.POSITIVE_INFINITY && this.#isLeased(replica.name, query))
-          query.countedSince = this.#time;
+          query.countedSince = this.#writes;
       }
       const live = [...stored.rows.values()].filter((row) => row.expires > this.#time);
       const sum = live.reduce((total, { granted }) => total + granted, 0);
@@ -362,7 +364,7 @@ export class SlotWorld {
     }
   }
 
-  /** @param seenUntil time of the last beat of the replica that counts */
+  /** @param seenUntil the last write of the replica that counts */
   #inUse(key: string, seenUntil: number): number {
     return this.#replicas.reduce(
       (sum, { running }) =>
