@@ -51,7 +51,7 @@ function admissionWith(count: number) {
     table,
     ledger,
     running,
-    room: new HoldingRoom(),
+    room: new HoldingRoom(false, () => systemClock.monotonic()),
     metrics: new AdmissionMetrics(new Registry(), ledger),
     clock: systemClock,
     isDatabaseAway: () => false,

@@ -80,6 +80,7 @@ const dataPlane = createDataPlane(
     tracing: null,
     externalRules: null,
     admission: admitAll,
+    queue: null,
     isLoaded: () => true,
     bodies: options.bodies,
   },

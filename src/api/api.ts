@@ -18,7 +18,12 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
 import type { QueryCounts } from '../store/queryCounts.ts';
 import type { SchemaStores } from '../store/schemaStores.ts';
-import type { HistoryWriter, QueryHistoryRepository, TransactionRepository } from '../store/store.ts';
+import type {
+  HistoryWriter,
+  QueryHistoryRepository,
+  QueuedQueryRepository,
+  TransactionRepository,
+} from '../store/store.ts';
 import { readBodies } from './apiBody.ts';
 import type { Authentication } from './auth/authentication.ts';
 import { guardRoutes } from './auth/guard.ts';
@@ -41,6 +46,7 @@ import { collectOpenapi, openapiRoute } from './openapi.ts';
 import { overviewRoutes } from './overview/overviewRoutes.ts';
 import type { Readiness } from './processReadiness.ts';
 import { publicRoutes } from './publicRoutes.ts';
+import { queueRoutes } from './queueRoutes.ts';
 import { registryRoutes } from './registryRoutes.ts';
 import { resourceGroupRoutes, webappResourceGroupRoutes } from './resourceGroups/resourceGroupRoutes.ts';
 import { ruleRoutes } from './ruleRoutes.ts';
@@ -80,6 +86,8 @@ export interface ApiDependencies {
   readonly runningQueries: ClusterQueriesLookup;
   /** Queries that wait for a routing group at this replica. */
   readonly waitingQueries: (group: string) => number;
+  /** Null: `/api/queue` is not served. */
+  readonly queuedQueries: QueuedQueryRepository | null;
   /** Null: neither the web application's calls nor the JSON views are served. */
   readonly webapp: WebappDependencies | null;
   /** Keys of tokens for clusters; null: there are none, and no JWKS. */
@@ -201,11 +209,15 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
       await app.register(exactSelectorRoutes, { logger, exactMatchSelectors, clock });
     }
   }
+  if (dependencies.queuedQueries !== null) {
+    await app.register(queueRoutes, { queuedQueries: dependencies.queuedQueries });
+  }
   if (rules !== null) {
     const { routingRules, explain, history, transactions, buffered } = rules;
+    const queued = dependencies.queuedQueries;
     await app.register(routingRuleRoutes, { logger, rules: routingRules, names });
     await app.register(ruleRoutes, { rules: routingRules, names });
-    await app.register(explainRoutes, { explain, history, transactions, buffered });
+    await app.register(explainRoutes, { explain, history, transactions, buffered, queued });
   }
   if (userInterface !== null) await app.register(userInterfaceRoutes, { ...userInterface, names });
   const hasPages = () => userInterface?.built != null && userInterface.enabled();

@@ -4,9 +4,17 @@ import { DescribedRequest } from '../gateway/analysis/describedRequest.ts';
 import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 import { compileCheck } from '../model/validation.ts';
+import { isQueuedId } from '../routing/queryId.ts';
 import type { QueryDecision, StoredDecision } from '../routing/storedDecision.ts';
 import { readTrace } from '../rules/storedTrace.ts';
-import type { HistoryWriter, QueryHistoryRepository, QueryRecord, TransactionRepository } from '../store/store.ts';
+import type {
+  HistoryWriter,
+  QueryHistoryRepository,
+  QueryRecord,
+  QueuedQueryRepository,
+  QueuedQueryRow,
+  TransactionRepository,
+} from '../store/store.ts';
 import { Explanation, RoutedQuery } from './answers/routing.ts';
 import type { Caller } from './auth/caller.ts';
 import { changeRules } from './auth/endpointAccess.ts';
@@ -23,6 +31,8 @@ export interface ExplainRoutes {
   readonly transactions: Pick<TransactionRepository, 'get'>;
   /** Records that are not in the database yet. */
   readonly buffered: HistoryWriter['findBuffered'];
+  /** Queries that wait, or waited; null where none do. */
+  readonly queued: Pick<QueuedQueryRepository, 'get'> | null;
 }
 
 const tags = ['routing'];
@@ -36,7 +46,7 @@ const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the
 /** Where requests would go, and where queries went (docs/rest-api.md#routing-explained). */
 export async function explainRoutes(
   app: FastifyInstance,
-  { explain, history, transactions, buffered }: ExplainRoutes,
+  { explain, history, transactions, buffered, queued }: ExplainRoutes,
 ): Promise<void> {
   app.post(
     '/api/explain',
@@ -82,12 +92,23 @@ export async function explainRoutes(
       const { queryId } = request.params as { queryId: string };
       // NUL is in no id, and PostgreSQL refuses it.
       const isPossible = !queryId.includes('\0');
-      const record = isPossible ? (buffered(queryId) ?? (await history.get(queryId))) : null;
+      const row = queued !== null && isQueuedId(queryId) ? await queued.get(queryId) : null;
+      // One that waited is in the history under the id that its cluster gave it.
+      const recorded = row?.engineId ?? queryId;
+      const record = isPossible
+        ? (buffered(recorded) ?? (await history.get(recorded)) ?? (row === null ? null : whileWaiting(row)))
+        : null;
       if (record === null || !(await maySee(request.caller, record)))
         throw new GatewayError('EG_NOT_FOUND', `There is no query ${queryId.slice(0, 100)} in the history.`);
       return reply.send(routedQuery(record));
     },
   );
+}
+
+/** A query that no cluster has yet. */
+function whileWaiting({ id, user, source, group, created }: QueuedQueryRow): QueryRecord {
+  const nowhere = { backendUrl: '', externalUrl: null, cluster: '', decision: null };
+  return { queryId: id, queryText: '', user, source, routingGroup: group, created, ...nowhere };
 }
 
 /** Administrators see all queries, users their own, as in `findQueryHistory`. */

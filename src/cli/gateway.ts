@@ -18,7 +18,7 @@ import { openMonitors } from './gateway/monitoring.ts';
 import { openStorage } from './gateway/storage.ts';
 import { openIncomingTls, openOutgoingTls } from './gateway/tls.ts';
 import { openTracing } from './gateway/tracing.ts';
-import { openDataPlane, openExternalRules } from './gateway/traffic.ts';
+import { openDataPlane, openExternalRules, openQueue } from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
 import { sharesOrigin } from './settings.ts';
 
@@ -92,8 +92,10 @@ export async function startComponents({ context, configure, beginStop, close }: 
     registry: context.metrics,
   });
   const externalRules = openExternalRules(context, tls.rulesService);
-  const { admission, queue, runningQueries } = openAdmission(context, control, storage);
+  const queue = await openQueue(context, storage.store);
+  const { admission, queue: waiting, runningQueries } = openAdmission(context, control, storage, queue !== null);
   const dataPlane = openDataPlane(context, {
+    queue,
     storage,
     control,
     monitors,
@@ -106,7 +108,7 @@ export async function startComponents({ context, configure, beginStop, close }: 
     tls: tls.clusters,
     tracing: await openTracing(context),
   });
-  const api = await openApi(context, storage, control, analyze, bodies, externalRules, certificates, queue);
+  const api = await openApi(context, storage, control, analyze, bodies, externalRules, certificates, waiting);
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: () => current().dataStore.queryHistoryHoursRetention,

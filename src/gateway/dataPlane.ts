@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../model/clock.ts';
 import { type PrefixedTarget, splitClusterKey } from '../routing/clusterKey.ts';
 import { hasDotSegments, type RequestTarget, splitTarget } from '../routing/proxiedPaths.ts';
-import { recognizeQueryId } from '../routing/queryId.ts';
+import { isQueuedId, recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS, type Refusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import { announcedLength } from './bodies/body.ts';
@@ -39,6 +39,8 @@ export interface DataPlane {
 }
 
 const SWEEP_INTERVAL_MS = 60_000;
+/** How often the queries that wait are looked after. */
+const QUEUE_INTERVAL_MS = 1_000;
 
 /** Makes the data plane; `start` it before its first request. */
 export function createDataPlane(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlane {
@@ -56,6 +58,8 @@ class QueryDataPlane implements DataPlane {
   readonly #to: DataPlaneSteps;
   #settings: DataPlaneSettings;
   #sweeper: NodeJS.Timeout | null = null;
+  #tender: NodeJS.Timeout | null = null;
+  #queueStop: Promise<void> | null = null;
 
   constructor(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
     this.#table = dependencies.table;
@@ -74,6 +78,8 @@ class QueryDataPlane implements DataPlane {
       this.#to.upstreams.sweep(registered);
       this.#to.chooser.sweep(this.#table.current);
     }, SWEEP_INTERVAL_MS).unref();
+    const { queue } = this.#to;
+    if (queue !== null) this.#tender = setInterval(() => void queue.room.tend(), QUEUE_INTERVAL_MS).unref();
     await this.#to.stickiness.start();
   }
 
@@ -129,13 +135,17 @@ class QueryDataPlane implements DataPlane {
 
   refuseSubmissions(): void {
     this.#to.submissions.refuseAll();
+    this.#queueStop = this.#to.queue?.room.stop() ?? null;
   }
 
   async close(timeoutMs: number): Promise<void> {
-    const { upstreams, stickiness, transactions } = this.#to;
+    const { upstreams, stickiness, transactions, queue } = this.#to;
     const deadline = this.#clock.monotonic() + timeoutMs;
     while (upstreams.inFlight > 0 && this.#clock.monotonic() < deadline) await delay(20);
     if (this.#sweeper !== null) clearInterval(this.#sweeper);
+    if (this.#tender !== null) clearInterval(this.#tender);
+    await (this.#queueStop ?? queue?.room.stop());
+    queue?.foreign.stop();
     stickiness.stop();
     transactions.stop();
     await upstreams.destroy();
@@ -143,7 +153,7 @@ class QueryDataPlane implements DataPlane {
 
   #route(proxied: ProxiedRequest, isSubmission: boolean): void {
     const { method, request, response, target, clusterKey } = proxied;
-    const { paths, answers, enginePages, submissions, followUps, others, prefixed } = this.#to;
+    const { paths, answers, enginePages, submissions, followUps, others, queue, prefixed } = this.#to;
     if (hasDotSegments(target.path)) {
       const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
       answers.refuse(proxied, { reason: 'dot_segments', message, queryId: null });
@@ -184,6 +194,7 @@ class QueryDataPlane implements DataPlane {
     else {
       const id = method === 'POST' ? null : recognizeQueryId(paths, proxied.pathKind, target.path, target.query);
       if (id === null) others.route(proxied);
+      else if (queue !== null && isQueuedId(id)) queue.requests.serve(proxied, id);
       else followUps.followUp(proxied, id);
     }
   }

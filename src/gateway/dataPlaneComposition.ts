@@ -6,7 +6,7 @@ import { ClusterChooser } from '../routing/clusterChooser.ts';
 import { type PathPattern, ProxiedPaths } from '../routing/proxiedPaths.ts';
 import { routers } from '../routing/routers/routers.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
-import type { HistoryWriter, Store } from '../store/store.ts';
+import type { HistoryWriter, QueuedQueryRepository, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
 import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
 import type { RequestBodies } from './bodies/requestBodies.ts';
@@ -21,7 +21,7 @@ import { OutgoingRequests } from './exchanges/outgoingRequests.ts';
 import { OwnedQueries } from './exchanges/ownedQueries.ts';
 import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { ResponseHeaders } from './exchanges/responseHeaders.ts';
-import type { SubmissionDependencies } from './exchanges/submissionExchange.ts';
+import { type SubmissionDependencies, SubmissionExchange } from './exchanges/submissionExchange.ts';
 import { SubmittedQueries } from './exchanges/submittedQueries.ts';
 import { ExternalRouter } from './external/externalRouter.ts';
 import type { ExternalRules } from './external/externalRules.ts';
@@ -41,6 +41,11 @@ import { ClusterIdentities } from './pages/clusterIdentities.ts';
 import { EngineCookieNames } from './pages/engineCookieName.ts';
 import { EngineCookies } from './pages/engineCookies.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './pages/handshakeCookies.ts';
+import { ForeignPolls } from './queue/foreignPolls.ts';
+import { QueuedKills } from './queue/queuedKills.ts';
+import { QueueAnswers, QueuedRequests } from './queue/queuedRequests.ts';
+import type { QueueKey } from './queue/queueKey.ts';
+import { WaitingRoom, type WaitingRoomDependencies } from './queue/waitingRoom.ts';
 import { EnginePages, type EnginePagesMode } from './requests/enginePages.ts';
 import { FollowUps } from './requests/followUps.ts';
 import { OtherRequests } from './requests/otherRequests.ts';
@@ -55,6 +60,15 @@ import type { Tracing } from './tracing/requestTrace.ts';
 import { type UpstreamOptions, Upstreams } from './upstreams/upstreams.ts';
 import type { CertificateIdentities } from './user/certificateIdentities.ts';
 import type { ClientCertificates } from './user/clientCertificates.ts';
+
+/** What keeps submissions that wait. */
+export interface QueueOptions {
+  readonly repository: QueuedQueryRepository;
+  /** Seals what is kept; the same on all replicas. */
+  readonly key: QueueKey;
+  /** Name of this replica, different from those of all others that run or ran. */
+  readonly replica: string;
+}
 
 /** What the data plane works with. */
 export interface DataPlaneDependencies {
@@ -71,6 +85,8 @@ export interface DataPlaneDependencies {
   readonly externalRules: ExternalRules | null;
   /** Decides when submissions are sent on. */
   readonly admission: Admission;
+  /** Where submissions wait for long; null where none are kept: the requests themselves are held. */
+  readonly queue: QueueOptions | null;
   /** Whether the resource source or the database was read, so that a missing cluster is a final answer. */
   readonly isLoaded: () => boolean;
   /** Reads bodies of requests. */
@@ -124,6 +140,8 @@ export interface DataPlaneSteps {
   readonly submissions: Submissions;
   readonly followUps: FollowUps;
   readonly others: OtherRequests;
+  /** Null where no submissions are kept that wait. */
+  readonly queue: Queue | null;
   /** Null unless `routing.prefixSticky`. */
   readonly prefixed: PrefixedRequests | null;
   readonly upstreams: Upstreams;
@@ -165,6 +183,7 @@ export function composeDataPlane(
   const owners = ownersOf(dependencies, options, shared);
   dependencies.admission.watchCoordinators?.((queryId) => owners.stickiness.isSuperseded(queryId));
   const pages = pagesOf(dependencies, options, clients);
+  const paths = new ProxiedPaths(options);
   const enginePages = new EnginePages({ mode: options.enginePages, answers, headers: clients, table, ...pages });
   const exchange = exchangesOf(dependencies, options, shared, pages);
   const targets = new ClusterTargets({ table, chooser, upstreams });
@@ -178,12 +197,20 @@ export function composeDataPlane(
   const { analyzer, admission } = dependencies;
   const routing = new RequestRouting({ names, steps, table, analyzer, clients, routers: chain });
   const recorder = new QueryRecorder({ names, history: dependencies.history, logger, clock, settings });
+  const submitting = { ...exchange, targets, ...submittedOf(dependencies, shared, owners, recorder), recorder };
+  const queue = queueOf(dependencies, shared, {
+    paths,
+    send: (proxied, submission, gatewayAnswers) =>
+      new SubmissionExchange({ ...submitting, answers: gatewayAnswers }, proxied, submission).start(),
+    followUp: (proxied, id) => followUps.followUp(proxied, id),
+  });
   const submissions = new Submissions({
+    queue,
     bodies: new SubmissionBodies({ bodies, settings, sendsText: service?.needsAnalysis === true }),
     routing,
     binding: new SubmissionBinding({ names, table, ...owners }),
     admission,
-    exchange: { ...exchange, targets, ...submittedOf(dependencies, shared, owners, recorder), recorder },
+    exchange: submitting,
     steps,
     answers,
     metrics,
@@ -215,7 +242,6 @@ export function composeDataPlane(
     answers,
     exchange: { ...exchange, targets },
   });
-  const paths = new ProxiedPaths(options);
   const { keys } = pages;
   const prefixed = options.prefixSticky
     ? new PrefixedRequests({ keys, paths, stickiness, table, places, steps, answers, metrics, followUps, others })
@@ -228,6 +254,7 @@ export function composeDataPlane(
     submissions,
     followUps,
     others,
+    queue,
     prefixed,
     upstreams,
     chooser,
@@ -272,6 +299,31 @@ function ownersOf(
     transactions: new Transactions({ names, store: store.transactions, logger, clock }, options.stickiness),
     ownership: new OwnershipReport(registry, logger, clock),
   };
+}
+
+/** Keeps submissions that wait, and serves the requests for them. */
+export interface Queue {
+  readonly room: WaitingRoom;
+  readonly foreign: ForeignPolls;
+  readonly requests: QueuedRequests;
+  readonly answers: QueueAnswers;
+  readonly kills: QueuedKills;
+}
+
+function queueOf(
+  { queue, names, admission, clock, logger, random }: DataPlaneDependencies,
+  { answers, clients }: SharedSteps,
+  { paths, ...ways }: Pick<WaitingRoomDependencies, 'send' | 'followUp'> & { readonly paths: ProxiedPaths },
+): Queue | null {
+  if (queue === null) return null;
+  const { key, repository } = queue;
+  const polls = new QueueAnswers({ key, paths, clients, answers });
+  const shared = { ...queue, clock, logger };
+  const room = new WaitingRoom({ ...shared, ...ways, names, admission, answers: polls, random: random() });
+  const foreign = new ForeignPolls({ ...shared, room, answers: polls });
+  const { followUp } = ways;
+  const requests = new QueuedRequests({ key, repository, paths, room, foreign, polls, answers, followUp, logger });
+  return { room, foreign, requests, answers: polls, kills: new QueuedKills({ repository, key, room }) };
 }
 
 /** What keeps browsers and logins on one cluster, and cookies of clusters apart. */

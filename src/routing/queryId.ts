@@ -6,6 +6,14 @@ const plausible = /^[A-Za-z0-9_.-]{1,256}$/;
 const inQuery = /(?:%2F|query_?id=|^)(\d+_\d+_\d+_\w+)/gi;
 const inUiPath = /\/(\d+_\d+_\d+_\w+)/g;
 
+/** The last characters of ids that the gateway gives to queries that wait; no cluster may own them. */
+export const QUEUE_SUFFIX = 'queue';
+
+/** Whether an id is one of the gateway's own: of a query that waits, or waited (docs/protocol.md#queries-that-wait). */
+export function isQueuedId(id: string): boolean {
+  return id.endsWith(`_${QUEUE_SUFFIX}`) && coordinatorSuffix(id) === QUEUE_SUFFIX;
+}
+
 /** Whether an id has a form that is worth a look into the database. */
 export function isPlausible(id: string): boolean {
   return plausible.test(id);

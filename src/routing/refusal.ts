@@ -15,6 +15,9 @@ export type RefusalReason =
   | 'overloaded'
   | 'queue_full'
   | 'queue_timeout'
+  | 'queue_dropped'
+  | 'queue_lost'
+  | 'queue_unavailable'
   | 'stopping'
   | 'starting'
   | 'answer_head_too_large'
@@ -87,6 +90,9 @@ const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   overloaded: { status: 503, engine: null, retryAfterSeconds: 1 },
   queue_full: { status: 503, engine: insufficient(2, 'QUERY_QUEUE_FULL'), retryAfterSeconds: 5 },
   queue_timeout: { status: 504, engine: insufficient(3, 'EXCEEDED_TIME_LIMIT') },
+  queue_dropped: { status: 410, engine: userError(38, 'ADMINISTRATIVELY_KILLED') },
+  queue_lost: { status: 500, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },
+  queue_unavailable: { status: 503, engine: null, retryAfterSeconds: 1 },
   stopping: { status: 503, engine: null, retryAfterSeconds: 1 },
   starting: { status: 503, engine: null, retryAfterSeconds: 1 },
   answer_head_too_large: { status: 500, engine: internalError(0, 'GENERIC_INTERNAL_ERROR') },

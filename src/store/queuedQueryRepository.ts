@@ -121,22 +121,18 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 
-  setCommand(id: string, command: 'first' | 'drop'): Promise<boolean> {
+  setCommand(id: string, command: 'drop' | 'kill'): Promise<boolean> {
     return this.#change({ id, state: 'waiting' }, { command });
   }
 
-  clearCommand(id: string): Promise<boolean> {
-    return this.#change({ id }, { command: null });
-  }
-
-  commands(replica: string): Promise<readonly { readonly id: string; readonly command: 'first' | 'drop' }[]> {
+  commands(replica: string): Promise<readonly { readonly id: string; readonly command: 'drop' | 'kill' }[]> {
     return this.database.run(
       async (knex) =>
         (await knex('eg_queued_queries')
           .where({ replica, state: 'waiting' })
           .whereNotNull('command')
           .limit(BATCH_IDS)
-          .select('id', 'command')) as { id: string; command: 'first' | 'drop' }[],
+          .select('id', 'command')) as { id: string; command: 'drop' | 'kill' }[],
     );
   }
 
@@ -194,7 +190,6 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
           'source',
           'replica',
           'state',
-          'command',
           'reason',
           knex.raw(`${this.database.dialect.clockMs} as now`),
         )) as (Row & { readonly reason: string })[];
@@ -207,7 +202,6 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
         source: row.source,
         replica: row.replica,
         state: row.state === 'submitting' ? 'submitting' : 'waiting',
-        isFirst: row.command === 'first',
         reason: row.reason,
       }));
     });

@@ -58,6 +58,9 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_slots', (fence) => store.slots.deleteBefore(now - HOUR, fence)],
     ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
     ['eg_observations', (fence) => store.observations.deleteExpired(fence)],
+    // Those that no replica dropped, as all of them ended: they have credentials, encrypted.
+    ['eg_queued_queries', () => store.queuedQueries.deleteAbandoned(HOUR)],
+    ['eg_queued_queries', () => store.queuedQueries.forgetAnswers(HOUR)],
     ['eg_queued_queries', (fence) => store.queuedQueries.deleteUnpolledBefore(now - QUEUED_QUERY_AGE, fence)],
     ['eg_ended_sessions', (fence) => store.endedSessions.deleteBefore(now, fence)],
     ['eg_resources', (fence) => store.resources.deleteTombstonesBefore(now - TOMBSTONE_AGE, fence)],

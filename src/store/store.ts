@@ -336,8 +336,11 @@ export interface QueuedQueryRow {
    * the queue.
    */
   readonly state: 'waiting' | 'submitting' | 'submitted' | 'failed';
-  /** What an administrator, or the client at another replica, wants of the replica that holds it; null for nothing. */
-  readonly command: 'first' | 'drop' | null;
+  /**
+   * What is asked of the replica that holds it: to drop it for its client (`drop`) or for an administrator (`kill`); null
+   * for nothing.
+   */
+  readonly command: 'drop' | 'kill' | null;
   /** Id that the cluster gave it. */
   readonly engineId: string | null;
   /** The answer that its client gets, sealed; null where there is none yet, or none any more. */
@@ -348,8 +351,6 @@ export interface QueuedQueryRow {
 export interface ListedQueuedQuery
   extends Pick<QueuedQueryRow, 'id' | 'created' | 'waitingMs' | 'group' | 'user' | 'source' | 'replica'> {
   readonly state: 'waiting' | 'submitting';
-  /** Whether an administrator moves it to the front. */
-  readonly isFirst: boolean;
   readonly reason: string;
 }
 
@@ -384,10 +385,9 @@ export interface QueuedQueryRepository {
   /** Deletes one that waits. */
   remove(id: string): Promise<boolean>;
   /** Asks the replica that holds a waiting one for something. */
-  setCommand(id: string, command: 'first' | 'drop'): Promise<boolean>;
-  clearCommand(id: string): Promise<boolean>;
+  setCommand(id: string, command: 'drop' | 'kill'): Promise<boolean>;
   /** What is asked of a replica. */
-  commands(replica: string): Promise<readonly { readonly id: string; readonly command: 'first' | 'drop' }[]>;
+  commands(replica: string): Promise<readonly { readonly id: string; readonly command: 'drop' | 'kill' }[]>;
   /** Notes that their clients ask for them. */
   touch(ids: readonly string[]): Promise<void>;
   /** Those of the ids that no client has asked for in so many milliseconds. */

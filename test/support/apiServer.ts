@@ -65,6 +65,7 @@ export type ServerOptions = Partial<ApiOptions> & {
   readonly resourceGroups?: SchemaStores;
   readonly webapp?: WebappDependencies;
   readonly userInterface?: NonNullable<ApiDependencies['userInterface']>;
+  readonly queuedQueries?: NonNullable<ApiDependencies['queuedQueries']>;
   readonly runningQueries?: NonNullable<ApiDependencies['runningQueries']>;
   readonly waitingQueries?: ApiDependencies['waitingQueries'];
   readonly rules?: NonNullable<ApiDependencies['rules']>;
@@ -128,6 +129,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       limits: null,
       heldDeletions: null,
       publishedKeys: null,
+      queuedQueries: options.queuedQueries ?? null,
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
       waitingQueries: options.waitingQueries ?? (() => 0),
     },

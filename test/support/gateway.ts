@@ -7,7 +7,7 @@ import { type Admission, admitAll } from '../../src/gateway/admission/admission.
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../src/gateway/dataPlane.ts';
-import type { DataPlaneOptions } from '../../src/gateway/dataPlaneComposition.ts';
+import type { DataPlaneOptions, QueueOptions } from '../../src/gateway/dataPlaneComposition.ts';
 import type { DataPlaneSettings } from '../../src/gateway/dataPlaneSettings.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
 import type { ForwardedHeadersObservation } from '../../src/gateway/headers/forwardedCheck.ts';
@@ -59,6 +59,8 @@ export interface TestGatewayOptions {
   readonly bodies?: RequestBodies;
   readonly runningQueries?: RunningQueries;
   readonly admission?: Admission | ((table: RoutingTableHolder, registry: Registry) => Admission);
+  /** Keeps submissions that wait; none where absent. */
+  readonly queue?: QueueOptions;
   readonly tracing?: Tracing;
   /** A rules service that decides, by its address and settings. */
   readonly externalRules?: Partial<ExternalRulesOptions> & { readonly url: string };
@@ -161,6 +163,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       tracing: options.tracing ?? null,
       externalRules,
       admission,
+      queue: options.queue ?? null,
       isLoaded: () => true,
       bodies,
       logger,

@@ -126,6 +126,8 @@ export function endpointTable(
     [/^\/api\/heldDeletions\/confirm$/, admin(deleteCluster)],
     ...accessToLimits(/^\/api\/groups(\/:name)?$/, routingGroup.plural),
     ...accessToLimits(/^\/api\/limits(\/:namespace\/:name)?$/, queryLimit.plural),
+    [/^\/api\/queue$/, pages(listClusters)],
+    [/^\/api\/queue\/:id$/, admin(updateCluster)],
     [/^\/api\/rules$/, readRules],
     [/^\/api\/rules\/:name$/, changeRules],
     [/^\/api\/explain/, admin(listRules)],

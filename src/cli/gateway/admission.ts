@@ -26,11 +26,15 @@ export interface AdmissionParts {
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
 }
 
-/** Makes what submissions wait for, in this order: a cluster that is available, then slots of limits. */
+/**
+ * Makes what submissions wait for, in this order: a cluster that is available, then slots of limits.
+ * @param isKeeping whether the gateway can keep submissions that wait for long
+ */
 export function openAdmission(
   context: GatewayContext,
   { table }: Pick<Control, 'table'>,
   { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
+  isKeeping: boolean,
 ): AdmissionParts {
   const { current, names, logger, metrics, clock, random, onClose } = context;
   const replica = `${hostname().slice(0, 40)}-${randomBytes(6).toString('hex')}`;
@@ -48,7 +52,7 @@ export function openAdmission(
     table,
     ledger,
     running,
-    room: new HoldingRoom(),
+    room: new HoldingRoom(isKeeping, () => clock.monotonic()),
     metrics: new AdmissionMetrics(metrics, ledger),
     clock,
     isDatabaseAway: () => beats.isFailing,

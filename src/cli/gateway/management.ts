@@ -99,6 +99,7 @@ export async function openApi(
       rules,
       userInterface,
       publishedKeys: publishedKeys(certificates),
+      queuedQueries: store.queuedQueries,
       runningQueries: (cluster) => runningQueries.ofCluster(cluster),
       waitingQueries: (group) => queue.waiting(group),
     },

@@ -1,13 +1,18 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
+import { keySource } from '../../api/auth/openAuthentication.ts';
+import { sessionKeys } from '../../api/auth/sessionKeys.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { createDataPlane, type DataPlane } from '../../gateway/dataPlane.ts';
-import type { DataPlaneOptions } from '../../gateway/dataPlaneComposition.ts';
+import type { DataPlaneOptions, QueueOptions } from '../../gateway/dataPlaneComposition.ts';
 import { type ExternalRules, ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import type { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
+import { QueueKey } from '../../gateway/queue/queueKey.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
 import { EXCHANGE_TIMEOUT_MS } from '../../gateway/user/tokenExchange.ts';
@@ -57,6 +62,33 @@ export interface DataPlaneDependencies {
   readonly tls: ClusterTls;
   /** Null: requests are not traced. */
   readonly tracing: Tracing | null;
+  /** What keeps submissions that wait; null: none are kept. */
+  readonly queue: QueueOptions | null;
+}
+
+/** What the log says where queries that wait cannot be kept. */
+const HOLD_ONLY =
+  'queries that have to wait for a limit are held for queue.hold and then refused, as the replicas share no secret that encrypts them in the database: set authentication.session.secret (docs/limits.md, The queue)';
+
+/**
+ * What keeps queries that wait. Replicas share the key of sessions; without one, only a database that no other replica
+ * can use (SQLite) keeps them, as long as this process runs. Null: none are kept.
+ */
+export async function openQueue(
+  { config, logger }: GatewayContext,
+  { queuedQueries, dialect }: Storage['store'],
+): Promise<QueueOptions | null> {
+  const source = keySource(config.authentication);
+  if (source === null && dialect !== 'sqlite') {
+    logger.warn({ key: 'authentication.session.secret' }, HOLD_ONLY);
+    return null;
+  }
+  const { seal } = await sessionKeys(source);
+  return {
+    repository: queuedQueries,
+    key: new QueueKey(seal),
+    replica: `${hostname().slice(0, 40)}-${randomUUID().slice(0, 18)}`,
+  };
 }
 
 /** Makes the data plane; `start` it before its first request. Its owner closes it. */
@@ -74,6 +106,7 @@ export function openDataPlane(
     externalRules,
     tls,
     tracing,
+    queue,
   }: DataPlaneDependencies,
 ): DataPlane {
   const { config, names, trustPeer, logger, metrics, clock, random, onClose } = context;
@@ -94,6 +127,7 @@ export function openDataPlane(
       externalRules,
       isLoaded: () => operator.controller.isLoaded,
       admission,
+      queue,
       bodies,
       logger,
       registry: metrics,

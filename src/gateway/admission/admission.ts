@@ -10,6 +10,8 @@ export interface AdmissionRequest {
   readonly user: RequestUser;
   /** The client's header lines: names as sent and values in turn. */
   readonly headers: RawHeaders;
+  /** Milliseconds that it has waited already, at this replica or another one: its place among those that wait; left out for 0. */
+  readonly waitedMs?: number;
 }
 
 /** What a submission has taken of limits; of most there is none. */
@@ -36,6 +38,16 @@ export interface AdmissionWait {
   readonly slots?: QuerySlots;
   /** Longest wait, milliseconds; less than 2^31. */
   readonly atMost: number;
+  /**
+   * How long the client's request itself is held, milliseconds; then it is answered as an engine answers for a query in
+   * its queue, where this gateway can keep it. Left out for half a second.
+   */
+  readonly hold?: number;
+  /**
+   * Called where that is over and the gateway cannot keep the submission now, as the database is unavailable.
+   * @returns null where it is sent on all the same, or why it is refused; left out: it is refused
+   */
+  readonly whenUnkept?: () => Refusal | null;
   /** What the client gets when that is over. */
   readonly late: Refusal;
   /**

@@ -38,18 +38,19 @@ export class ClusterWait implements Admission {
     this.#dependencies = dependencies;
   }
 
-  admit({ decision }: AdmissionRequest): AdmissionAnswer {
+  admit({ decision, waitedMs = 0 }: AdmissionRequest): AdmissionAnswer {
     const { current } = this.#dependencies.table;
     const policy = waitingPolicy(current, decision);
     if (policy === null || this.#isServed(current, decision)) return now;
-    const { maxQueued, maxWaitMs } = policy.queue;
+    const { maxQueued, maxWaitMs, holdMs } = policy.queue;
     const place = this.#waiting.get(keyOf(decision));
-    if (place !== undefined && place.goOn.size >= maxQueued) {
+    if (place !== undefined && waitedMs === 0 && place.goOn.size >= maxQueued) {
       return { answer: 'refuse', refusal: queueFull(policy) };
     }
     return {
       answer: 'wait',
       atMost: maxWaitMs,
+      hold: holdMs,
       late: tooLate(policy),
       begin: (signal) => this.#wait(decision, signal),
     };

@@ -1,4 +1,5 @@
 import { type Attempt, FairQueue } from '../../admission/fairQueue.ts';
+import { durationText } from '../../model/durationText.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { AdmissionWait } from './admission.ts';
 import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
@@ -11,12 +12,36 @@ interface Place {
   readonly admitted: () => void;
 }
 
-/** Holds requests of clients for a short time, in fair order within each routing group; then they are refused. */
+/**
+ * Lets submissions wait in fair order within each routing group. Where the gateway can keep them, it does so for as long as
+ * their group says; else requests of clients are held for a short time and then refused.
+ */
 export class HoldingRoom implements WaitingRoom {
   readonly #queues = new Map<string, FairQueue<Place>>();
+  readonly #isKeeping: boolean;
+  readonly #now: () => number;
   #isScheduled = false;
 
-  wait(submission: WaitingSubmission): Pick<AdmissionWait, 'atMost' | 'late' | 'begin'> {
+  /**
+   * @param isKeeping whether the gateway can keep submissions whose clients are answered meanwhile
+   * @param now monotonic milliseconds
+   */
+  constructor(isKeeping: boolean, now: () => number) {
+    this.#isKeeping = isKeeping;
+    this.#now = now;
+  }
+
+  wait(submission: WaitingSubmission): Pick<AdmissionWait, 'atMost' | 'hold' | 'late' | 'whenUnkept' | 'begin'> {
+    if (this.#isKeeping) {
+      const { holdMs, maxWaitMs } = submission;
+      return {
+        atMost: maxWaitMs,
+        hold: holdMs,
+        late: lateRefusal(submission),
+        whenUnkept: () => (submission.takeAnyway() ? null : submission.refusal()),
+        begin: (signal) => this.#hold(submission, signal),
+      };
+    }
     return {
       atMost: submission.holdMs + GUARD_MS,
       late: submission.refusal(),
@@ -54,9 +79,9 @@ export class HoldingRoom implements WaitingRoom {
 
   #hold(submission: WaitingSubmission, signal: AbortSignal): Promise<Refusal | null> {
     const { promise, resolve } = Promise.withResolvers<Refusal | null>();
-    const { group, flow, weight, holdMs } = submission;
+    const { group, flow, weight, holdMs, waitedMs } = submission;
     const leave = () => {
-      clearTimeout(timer);
+      if (timer !== null) clearTimeout(timer);
       signal.removeEventListener('abort', leave);
       const queue = this.#queues.get(group);
       queue?.remove(place);
@@ -65,23 +90,32 @@ export class HoldingRoom implements WaitingRoom {
     const place: Place = {
       submission,
       admitted: () => {
-        clearTimeout(timer);
+        if (timer !== null) clearTimeout(timer);
         signal.removeEventListener('abort', leave);
         resolve(null);
       },
     };
-    const timer = setTimeout(() => {
-      leave();
-      resolve(submission.takeAnyway() ? null : submission.refusal());
-    }, holdMs);
+    const timer = this.#isKeeping
+      ? null
+      : setTimeout(() => {
+          leave();
+          resolve(submission.takeAnyway() ? null : submission.refusal());
+        }, holdMs);
     signal.addEventListener('abort', leave);
     let queue = this.#queues.get(group);
     if (queue === undefined) {
       queue = new FairQueue();
       this.#queues.set(group, queue);
     }
-    queue.push(flow, weight, place);
+    // One that has waited before has its place again: those that came later stand behind it.
+    queue.push(flow, weight, place, waitedMs > 0 ? this.#now() - waitedMs : Number.POSITIVE_INFINITY);
     this.admit();
     return promise;
   }
+}
+
+function lateRefusal(submission: WaitingSubmission): Refusal {
+  const { message } = submission.refusal();
+  const waited = `The query waited for ${durationText(submission.maxWaitMs)} (queue.maxWait of its routing group).`;
+  return { reason: 'queue_timeout', message: `${waited} ${message}`, queryId: null };
 }

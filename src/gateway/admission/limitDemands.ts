@@ -10,6 +10,16 @@ export interface Demands {
   readonly observed: readonly SlotDemand[];
   /** Share in a fair queue. */
   readonly weight: number;
+  /** How many may wait; empty for no limit beside the group's. */
+  readonly queues: readonly QueueBound[];
+}
+
+/** How many submissions may wait by one counter of a limit, at a replica. */
+export interface QueueBound {
+  readonly key: string;
+  /** Namespace and name of the limit. */
+  readonly limit: string;
+  readonly maxQueued: number;
 }
 
 /** Users and sources whose demands are kept. */
@@ -19,7 +29,7 @@ const MAX_VALUE = 64;
 /** Characters of the rest of a key that do. */
 const MAX_NAME = 120;
 
-const none: Demands = { enforced: [], observed: [], weight: 1 };
+const none: Demands = { enforced: [], observed: [], weight: 1, queues: [] };
 
 /** Finds what limits say of a submission. */
 export class LimitDemands {
@@ -45,6 +55,7 @@ export class LimitDemands {
 function demandsOf(policy: AdmissionPolicy, group: string, user: string, source: string): Demands {
   const enforced: SlotDemand[] = [];
   const observed: SlotDemand[] = [];
+  const queues: QueueBound[] = [];
   let weight = 1;
   const ofGroup = groupDemand(policy.groups.get(group));
   if (ofGroup !== null) enforced.push(ofGroup);
@@ -52,13 +63,16 @@ function demandsOf(policy: AdmissionPolicy, group: string, user: string, source:
     if (!matches(limit, group, user, source)) continue;
     const value = limit.per === 'all' ? '' : `:${valueText(limit.per === 'user' ? user : source)}`;
     const to = limit.mode === 'observe' ? observed : enforced;
-    const { maxRunning, rate } = limit;
+    const { maxRunning, rate, maxQueued } = limit;
     if (maxRunning !== null) to.push({ key: `limit:${nameText(limit.key)}${value}`, limit: maxRunning, rate: null });
     if (rate !== null) to.push({ key: `rate:${nameText(limit.key)}${value}`, limit: rate.burst, rate });
+    if (maxQueued !== null && limit.mode === 'enforce') {
+      queues.push({ key: `queue:${nameText(limit.key)}${value}`, limit: limit.key, maxQueued });
+    }
     if (limit.mode === 'enforce') weight = Math.max(weight === 1 ? 0 : weight, limit.weight);
   }
-  if (enforced.length === 0 && observed.length === 0 && weight === 1) return none;
-  return { enforced, observed, weight: weight > 0 ? weight : 1 };
+  if (enforced.length + observed.length + queues.length === 0 && weight === 1) return none;
+  return { enforced, observed, weight: weight > 0 ? weight : 1, queues };
 }
 
 /** Groups of users are not known to the gateway: a limit for some of them matches nobody. */

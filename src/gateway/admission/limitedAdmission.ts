@@ -4,7 +4,7 @@ import type { SlotDemand, TakenSlots } from '../../admission/slotLedger.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
-import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy } from '../../routing/admissionPolicy.ts';
+import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy, type QueuePolicy } from '../../routing/admissionPolicy.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import { findTakers } from '../../routing/takers.ts';
@@ -47,6 +47,8 @@ export class LimitedAdmission implements Admission {
   readonly #sourceHeader: string;
   /** How many wait here for each counter. */
   readonly #waiting = new Map<string, number>();
+  /** How many wait here, by group and by counter of a limit that bounds them. */
+  readonly #queued = new Map<string, number>();
   #version = -1;
   #policy: AdmissionPolicy = noPolicy;
   /** Of clusters that have a limit, by name. */
@@ -76,7 +78,14 @@ export class LimitedAdmission implements Admission {
       return { answer: 'now', slots };
     }
     const queue = this.#policy.groups.get(group)?.queue ?? DEFAULT_QUEUE;
-    slots.beginWait(queue.holdMs, queue.fairBy === 'user' ? user : source);
+    const full = request.waitedMs === undefined ? this.#fullQueue(group, queue, demands) : null;
+    if (full !== null) {
+      const refusal = slots.refusalOfQueue(full);
+      slots.release();
+      metrics.refused();
+      return { answer: 'refuse', refusal };
+    }
+    slots.beginWait(queue, queue.fairBy === 'user' ? user : source);
     return { answer: 'wait', slots, ...room.wait(slots) };
   }
 
@@ -84,7 +93,7 @@ export class LimitedAdmission implements Admission {
     const { current } = this.#dependencies.table;
     if (current.version !== this.#version) this.#learn(current);
     if (this.#clusters.size === 0) return null;
-    return new SubmissionSlots(this, null, { enforced: [], observed: [], weight: 1 }, decision.group);
+    return new SubmissionSlots(this, null, { enforced: [], observed: [], weight: 1, queues: [] }, decision.group);
   }
 
   /** Whether a cluster may run one more query. */
@@ -140,6 +149,26 @@ export class LimitedAdmission implements Admission {
     return demands.length === 0 ? null : demands;
   }
 
+  /** Counts a submission among those that wait. @param by 1 or -1 */
+  countQueued(group: string, { queues }: Demands, by: 1 | -1): void {
+    for (const key of [groupQueueKey(group), ...queues.map((queue) => queue.key)]) {
+      const count = (this.#queued.get(key) ?? 0) + by;
+      if (count === 0) this.#queued.delete(key);
+      else this.#queued.set(key, count);
+    }
+  }
+
+  /** Which queue has as many as it may, in words; null: there is room. */
+  #fullQueue(group: string, { maxQueued }: QueuePolicy, { queues }: Demands): string | null {
+    const waiting = (key: string): number => this.#queued.get(key) ?? 0;
+    if (waiting(groupQueueKey(group)) >= maxQueued) {
+      return `${maxQueued} queries wait for routing group ${group} at this gateway already (queue.maxQueued)`;
+    }
+    const full = queues.find(({ key, maxQueued: most }) => waiting(key) >= most);
+    if (full === undefined) return null;
+    return `${full.maxQueued} queries wait under limit ${full.limit} at this gateway already (maxQueued)`;
+  }
+
   /** Counts those that wait for counters. @param by 1 or -1 */
   countWaiting(demands: readonly SlotDemand[], by: 1 | -1): void {
     for (const demand of demands) {
@@ -186,6 +215,8 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   readonly group: string;
   readonly weight: number;
   holdMs = 0;
+  maxWaitMs = 0;
+  readonly waitedMs: number;
   flow = '';
   note: string | null = null;
   readonly #admission: LimitedAdmission;
@@ -208,6 +239,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     this.#request = request;
     this.#demands = demands;
     this.weight = demands.weight;
+    this.waitedMs = request?.waitedMs ?? 0;
     this.group = group ?? request?.decision.group ?? '';
   }
 
@@ -222,10 +254,12 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   }
 
   /** From now on it waits. */
-  beginWait(holdMs: number, flow: string): void {
+  beginWait({ holdMs, maxWaitMs }: QueuePolicy, flow: string): void {
     this.holdMs = holdMs;
+    this.maxWaitMs = maxWaitMs;
     this.flow = flow;
     this.#waitingSince = this.#admission.parts.clock.monotonic();
+    this.#admission.countQueued(this.group, this.#demands, 1);
     this.#waitFor(this.#missing());
   }
 
@@ -288,6 +322,13 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     return { reason: 'queue_full', message: text, queryId: null };
   }
 
+  /** @param full which queue is full, in words */
+  refusalOfQueue(full: string): Refusal {
+    const message = this.#messageOfLimit();
+    const text = `Too many queries wait: ${full}; ${this.#fullText()}. Send the query again later.`;
+    return { reason: 'queue_full', message: message === null ? text : `${text} ${message}`, queryId: null };
+  }
+
   beginChoice(): void {
     this.#cluster?.release();
     this.#cluster = null;
@@ -330,6 +371,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     if (this.#waitingSince === null) return 0;
     const waited = this.#admission.parts.clock.monotonic() - this.#waitingSince;
     this.#waitingSince = null;
+    this.#admission.countQueued(this.group, this.#demands, -1);
     this.#admission.countWaiting(this.#waitsFor, -1);
     this.#waitsFor = [];
     return waited;
@@ -375,6 +417,10 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     }
     return null;
   }
+}
+
+function groupQueueKey(group: string): string {
+  return `group:${group}`;
 }
 
 function decodedText(text: string): string {

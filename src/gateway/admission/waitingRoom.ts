@@ -12,6 +12,10 @@ export interface WaitingSubmission {
   readonly weight: number;
   /** How long the client's request itself may wait, milliseconds. */
   readonly holdMs: number;
+  /** How long it may wait where the gateway keeps it, milliseconds. */
+  readonly maxWaitMs: number;
+  /** Milliseconds that it has waited before, at this replica or another one. */
+  readonly waitedMs: number;
   /**
    * Tries to take what it needs: all of it, or nothing.
    * @param full counters that others of this round have met full; those that this one meets are added
@@ -27,7 +31,7 @@ export interface WaitingSubmission {
 /** Where submissions wait that limits do not admit yet. */
 export interface WaitingRoom {
   /** How a submission waits; it takes its place when that begins. */
-  wait(submission: WaitingSubmission): Pick<AdmissionWait, 'atMost' | 'late' | 'begin'>;
+  wait(submission: WaitingSubmission): Pick<AdmissionWait, 'atMost' | 'hold' | 'late' | 'whenUnkept' | 'begin'>;
   /** Whether anybody waits for a routing group: those that come now must not overtake them. */
   hasQueue(group: string): boolean;
   /** Slots may have become free: admits those whose turn it is. */

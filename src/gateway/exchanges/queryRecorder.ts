@@ -33,6 +33,8 @@ export interface SubmissionEnd {
   readonly queryId: string | null;
   /** Why the gateway refused it; null when a cluster answered, or failed to. */
   readonly refused: Refusal['reason'] | null;
+  /** Whether it waits in the queue: its id is one of the gateway's own. */
+  readonly queued: boolean;
   /** Of the client's answer; 0 when the client went away. */
   readonly status: number;
 }
@@ -95,9 +97,9 @@ export class QueryRecorder {
   /** Logs the end of a submission. */
   logEnd(
     proxied: ProxiedRequest,
-    { body, user, slots }: Submission,
+    { body, user, slots, queuedAs }: Submission,
     { decision, cluster, fallback, steps, attempts }: SubmissionRoute,
-    { queryId, refused, status }: SubmissionEnd,
+    { queryId, refused, queued, status }: SubmissionEnd,
   ): void {
     const { logger, settings } = this.#dependencies;
     logger.info(
@@ -112,6 +114,8 @@ export class QueryRecorder {
         attempts: attempts ?? undefined,
         admission: slots?.note ?? undefined,
         refused: refused ?? undefined,
+        queued: queued || undefined,
+        queuedAs,
         user: user.user,
         source: this.#sourceOf(proxied),
         status: status === 0 ? 'client_gone' : status,

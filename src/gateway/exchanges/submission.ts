@@ -9,6 +9,8 @@ export interface Submission {
   readonly body: BodyStart;
   readonly user: RequestUser;
   readonly decision: GroupDecision;
+  /** The id of the gateway's own under which it waited; left out where it did not. */
+  readonly queuedAs?: string;
   /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
   readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
   /**

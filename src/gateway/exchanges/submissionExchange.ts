@@ -47,6 +47,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   #bodyFault: RelayFault | null = null;
   /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
   #refused: Refusal['reason'] | null = null;
+  /** Whether it waits in the queue, and another exchange sends it. */
+  #isQueued = false;
 
   constructor(dependencies: SubmissionDependencies, proxied: ProxiedRequest, submission: Submission) {
     super(dependencies, proxied);
@@ -64,6 +66,12 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   start(): void {
     if (this.#bound === null) this.#next(null);
     else this.#sendTo(this.dependencies.targets.only(this.#bound));
+  }
+
+  /** Notes that its client is answered as for a query that waits, which this exchange does not send. */
+  noteQueued(id: string): void {
+    this.#queryId = id;
+    this.#isQueued = true;
   }
 
   #next(excluded: ReadonlyMap<string, string> | null): void {
@@ -206,7 +214,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   protected override onEnd(how: ExchangeEnd): void {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
-    this.#submission.slots?.release();
+    // One that waits keeps its place; the exchange that sends it gives the slots back.
+    if (!this.#isQueued) this.#submission.slots?.release();
     const { proxied } = this;
     const status = how === 'client_gone' || how === 'cut' ? 0 : this.response.statusCode;
     const decision = this.#decision;
@@ -218,7 +227,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     });
     const cluster = this.status === 0 ? null : (this.#target?.cluster.name ?? null);
     this.dependencies.answers.noteEnd(proxied, status, this.status, cluster);
-    const end = { queryId: this.#queryId, refused: this.#refused, status };
+    const end = { queryId: this.#queryId, refused: this.#refused, queued: this.#isQueued, status };
     this.dependencies.recorder.logEnd(proxied, this.#submission, this.#route(), end);
   }
 

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { FairMap } from '../../model/fairMap.ts';
 import { within } from '../../model/timeLimit.ts';
-import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
+import { coordinatorSuffix, isPlausible, QUEUE_SUFFIX } from '../../routing/queryId.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { HistoryWriter, Store } from '../../store/store.ts';
 import { ClaimBudget } from './claimBudget.ts';
@@ -264,6 +264,8 @@ export class Stickiness {
   learn(id: string, owner: QueryOwner): null | Promise<Claimed> {
     const suffix = coordinatorSuffix(id);
     if (suffix === null) return this.#idClaims.learn(id, owner, () => true);
+    // The gateway's own: a cluster that could own them would get the requests for queries that wait.
+    if (suffix === QUEUE_SUFFIX) return Promise.resolve({ kind: 'owned', owner: gatewayItself });
     const claimed = this.#suffixClaims.learn(suffix, owner, () => this.#budget.take(owner.cluster));
     if (claimed === null) {
       this.#noteUnsettled(suffix, id, owner);
@@ -388,6 +390,9 @@ export class Stickiness {
     );
   }
 }
+
+/** Stands for the gateway where ids of its own are claimed by a cluster. */
+const gatewayItself: QueryOwner = { cluster: '', proxyTo: '' };
 
 /** Registry name of the cluster at a `proxyTo`; "" for none. */
 function clusterAt(table: RoutingTable, proxyTo: string): string {

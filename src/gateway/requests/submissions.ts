@@ -1,7 +1,9 @@
+import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
+import { isQueuedId } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { Routed } from '../../routing/routers/routerChain.ts';
-import type { Admission } from '../admission/admission.ts';
-import { HeldSubmissions } from '../admission/heldSubmissions.ts';
+import type { Admission, AdmissionWait } from '../admission/admission.ts';
+import { type HandOver, HeldSubmissions } from '../admission/heldSubmissions.ts';
 import type { Analysis } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/body.ts';
 import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
@@ -10,10 +12,20 @@ import type { Submission } from '../exchanges/submission.ts';
 import { type SubmissionDependencies, SubmissionExchange } from '../exchanges/submissionExchange.ts';
 import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { QueuedKills } from '../queue/queuedKills.ts';
+import type { PollAnswers } from '../queue/queuedPolls.ts';
+import type { WaitingRoom } from '../queue/waitingRoom.ts';
 import type { RequestRouting } from './requestRouting.ts';
 import type { RequestSteps } from './requestSteps.ts';
 import type { SubmissionBinding } from './submissionBinding.ts';
 import type { SubmissionBodies } from './submissionBodies.ts';
+
+/** Where submissions wait whose clients are answered meanwhile. */
+export interface SubmissionQueue {
+  readonly room: Pick<WaitingRoom, 'canKeep' | 'enter' | 'drop'>;
+  readonly answers: Pick<PollAnswers, 'waiting' | 'killed'>;
+  readonly kills: Pick<QueuedKills, 'kill'>;
+}
 
 /** The steps of a submission, in this order, and what notes them. */
 export interface SubmissionsDependencies {
@@ -21,6 +33,8 @@ export interface SubmissionsDependencies {
   readonly routing: Pick<RequestRouting, 'submission'>;
   readonly binding: SubmissionBinding;
   readonly admission: Admission;
+  /** Keeps submissions that wait for long; null where none can be kept. */
+  readonly queue: SubmissionQueue | null;
   /** What its exchange with a cluster works with. */
   readonly exchange: SubmissionDependencies;
   readonly steps: RequestSteps;
@@ -47,10 +61,10 @@ export class Submissions {
     this.#steps = dependencies.steps;
   }
 
-  /** From now on all are refused, also those that wait to be admitted: the gateway is stopping. */
+  /** From now on all are refused, as the gateway is stopping; those that wait to be admitted go into the queue, or are refused. */
   refuseAll(): void {
     this.#stopping = true;
-    this.#waiting.refuseAll(stopping);
+    this.#waiting.endAll(stopping);
   }
 
   /** Takes a new query: reads its body first. */
@@ -83,7 +97,29 @@ export class Submissions {
       return;
     }
     const submission = { body, user, decision: routed.decision, about: null, transaction: null, slots: null };
-    const binding = this.#dependencies.binding.find(proxied, queryProperties?.queryId ?? null);
+    const killed = queryProperties?.queryId ?? null;
+    if (killed !== null && isQueuedId(killed)) this.#kill(proxied, submission, killed);
+    else this.#bind(proxied, submission, killed);
+  }
+
+  /** A call of kill_query that names an id of the gateway's own: of a query that waits, or waited. */
+  #kill(proxied: ProxiedRequest, submission: Submission, id: string): void {
+    const { queue, answers } = this.#dependencies;
+    if (queue === null) {
+      this.#bind(proxied, submission, id);
+      return;
+    }
+    const { body, user } = submission;
+    this.#steps.settle(proxied, queue.kills.kill(proxied, body, user.user, id), (answer) => {
+      if (answer.kind === 'refused') answers.refuse(proxied, answer.refusal);
+      else if (answer.kind === 'killed') queue.answers.killed(proxied, id);
+      else this.#bind(proxied, { ...submission, body: answer.body }, answer.engineId);
+    });
+  }
+
+  /** Finds the one cluster that can take a submission; where there is none, it is admitted first. */
+  #bind(proxied: ProxiedRequest, submission: Submission, killed: string | null): void {
+    const binding = this.#dependencies.binding.find(proxied, killed);
     if (binding === null) {
       this.#admit(proxied, submission);
       return;
@@ -92,7 +128,8 @@ export class Submissions {
       if (bound.refusal !== null) this.#dependencies.answers.refuse(proxied, bound.refusal);
       else {
         const { about, transaction } = bound;
-        const request = { decision: routed.decision, user, headers: proxied.request.rawHeaders };
+        const { decision, user } = submission;
+        const request = { decision, user, headers: proxied.request.rawHeaders };
         const slots = this.#dependencies.admission.countBound?.(request) ?? null;
         this.#exchange(proxied, { ...submission, about, transaction, slots }).start();
       }
@@ -108,13 +145,44 @@ export class Submissions {
     const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });
     if (admitted.answer === 'now') exchange.start();
     else if (admitted.answer === 'refuse') exchange.refuse(admitted.refusal);
-    else {
-      proxied.trace?.step('admission');
-      this.#steps.settle(proxied, this.#waiting.hold(proxied.response, admitted), (refusal) => {
-        if (refusal === null) exchange.start();
-        else exchange.refuse(refusal);
-      });
-    }
+    else this.#wait(proxied, submission, exchange, admitted);
+  }
+
+  /** Holds a submission until its turn, and lets it wait in the queue when that takes long. */
+  #wait(proxied: ProxiedRequest, submission: Submission, exchange: SubmissionExchange, wait: AdmissionWait): void {
+    proxied.trace?.step('admission');
+    const { queue } = this.#dependencies;
+    const isKept = queue?.room.canKeep(submission) === true;
+    const handOver: HandOver | null = isKept
+      ? {
+          after: wait.hold ?? DEFAULT_QUEUE.holdMs,
+          take: (turn, giveUp) => {
+            const begun = { wait, turn, giveUp, since: proxied.startedAt, slots: wait.slots ?? null };
+            const entering = queue.room.enter(proxied, submission, begun).then((entered) => {
+              // Its client will never ask for it.
+              if (entered.id !== null && proxied.response.destroyed) queue.room.drop(entered.id);
+              return entered;
+            });
+            this.#steps.settle(proxied, entering, (entered) => {
+              if (entered.id === null) this.#goOnUnkept(exchange, entered.refusal, wait);
+              else {
+                exchange.noteQueued(entered.id);
+                queue.answers.waiting(proxied, entered.id, 0, entered.waitedMs);
+              }
+            });
+          },
+        }
+      : null;
+    this.#steps.settle(proxied, this.#waiting.hold(proxied.response, wait, handOver), (refusal) => {
+      if (refusal === null) exchange.start();
+      else exchange.refuse(refusal);
+    });
+  }
+
+  /** A submission that should wait in the queue, and cannot be kept there. */
+  #goOnUnkept(exchange: SubmissionExchange, refusal: Refusal, { whenUnkept }: AdmissionWait): void {
+    if (refusal.reason === 'queue_unavailable' && whenUnkept?.() === null) exchange.start();
+    else exchange.refuse(refusal);
   }
 
   #exchange(proxied: ProxiedRequest, submission: Submission): SubmissionExchange {

@@ -45,7 +45,7 @@ function waiting(atMost = 60_000) {
     begun.push({ signal, end });
     return end.promise;
   };
-  return { begun, admit: (): AdmissionAnswer => ({ answer: 'wait', atMost, late, begin }) };
+  return { begun, admit: (): AdmissionAnswer => ({ answer: 'wait', atMost, hold: atMost, late, begin }) };
 }
 
 test('is asked once a submission, with its group, user and headers; never for follow-ups and other requests', async () => {

@@ -11,7 +11,7 @@ test('no more are held than the limit; places of those that are over are free ag
   const held = new HeldSubmissions(2);
   const clients = [new EventEmitter(), new EventEmitter()];
   const hold = (client: EventEmitter, begin: (signal: AbortSignal) => Promise<Refusal | null> = never) =>
-    held.hold(client, { answer: 'wait', atMost: 60_000, late, begin });
+    held.hold(client, { atMost: 60_000, late, begin });
   const signals: AbortSignal[] = [];
   const begin = (signal: AbortSignal) => {
     signals.push(signal);
@@ -23,7 +23,7 @@ test('no more are held than the limit; places of those that are over are free ag
   clients[0]?.emit('close');
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
   expect(await hold(new EventEmitter(), async () => null)).toBeNull();
-  held.refuseAll(stopping);
+  held.endAll(stopping);
   expect(await second).toBe(stopping);
   expect(await hold(new EventEmitter(), async () => late)).toBe(late);
   expect(clients.map((client) => client.listenerCount('close'))).toEqual([0, 0]);

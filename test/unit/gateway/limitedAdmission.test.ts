@@ -66,7 +66,7 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
     table,
     ledger,
     running,
-    room: new HoldingRoom(),
+    room: new HoldingRoom(false, () => clock.monotonic()),
     metrics: new AdmissionMetrics(registry, ledger),
     clock,
     isDatabaseAway: () => state.isDatabaseAway,

@@ -1,0 +1,91 @@
+import { timingSafeEqual } from 'node:crypto';
+import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
+import type { BodyStart } from '../bodies/body.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { QueueKey } from './queueKey.ts';
+import { decodeSubmission } from './storedSubmission.ts';
+import type { WaitingRoom } from './waitingRoom.ts';
+
+/** What becomes of a call of kill_query that names a query with an id of the gateway's own. */
+export type KillAnswer =
+  /** A cluster has the query: the statement names it as the cluster does. */
+  | { readonly kind: 'cluster'; readonly engineId: string; readonly body: BodyStart }
+  /** It waited, and does not any more. */
+  | { readonly kind: 'killed' }
+  | { readonly kind: 'refused'; readonly refusal: Refusal };
+
+/** What such calls are answered with. */
+export interface QueuedKillsDependencies {
+  readonly repository: QueuedQueryRepository;
+  readonly key: QueueKey;
+  readonly room: Pick<WaitingRoom, 'drop'>;
+}
+
+/** Calls of kill_query for queries that wait, or waited: engines do not know their ids. */
+export class QueuedKills {
+  readonly #dependencies: QueuedKillsDependencies;
+
+  constructor(dependencies: QueuedKillsDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /**
+   * Kills a query that waits, where the caller is the one who sent it. Never rejects.
+   * @param user of the call; null where it is not known
+   * @param id that the statement names
+   */
+  async kill(proxied: ProxiedRequest, body: BodyStart, user: string | null, id: string): Promise<KillAnswer> {
+    const { repository, room } = this.#dependencies;
+    try {
+      const row = await repository.get(id);
+      if (row === null) return refused('unknown_query', id, 'no query of this id waits, or waited in the last days.');
+      if (row.engineId !== null) return named(body, id, row.engineId);
+      if (row.state !== 'waiting') return refused('undecided_query', id, 'it is on its way to a cluster.');
+      if (!(await this.#isOwn(proxied.request.rawHeaders, user, row))) {
+        const why = `it waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;
+        return refused('denied', id, why);
+      }
+      if (!room.drop(id)) {
+        if (row.isHeld) await repository.setCommand(id, 'drop');
+        else await repository.remove(id);
+      }
+      return { kind: 'killed' };
+    } catch {
+      return refused('undecided_query', id, 'the database cannot be read; try again in a second.');
+    }
+  }
+
+  /** The gateway checks no passwords: a caller who shows those that the query came with is its user. */
+  async #isOwn(headers: RawHeaders, user: string | null, row: QueuedQueryRow): Promise<boolean> {
+    const { repository, key } = this.#dependencies;
+    if (user === null || user !== row.user) return false;
+    const sealed = await repository.request(row.id, row.replica);
+    const bytes = sealed === null ? null : key.open('request', row.id, sealed);
+    if (bytes === null) return false;
+    const stored = decodeSubmission(bytes).headers;
+    return ['authorization', 'cookie'].every((name) =>
+      areSame(headerValues(headers, name).join('\n'), headerValues(stored, name).join('\n')),
+    );
+  }
+}
+
+function areSame(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+/** The statement with the cluster's id, as long as it was: its length is announced. */
+function named(body: BodyStart, id: string, engineId: string): KillAnswer {
+  const spaces = ' '.repeat(Math.max(0, id.length - engineId.length));
+  const text = body.text.replaceAll(`'${id}'`, `'${engineId}'${spaces}`);
+  if (!body.complete || text === body.text || engineId.length > id.length) {
+    return refused('unknown_query', id, `its cluster knows it as ${engineId}: kill that.`);
+  }
+  return { kind: 'cluster', engineId, body: { bytes: Buffer.from(text), complete: true, text } };
+}
+
+function refused(reason: Refusal['reason'], id: string, why: string): KillAnswer {
+  return { kind: 'refused', refusal: { reason, message: `Query ${id} cannot be killed: ${why}`, queryId: null } };
+}

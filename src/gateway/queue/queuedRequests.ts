@@ -1,0 +1,192 @@
+import type { Logger } from 'pino';
+import type { ProxiedPaths } from '../../routing/proxiedPaths.ts';
+import type { Refusal, RefusalReason } from '../../routing/refusal.ts';
+import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
+import type { RequestHeaders } from '../headers/requestHeaders.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import type { ForeignPolls } from './foreignPolls.ts';
+import { finishedCall, maxWaitOf, queuedAnswer, queuedTarget } from './queuedAnswer.ts';
+import type { PollAnswers } from './queuedPolls.ts';
+import type { QueueKey } from './queueKey.ts';
+import { nextTargetOf, type StoredOutcome } from './storedOutcome.ts';
+import { abandonedText, type WaitingRoom } from './waitingRoom.ts';
+
+/** Longest time that a request for a waiting query is held, as engines hold theirs. */
+const POLL_MS = 1_000;
+
+/** Answers of the gateway itself. */
+export interface OwnAnswer {
+  refuse(proxied: ProxiedRequest, refusal: Refusal): void;
+  answer(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void;
+}
+
+/** What answers about waiting queries are made with. */
+export interface QueueAnswersDependencies {
+  readonly key: QueueKey;
+  readonly paths: ProxiedPaths;
+  readonly clients: Pick<RequestHeaders, 'clientOf' | 'prefixOf'>;
+  readonly answers: OwnAnswer;
+}
+
+const plainText = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
+const defaultPorts = { http: 80, https: 443 } as const;
+
+/** Answers about queries that wait. */
+export class QueueAnswers implements PollAnswers {
+  readonly #dependencies: QueueAnswersDependencies;
+
+  constructor(dependencies: QueueAnswersDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number): void {
+    const { key, paths, answers } = this.#dependencies;
+    const place = {
+      base: this.#base(proxied),
+      statementPath: paths.statementPathOf(proxied.target.path) ?? '/v1/statement',
+      id,
+      slug: key.slugOf(id),
+    };
+    const { status, headers, body } = queuedAnswer(place, { token: token + 1, waitedMs, lines: [] });
+    answers.answer(proxied, status, headers, body);
+  }
+
+  outcome(proxied: ProxiedRequest, id: string, outcome: StoredOutcome): void {
+    const { answers } = this.#dependencies;
+    if (outcome.kind === 'refusal') answers.refuse(proxied, { ...outcome.refusal, queryId: id });
+    else {
+      // Node writes a text as it is in Latin-1: every byte stays.
+      const { status, headers, body } = outcome;
+      answers.answer(proxied, status, headers, body.toString('utf8'));
+    }
+  }
+
+  killed(proxied: ProxiedRequest, id: string): void {
+    const { status, headers, body } = finishedCall(`${id.slice(0, -'queue'.length)}calls`, this.#base(proxied));
+    this.#dependencies.answers.answer(proxied, status, headers, body);
+  }
+
+  gone(proxied: ProxiedRequest, id: string): void {
+    const message = `Query ${id} does not wait here: it was cancelled, was not asked for in ${abandonedText}, or its first answer was taken long ago.`;
+    this.refuse(proxied, id, 'unknown_query', message);
+  }
+
+  /** Where the client finds the gateway, as it called it. */
+  #base(proxied: ProxiedRequest): string {
+    const { clients } = this.#dependencies;
+    const { scheme, host, port } = clients.clientOf(proxied.request);
+    const authority = port === defaultPorts[scheme] ? host : `${host}:${port}`;
+    return `${scheme}://${authority}${clients.prefixOf(proxied.request)}`;
+  }
+
+  refuse(proxied: ProxiedRequest, id: string, reason: RefusalReason, message: string): void {
+    this.#dependencies.answers.refuse(proxied, { reason, message, queryId: id });
+  }
+}
+
+/** What requests for waiting queries are served with. */
+export interface QueuedRequestsDependencies {
+  readonly key: QueueKey;
+  readonly paths: ProxiedPaths;
+  readonly repository: QueuedQueryRepository;
+  readonly room: WaitingRoom;
+  readonly foreign: ForeignPolls;
+  readonly polls: PollAnswers;
+  readonly answers: OwnAnswer;
+  /** Sends a request on to the cluster of a query. */
+  readonly followUp: (proxied: ProxiedRequest, id: string) => void;
+  readonly logger: Logger;
+}
+
+/** Requests that name a query with an id of the gateway's own: one that waits, or waited. */
+export class QueuedRequests {
+  readonly #dependencies: QueuedRequestsDependencies;
+
+  constructor(dependencies: QueuedRequestsDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** Serves a request; the id is one of the gateway's own. */
+  serve(proxied: ProxiedRequest, id: string): void {
+    const { key, paths, room, foreign, answers } = this.#dependencies;
+    const { method, target, statementPath } = proxied;
+    const base = statementPath ? paths.statementPathOf(target.path) : null;
+    if (base === null) {
+      this.#later(proxied, id, (row) => this.#show(proxied, id, row));
+      return;
+    }
+    const parts = queuedTarget(target.path, base);
+    if (parts === null || !key.isSlugOf(id, parts.slug)) {
+      answers.answer(proxied, 404, plainText, 'Query not found\n');
+      return;
+    }
+    switch (method) {
+      case 'GET':
+      case 'HEAD': {
+        const holdMs = maxWaitOf(target.query, POLL_MS);
+        if (!room.poll(proxied, id, parts.token, holdMs)) foreign.hold(proxied, id, parts.token, holdMs);
+        return;
+      }
+      case 'DELETE':
+        if (room.drop(id)) answers.answer(proxied, 204, [], '');
+        else this.#later(proxied, id, (row) => this.#cancel(proxied, id, row));
+        return;
+      default: {
+        const message = `Method ${method} is not taken for a query that waits; take GET or DELETE.`;
+        answers.refuse(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD, DELETE' });
+      }
+    }
+  }
+
+  /** Cancels a query that this replica does not hold. */
+  async #cancel(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): Promise<void> {
+    const { repository, room, answers, followUp } = this.#dependencies;
+    if (row?.state === 'waiting') {
+      if (row.isHeld) await repository.setCommand(id, 'drop');
+      else await repository.remove(id);
+    } else if (row?.state === 'submitted' && row.engineId !== null) {
+      const next = nextTargetOf(room.outcomeOf(row));
+      if (next !== null) {
+        followUp({ ...proxied, target: next, rawTarget: targetText(next) }, row.engineId);
+        return;
+      }
+    }
+    answers.answer(proxied, 204, [], '');
+  }
+
+  /** Leads to the pages and information of the cluster's query, once there is one. */
+  #show(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): void {
+    const { answers, polls } = this.#dependencies;
+    if (row === null) polls.gone(proxied, id);
+    else if (row.engineId !== null && (proxied.method === 'GET' || proxied.method === 'HEAD')) {
+      const location = proxied.rawTarget.replaceAll(id, row.engineId);
+      answers.answer(proxied, 307, ['location', location, ...plainText], `${row.engineId}\n`);
+    } else {
+      const seconds = Math.round(row.waitingMs / 1000);
+      const text =
+        row.state === 'waiting' || row.state === 'submitting'
+          ? `Query ${id} waits for its turn in routing group ${row.group}, for ${seconds} s.\n`
+          : `Query ${id} ended before a cluster had it.\n`;
+      answers.answer(proxied, proxied.pathKind === 'ui' ? 200 : 404, plainText, text);
+    }
+  }
+
+  /** Goes on once the row is read; a database that is unavailable is the client's answer. */
+  #later(proxied: ProxiedRequest, id: string, next: (row: QueuedQueryRow | null) => void | Promise<void>): void {
+    const { repository, polls, logger } = this.#dependencies;
+    const go = async () => {
+      const row = await repository.get(id);
+      if (!proxied.response.destroyed) await next(row);
+    };
+    go().catch((error: unknown) => {
+      logger.warn({ err: error, queryId: id }, 'a waiting query could not be looked up');
+      if (proxied.response.headersSent || proxied.response.destroyed) return;
+      const message = `Query ${id} cannot be looked up at the moment; ask again in a second.`;
+      polls.refuse(proxied, id, 'undecided_query', message);
+    });
+  }
+}
+
+function targetText({ path, query }: ProxiedRequest['target']): string {
+  return query === null ? path : `${path}?${query}`;
+}

@@ -1,0 +1,90 @@
+import type { Refusal } from '../../routing/refusal.ts';
+import type { QuerySlots } from '../admission/admission.ts';
+import { findId } from '../exchanges/answerId.ts';
+import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
+import type { Submission } from '../exchanges/submission.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { type CapturedAnswer, CapturedResponse } from './capturedResponse.ts';
+import { requestOf, type StoredSubmission, submissionOf } from './storedSubmission.ts';
+
+/** What the client of a query that waited gets in the end. */
+export type StoredOutcome =
+  | ({ readonly kind: 'answer' } & CapturedAnswer)
+  | { readonly kind: 'refusal'; readonly refusal: Refusal };
+
+/** What came of sending a submission on. */
+export type SubmissionOutcome =
+  /** @property engineId the query's id at its cluster; null where the answer names none */
+  | { readonly kind: 'answer'; readonly answer: CapturedAnswer; readonly engineId: string | null }
+  /** No cluster has it. */
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  /** A cluster had it, and its answer did not come: it may run. */
+  | { readonly kind: 'lost'; readonly why: string };
+
+/** Sends a submission to a cluster, as for a client that has just sent it. */
+export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, answers: GatewayAnswers) => void;
+
+/**
+ * Sends a stored submission on and takes the answer in, whether or not its client asks at that moment.
+ * @param query id under which it waited, monotonic milliseconds at which its client sent it, and what it takes of limits
+ */
+export function sendStored(
+  send: SendSubmission,
+  stored: StoredSubmission,
+  { id, since, slots }: { readonly id: string; readonly since: number; readonly slots: QuerySlots | null },
+): Promise<SubmissionOutcome> {
+  const response = new CapturedResponse();
+  const { promise, resolve } = Promise.withResolvers<SubmissionOutcome>();
+  const answers: GatewayAnswers = {
+    refuse: (_proxied, refusal) => {
+      resolve({ kind: 'refused', refusal });
+      response.end();
+    },
+    failure: (_proxied, error) => {
+      resolve({ kind: 'lost', why: error.message });
+      response.end();
+    },
+    noteEnd: () => undefined,
+  };
+  response.on('close', () => {
+    const { answer } = response;
+    if (answer === null) resolve({ kind: 'lost', why: 'its answer broke off, or is larger than 1 MB' });
+    else resolve({ kind: 'answer', answer, engineId: engineIdOf(answer) });
+  });
+  response.on('error', () => undefined);
+  send(requestOf(stored, response.asResponse, since), submissionOf(stored, id, slots), answers);
+  return promise;
+}
+
+function engineIdOf({ status, body }: CapturedAnswer): string | null {
+  if (status !== 200) return null;
+  const match = findId(body.toString('latin1'));
+  return typeof match === 'string' ? null : match.id;
+}
+
+/** As bytes, to be sealed. */
+export function encodeOutcome(outcome: StoredOutcome): Buffer {
+  const plain = outcome.kind === 'answer' ? { ...outcome, body: outcome.body.toString('base64') } : outcome;
+  return Buffer.from(JSON.stringify(plain));
+}
+
+/** @throws SyntaxError for bytes that `encodeOutcome` did not make: a defect, as they were sealed */
+export function decodeOutcome(bytes: Buffer): StoredOutcome {
+  const plain = JSON.parse(bytes.toString()) as
+    | { kind: 'answer'; status: number; headers: readonly string[]; body: string }
+    | { kind: 'refusal'; refusal: Refusal };
+  return plain.kind === 'answer' ? { ...plain, body: Buffer.from(plain.body, 'base64') } : plain;
+}
+
+/** Path and query string of the `nextUri` of an engine's answer; null where it has none. */
+export function nextTargetOf(outcome: StoredOutcome | null): ProxiedRequest['target'] | null {
+  if (outcome === null || outcome.kind !== 'answer') return null;
+  try {
+    const { nextUri } = JSON.parse(outcome.body.toString('utf8')) as { nextUri?: unknown };
+    if (typeof nextUri !== 'string') return null;
+    const { pathname, search } = new URL(nextUri);
+    return { path: pathname, query: search === '' ? null : search.slice(1) };
+  } catch {
+    return null;
+  }
+}

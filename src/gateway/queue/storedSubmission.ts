@@ -1,0 +1,138 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { isHeader } from '../../model/rawHeaders.ts';
+import type { RequestUser } from '../../model/requestUser.ts';
+import type { GroupDecision } from '../../routing/groupDecision.ts';
+import { splitTarget } from '../../routing/proxiedPaths.ts';
+import type { QuerySlots } from '../admission/admission.ts';
+import type { Submission } from '../exchanges/submission.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+
+/** Longest body that can wait, bytes; a longer one is not read whole before it is sent on. */
+export const MAX_QUEUED_BODY = 1_048_576;
+
+/** What a submission was when it came: all that is needed to send it on later, from any replica. */
+export interface StoredSubmission {
+  readonly rawTarget: string;
+  /** Names as sent and values in turn. */
+  readonly headers: readonly string[];
+  /** Of its connection: what says who the client is, and what it called the gateway. */
+  readonly connection: {
+    readonly remoteAddress: string | undefined;
+    readonly localAddress: string | undefined;
+    readonly localPort: number | undefined;
+    readonly encrypted: boolean;
+  };
+  readonly httpVersion: readonly [number, number];
+  readonly certificateUser: string | null;
+  readonly user: RequestUser;
+  readonly decision: GroupDecision;
+  readonly body: Buffer;
+}
+
+const NEWLINE = 0x0a;
+
+/** Whether a submission can be kept: its body is here, whole. */
+export function isStorable({ body }: Submission): boolean {
+  return body.complete && body.bytes.length <= MAX_QUEUED_BODY;
+}
+
+/** Takes what has to be kept of a submission. */
+export function storedSubmission(
+  { request, rawTarget, certificateUser }: ProxiedRequest,
+  { user, decision, body }: Submission,
+): StoredSubmission {
+  const { socket } = request;
+  return {
+    rawTarget,
+    headers: request.rawHeaders,
+    connection: {
+      remoteAddress: socket.remoteAddress,
+      localAddress: socket.localAddress,
+      localPort: socket.localPort,
+      encrypted: 'encrypted' in socket && socket.encrypted === true,
+    },
+    httpVersion: [request.httpVersionMajor, request.httpVersionMinor],
+    certificateUser,
+    user,
+    decision,
+    body: body.bytes,
+  };
+}
+
+/** As bytes: a line of JSON, and the body as it came. */
+export function encodeSubmission({ body, ...rest }: StoredSubmission): Buffer {
+  return Buffer.concat([Buffer.from(`${JSON.stringify(rest)}\n`), body]);
+}
+
+/** @throws SyntaxError for bytes that `encodeSubmission` did not make: a defect, as they were sealed */
+export function decodeSubmission(bytes: Buffer): StoredSubmission {
+  const end = bytes.indexOf(NEWLINE);
+  const rest = JSON.parse(bytes.toString('utf8', 0, end)) as Omit<StoredSubmission, 'body'>;
+  return { ...rest, body: bytes.subarray(end + 1) };
+}
+
+/** The submission as exchanges know it. @param queuedAs id under which it waited */
+export function submissionOf(
+  { body, user, decision }: StoredSubmission,
+  queuedAs: string,
+  slots: QuerySlots | null,
+): Submission {
+  const start = { bytes: body, complete: true, text: body.toString('utf8') };
+  return { body: start, user, decision, about: null, transaction: null, queuedAs, slots };
+}
+
+/**
+ * The request as exchanges know it, answered into `response`.
+ * @param startedAt monotonic milliseconds at which its client sent it
+ */
+export function requestOf(stored: StoredSubmission, response: ServerResponse, startedAt: number): ProxiedRequest {
+  const { rawTarget, headers, connection, httpVersion, certificateUser } = stored;
+  const request = {
+    rawHeaders: headers,
+    // A socket of a kind of its own for each: what is known of connections is kept by socket.
+    socket: { ...connection } as unknown as Socket,
+    httpVersionMajor: httpVersion[0],
+    httpVersionMinor: httpVersion[1],
+    method: 'POST',
+    url: rawTarget,
+    complete: true,
+    resume: () => undefined,
+    once: () => undefined,
+  } as unknown as IncomingMessage;
+  return {
+    request,
+    response,
+    method: 'POST',
+    target: splitTarget(rawTarget) ?? { path: rawTarget, query: null },
+    rawTarget,
+    clusterKey: null,
+    pathKind: 'statement',
+    statementPath: true,
+    kind: 'submission',
+    certificateUser,
+    startedAt,
+    trace: null,
+    // Its client's own requests are counted; this one is the gateway's.
+    ended: true,
+  };
+}
+
+/** A request that cancels the query of a stored submission, with the credentials of its client. */
+export function cancellationOf(
+  { headers, ...stored }: StoredSubmission,
+  target: ProxiedRequest['target'],
+  response: ServerResponse,
+  startedAt: number,
+): ProxiedRequest {
+  const rawTarget = target.query === null ? target.path : `${target.path}?${target.query}`;
+  const withoutBody: string[] = [];
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    const name = headers[index] as string;
+    if (!isHeader(name, 'content-length') && !isHeader(name, 'transfer-encoding')) {
+      withoutBody.push(name, headers[index + 1] as string);
+    }
+  }
+  const request = requestOf({ ...stored, headers: withoutBody, rawTarget }, response, startedAt);
+  return { ...request, method: 'DELETE', kind: 'follow_up' };
+}

@@ -1,0 +1,608 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../../model/clock.ts';
+import { durationText } from '../../model/durationText.ts';
+import type { ProductNames } from '../../model/names.ts';
+import { firstHeader } from '../../model/rawHeaders.ts';
+import { QUEUE_SUFFIX } from '../../routing/queryId.ts';
+import type { Refusal } from '../../routing/refusal.ts';
+import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
+import type { Admission, AdmissionWait, QuerySlots } from '../admission/admission.ts';
+import type { Submission } from '../exchanges/submission.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
+import { CapturedResponse } from './capturedResponse.ts';
+import { QueuedIds } from './queuedAnswer.ts';
+import { type PollAnswers, QueuedPolls } from './queuedPolls.ts';
+import type { QueueKey } from './queueKey.ts';
+import {
+  decodeOutcome,
+  encodeOutcome,
+  nextTargetOf,
+  type SendSubmission,
+  type StoredOutcome,
+  type SubmissionOutcome,
+  sendStored,
+} from './storedOutcome.ts';
+import {
+  cancellationOf,
+  decodeSubmission,
+  encodeSubmission,
+  isStorable,
+  type StoredSubmission,
+  storedSubmission,
+} from './storedSubmission.ts';
+
+/** Queries that one replica holds at a time. */
+const MAX_HELD = 20_000;
+/** Longest time for writing a query down before its client is refused. */
+const PUT_TIMEOUT_MS = 5_000;
+/** Time after which a replica that does not renew its row counts as dead. */
+export const REPLICA_TTL_MS = 15_000;
+/** Time without a request of its client after which a query is dropped, as engines do. */
+const ABANDONED_AFTER_MS = 300_000;
+/** Age of the time of the last request in the database. */
+const TOUCH_AFTER_MS = 60_000;
+/** How long the answer of a cluster is kept for a client that asks for it again. */
+const ANSWER_KEPT_MS = 600_000;
+/** Age of the last request at which rows are deleted that no replica dropped. */
+const ORPHAN_AFTER_MS = 900_000;
+/** Time between two deletions of old rows. */
+const TIDY_MS = 60_000;
+/** Pause before what no cluster took is offered to one again, or the database is asked again. */
+const RETRY_MS = 1_000;
+/** How often a query goes back into the queue because no cluster could take it. */
+const MAX_PUT_BACKS = 5;
+/** How long the client's answer waits for the database; then memory serves, and it is stored later. */
+const STORE_PATIENCE_MS = 2_000;
+
+/** What waiting queries are kept and sent on with. */
+export interface WaitingRoomDependencies {
+  readonly names: ProductNames;
+  readonly repository: QueuedQueryRepository;
+  readonly key: QueueKey;
+  /** Name of this replica, different from those of all others that run or ran. */
+  readonly replica: string;
+  readonly admission: Admission;
+  readonly send: SendSubmission;
+  /** Sends a request on to the cluster of a query. */
+  readonly followUp: (proxied: ProxiedRequest, engineId: string) => void;
+  readonly answers: PollAnswers;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** In [0, 1): sets the ids of this replica apart. */
+  readonly random: number;
+}
+
+/** The turn that a submission waits for, which has begun. */
+export interface BegunWait {
+  readonly wait: Pick<AdmissionWait, 'atMost' | 'late'>;
+  /** Settles as `AdmissionWait.begin` does. */
+  readonly turn: Promise<Refusal | null>;
+  readonly giveUp: AbortController;
+  /** Monotonic milliseconds at which its client sent it. */
+  readonly since: number;
+  /** What it takes of limits; null for nothing. */
+  readonly slots: QuerySlots | null;
+}
+
+/** A query that this replica holds. Times are monotonic milliseconds. */
+interface HeldQuery {
+  readonly id: string;
+  readonly since: number;
+  readonly polls: QueuedPolls;
+  giveUp: AbortController;
+  slots: QuerySlots | null;
+  deadline: number;
+  late: Refusal;
+  polledAt: number;
+  /** When the database had the last request noted. */
+  touchedAt: number;
+  state: 'waiting' | 'submitting' | 'ended';
+  /** Its client has cancelled it while it was being submitted. */
+  isCancelled: boolean;
+  putBacks: number;
+  /** What came of it, where the database does not have that yet. */
+  outcome: StoredOutcome | null;
+}
+
+/** What came of writing a submission down. */
+export type EnteredQueue =
+  | { readonly id: string; readonly waitedMs: number }
+  | { readonly id: null; readonly refusal: Refusal };
+
+const unavailable: Refusal = {
+  reason: 'queue_unavailable',
+  message:
+    'The query would have to wait, and the database that keeps waiting queries does not answer; send it again in a moment.',
+  queryId: null,
+};
+const full: Refusal = {
+  reason: 'queue_full',
+  message: `This gateway holds ${MAX_HELD} waiting queries already; send the query again later.`,
+  queryId: null,
+};
+const killed: Refusal = {
+  reason: 'queue_dropped',
+  message: 'An administrator of the gateway took the query out of the queue.',
+  queryId: null,
+};
+const lostText = (why: string) =>
+  `The query was sent to a cluster, and its answer did not come (${why}). It may have run: look before it is run again.`;
+
+/**
+ * The queries that wait here for their turn, each with its row in the database: it is there before the client knows of the
+ * query, says `submitting` before a cluster gets the query, and has the cluster's answer before the client gets that. So
+ * another replica can go on where this one ends, and nothing runs twice (docs/decisions/0021-durable-queue.md).
+ */
+export class WaitingRoom {
+  readonly #dependencies: WaitingRoomDependencies;
+  readonly #queries = new Map<string, HeldQuery>();
+  readonly #ids: QueuedIds;
+  readonly #sourceHeader: string;
+  readonly #submissions = new Set<Promise<void>>();
+  /** Until when the database has this replica as alive, by the monotonic clock. */
+  #aliveUntil = Number.NEGATIVE_INFINITY;
+  #stopping = false;
+  /** When a query waited here last, and when rows are tidied next; monotonic milliseconds. */
+  #usedAt = Number.NEGATIVE_INFINITY;
+  #tidyAt = 0;
+
+  constructor(dependencies: WaitingRoomDependencies) {
+    this.#dependencies = dependencies;
+    this.#sourceHeader = dependencies.names.headerKey('Source');
+    this.#ids = new QueuedIds(dependencies.random, QUEUE_SUFFIX);
+  }
+
+  /** How many queries this replica holds. */
+  get size(): number {
+    return this.#queries.size;
+  }
+
+  /** Whether a submission can be written down: its body is here. */
+  canKeep(submission: Submission): boolean {
+    return isStorable(submission);
+  }
+
+  /** Writes a submission down, which then waits here. Never rejects. */
+  async enter(
+    proxied: ProxiedRequest,
+    submission: Submission,
+    { wait, turn, giveUp, since, slots }: BegunWait,
+  ): Promise<EnteredQueue> {
+    const { repository, key, clock, logger, replica } = this.#dependencies;
+    const refused = (refusal: Refusal): EnteredQueue => {
+      giveUp.abort();
+      turn.catch(() => undefined);
+      return { id: null, refusal };
+    };
+    if (this.#queries.size >= MAX_HELD) return refused(full);
+    const id = this.#ids.next(clock.now());
+    const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
+    const query = this.#newQuery(id, since, giveUp, wait);
+    query.slots = slots;
+    this.#queries.set(id, query);
+    try {
+      if (!this.#stopping) await this.renew();
+      await withTimeLimit(
+        repository.put({
+          id,
+          group: submission.decision.group,
+          user: submission.user.user,
+          source: firstHeader(proxied.request.rawHeaders, this.#sourceHeader) ?? null,
+          reason: `group ${submission.decision.group}`,
+          request,
+          replica: this.#stopping ? '' : replica,
+        }),
+        PUT_TIMEOUT_MS,
+      );
+    } catch (error) {
+      this.#queries.delete(id);
+      logger.warn({ err: error }, 'a query that has to wait could not be written down');
+      return refused(unavailable);
+    }
+    if (this.#stopping) {
+      // It came too late to be handed over with the others.
+      this.#release(query);
+      turn.catch(() => undefined);
+      void repository.adopt(id, replica, '').catch(() => undefined);
+    } else this.#follow(query, turn);
+    return { id, waitedMs: clock.monotonic() - since };
+  }
+
+  /** Holds a request for a query that this replica has; false where it has it not. */
+  poll(proxied: ProxiedRequest, id: string, token: number, holdMs: number): boolean {
+    const query = this.#queries.get(id);
+    if (query === undefined) return false;
+    this.#holdPoll(query, proxied, token, holdMs);
+    return true;
+  }
+
+  /**
+   * Goes on with a query whose replica is dead, with its place.
+   * @returns false where another replica was first
+   * @throws GatewayError while the database is unavailable
+   */
+  async adopt(row: QueuedQueryRow): Promise<boolean> {
+    const { repository, replica, clock, logger } = this.#dependencies;
+    if (this.#stopping || this.#queries.size >= MAX_HELD) return false;
+    if (this.#queries.has(row.id)) return true;
+    await this.renew();
+    if (!(await repository.adopt(row.id, row.replica, replica))) return false;
+    const sealed = await repository.request(row.id, replica);
+    const since = clock.monotonic() - row.waitingMs;
+    const query = this.#newQuery(row.id, since, new AbortController(), { atMost: 0, late: full });
+    this.#queries.set(row.id, query);
+    const stored = this.#opened(row.id, sealed);
+    if (stored === null) {
+      const message =
+        'The query waited at a replica that ended, and what it had to send cannot be read here: set authentication.session.secret to the same value on all replicas. Run the query again.';
+      await this.#end(query, 'waiting', { reason: 'queue_lost', message, queryId: row.id });
+      return true;
+    }
+    logger.info({ queryId: row.id, from: row.replica, waitedMs: row.waitingMs }, 'a waiting query was taken over');
+    this.#admit(query, stored);
+    return true;
+  }
+
+  /**
+   * Ends a query whose replica died while it was being submitted: a cluster may have it.
+   * @throws GatewayError while the database is unavailable
+   */
+  async endLost({ id, replica }: QueuedQueryRow): Promise<void> {
+    const { repository, key } = this.#dependencies;
+    const message = lostText('the gateway replica that sent it ended');
+    const refusal: Refusal = { reason: 'queue_lost', message, queryId: id };
+    const answer = key.seal('answer', id, encodeOutcome({ kind: 'refusal', refusal }));
+    await repository.end(id, replica, 'submitting', { state: 'failed', engineId: null, answer });
+  }
+
+  /** What came of a query, as its row has it; null where the row has it no more. */
+  outcomeOf({ id, answer }: QueuedQueryRow): StoredOutcome | null {
+    const bytes = answer === null ? null : this.#dependencies.key.open('answer', id, answer);
+    return bytes === null ? null : decodeOutcome(bytes);
+  }
+
+  /**
+   * Takes a query out of the queue; one that is on its way to a cluster is cancelled there.
+   * @param refusal what its client gets when it asks again; null: that there is no such query
+   * @returns false where this replica has it not
+   */
+  drop(id: string, refusal: Refusal | null = null): boolean {
+    const query = this.#queries.get(id);
+    if (query === undefined) return false;
+    if (query.state === 'submitting') {
+      query.isCancelled = true;
+      return true;
+    }
+    if (query.state === 'ended') return true;
+    if (refusal !== null) {
+      void this.#end(query, 'waiting', refusal);
+      return true;
+    }
+    this.#release(query);
+    query.polls.answerAll((proxied) =>
+      this.#dependencies.answers.refuse(proxied, id, 'unknown_query', `Query ${id} was cancelled.`),
+    );
+    void this.#persist('delete', id, () => this.#dependencies.repository.remove(id));
+    return true;
+  }
+
+  /** The database learns that this replica lives, unless it knows. Rejects while the database is unavailable. */
+  async renew(): Promise<void> {
+    const { repository, clock, replica } = this.#dependencies;
+    const now = clock.monotonic();
+    if (this.#aliveUntil - now > REPLICA_TTL_MS / 2) return;
+    await repository.renew(replica, REPLICA_TTL_MS);
+    this.#aliveUntil = now + REPLICA_TTL_MS;
+  }
+
+  /** Looks after the queries that wait here; called by a timer. Never rejects. */
+  async tend(): Promise<void> {
+    if (this.#stopping) return;
+    await this.#tidy();
+    if (this.#queries.size === 0) return;
+    const { repository, clock, logger, replica } = this.#dependencies;
+    const now = clock.monotonic();
+    const silent: string[] = [];
+    const touched: HeldQuery[] = [];
+    for (const query of this.#queries.values()) {
+      if (query.state !== 'waiting') continue;
+      if (query.polls.size > 0) query.polledAt = now;
+      if (now >= query.deadline) void this.#end(query, 'waiting', { ...query.late, queryId: query.id });
+      else if (now - query.polledAt >= ABANDONED_AFTER_MS) silent.push(query.id);
+      else if (query.polledAt - query.touchedAt >= TOUCH_AFTER_MS) touched.push(query);
+    }
+    try {
+      await this.renew();
+      if (touched.length > 0) {
+        await repository.touch(touched.map(({ id }) => id));
+        for (const query of touched) query.touchedAt = now;
+      }
+      for (const id of silent.length === 0 ? [] : await repository.unpolled(silent, ABANDONED_AFTER_MS)) {
+        logger.info({ queryId: id }, 'a waiting query is dropped: nobody has asked for it for 5 minutes');
+        this.drop(id, null);
+      }
+      for (const { id, command } of await repository.commands(replica)) {
+        this.drop(id, command === 'kill' ? { ...killed, queryId: id } : null);
+      }
+    } catch (error) {
+      logger.debug({ err: error }, 'waiting queries could not be looked after');
+    }
+  }
+
+  /** Deletes what nobody needs any more, as long as queries wait here and for some time afterwards. */
+  async #tidy(): Promise<void> {
+    const { repository, clock, logger } = this.#dependencies;
+    const now = clock.monotonic();
+    if (this.#queries.size > 0) this.#usedAt = now;
+    if (now < this.#tidyAt || now - this.#usedAt > 2 * ORPHAN_AFTER_MS) return;
+    this.#tidyAt = now + TIDY_MS;
+    try {
+      await repository.forgetAnswers(ANSWER_KEPT_MS);
+      await repository.deleteAbandoned(ORPHAN_AFTER_MS);
+    } catch (error) {
+      logger.debug({ err: error }, 'old rows of the queue could not be deleted');
+    }
+  }
+
+  /** Hands all that waits over to other replicas, and lets what is being submitted come to its end. Never rejects. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    const { repository, replica, answers, logger, clock } = this.#dependencies;
+    const waiting = [...this.#queries.values()].filter(({ state }) => state === 'waiting');
+    for (const query of waiting) {
+      this.#release(query);
+      query.polls.answerAll((proxied, token) =>
+        answers.waiting(proxied, query.id, token, clock.monotonic() - query.since),
+      );
+    }
+    await Promise.all(this.#submissions);
+    await withTimeLimit(repository.handOver(replica), PUT_TIMEOUT_MS).catch((error: unknown) =>
+      logger.warn({ err: error }, 'waiting queries are handed over late: other replicas take them in some seconds'),
+    );
+  }
+
+  #newQuery(id: string, since: number, giveUp: AbortController, wait: BegunWait['wait']): HeldQuery {
+    const now = this.#dependencies.clock.monotonic();
+    return {
+      id,
+      since,
+      polls: new QueuedPolls(),
+      giveUp,
+      slots: null,
+      deadline: since + wait.atMost,
+      late: wait.late,
+      polledAt: now,
+      touchedAt: now,
+      state: 'waiting',
+      isCancelled: false,
+      putBacks: 0,
+      outcome: null,
+    };
+  }
+
+  #holdPoll(query: HeldQuery, proxied: ProxiedRequest, token: number, holdMs: number): void {
+    const { answers, clock } = this.#dependencies;
+    query.polledAt = clock.monotonic();
+    if (query.outcome !== null) {
+      answers.outcome(proxied, query.id, query.outcome);
+      return;
+    }
+    query.polls.hold(proxied, token, holdMs, (late, lateToken) => {
+      query.polledAt = clock.monotonic();
+      answers.waiting(late, query.id, lateToken, query.polledAt - query.since);
+    });
+  }
+
+  /** Asks for admission, in the place that the query has. */
+  #admit(query: HeldQuery, { decision, user, headers }: StoredSubmission): void {
+    const { admission, clock } = this.#dependencies;
+    const answer = admission.admit({ decision, user, headers, waitedMs: clock.monotonic() - query.since });
+    query.state = 'waiting';
+    query.slots = answer.answer === 'refuse' ? null : (answer.slots ?? null);
+    if (answer.answer === 'refuse') void this.#end(query, 'waiting', answer.refusal);
+    else if (answer.answer === 'now') this.#submit(query);
+    else {
+      query.giveUp = new AbortController();
+      query.deadline = query.since + answer.atMost;
+      query.late = answer.late;
+      this.#follow(query, answer.begin(query.giveUp.signal));
+    }
+  }
+
+  /** Waits for the turn of a query. */
+  #follow(query: HeldQuery, turn: Promise<Refusal | null>): void {
+    const { logger } = this.#dependencies;
+    const { signal } = query.giveUp;
+    turn.then(
+      (refusal) => {
+        if (signal.aborted || query.state !== 'waiting') return;
+        if (refusal === null) this.#submit(query);
+        else void this.#end(query, 'waiting', refusal);
+      },
+      (error: unknown) => {
+        if (signal.aborted) return;
+        logger.error({ err: error, queryId: query.id }, 'a waiting query failed');
+        const message = 'The gateway failed; its log says why.';
+        void this.#end(query, 'waiting', { reason: 'queue_lost', message, queryId: query.id });
+      },
+    );
+  }
+
+  #submit(query: HeldQuery): void {
+    query.state = 'submitting';
+    const submission = this.#submitNow(query).catch((error: unknown) =>
+      this.#dependencies.logger.error({ err: error, queryId: query.id }, 'a waiting query could not be sent on'),
+    );
+    this.#submissions.add(submission);
+    void submission.finally(() => this.#submissions.delete(submission));
+  }
+
+  async #submitNow(query: HeldQuery): Promise<void> {
+    const { send, repository, replica } = this.#dependencies;
+    const sealed = await this.#begin(query);
+    if (sealed === null) {
+      // Cancelled, or taken over by another replica: its row says what its client gets.
+      this.#release(query);
+      this.#answerLater(query);
+      return;
+    }
+    const stored = this.#opened(query.id, sealed);
+    if (stored === null) throw new Error('what was sealed here cannot be opened here');
+    const outcome = await sendStored(send, stored, query);
+    if (this.#goesBack(query, outcome)) {
+      query.putBacks++;
+      await pause(RETRY_MS);
+      if (this.#stopping || query.isCancelled) {
+        await repository.putBack(query.id, replica);
+        this.#release(query);
+        if (query.isCancelled) await repository.remove(query.id);
+      } else if (await repository.putBack(query.id, replica)) this.#admit(query, stored);
+      else this.#release(query);
+      return;
+    }
+    await this.#end(query, 'submitting', outcomeForClient(query.id, outcome), engineIdOf(outcome));
+    if (query.isCancelled && outcome.kind === 'answer') this.#cancelAtCluster(stored, outcome);
+  }
+
+  /** Cancels a query that a cluster has taken, as its client would have. */
+  #cancelAtCluster(
+    stored: StoredSubmission,
+    { answer, engineId }: SubmissionOutcome & { readonly kind: 'answer' },
+  ): void {
+    const next = nextTargetOf({ kind: 'answer', ...answer });
+    if (next === null || engineId === null) return;
+    const { followUp, clock } = this.#dependencies;
+    const response = new CapturedResponse().asResponse;
+    followUp(cancellationOf(stored, next, response, clock.monotonic()), engineId);
+  }
+
+  /** `waiting` becomes `submitting`; null where the query is another's. Asks the database until it answers. */
+  async #begin(query: HeldQuery): Promise<string | null> {
+    const { repository, replica, clock, logger } = this.#dependencies;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const sealed = await repository.begin(query.id, replica);
+        if (sealed !== null || attempt === 1) return sealed;
+        // The answer to an earlier attempt may have been lost: then the row says what that attempt wrote.
+        const row = await repository.get(query.id);
+        return row?.state === 'submitting' && row.replica === replica
+          ? await repository.request(query.id, replica)
+          : null;
+      } catch (error) {
+        logger.warn({ err: error, queryId: query.id }, 'a waiting query is not sent on before the database answers');
+        if (this.#stopping || clock.monotonic() >= query.deadline) return null;
+        await pause(RETRY_MS);
+      }
+    }
+  }
+
+  #goesBack(query: HeldQuery, outcome: SubmissionOutcome): boolean {
+    if (this.#dependencies.clock.monotonic() >= query.deadline) return false;
+    if (outcome.kind === 'answer') return outcome.answer.status === 503;
+    if (outcome.kind === 'lost') return false;
+    const { reason } = outcome.refusal;
+    if (reason === 'no_cluster') return query.putBacks < MAX_PUT_BACKS;
+    return reason === 'queue_full' || reason === 'pending' || reason === 'overloaded' || reason === 'starting';
+  }
+
+  /** The query is over for the queue: its row has what its client gets, then the client does. */
+  async #end(
+    query: HeldQuery,
+    from: 'waiting' | 'submitting',
+    end: Refusal | StoredOutcome,
+    engineId: string | null = null,
+  ): Promise<void> {
+    const { repository, key, replica, answers } = this.#dependencies;
+    const { id } = query;
+    const outcome: StoredOutcome = 'kind' in end ? end : { kind: 'refusal', refusal: { ...end, queryId: id } };
+    if (from === 'waiting') {
+      query.giveUp.abort();
+      query.slots?.release();
+    }
+    query.state = 'ended';
+    const answer = key.seal('answer', id, encodeOutcome(outcome));
+    const state = engineId === null ? 'failed' : 'submitted';
+    const stored = this.#persist('end', id, () => repository.end(id, replica, from, { state, engineId, answer }));
+    const isStored = await Promise.race([stored, pause(STORE_PATIENCE_MS).then(() => null)]);
+    if (isStored === false) {
+      // Another replica took it for lost: its client has that answer.
+      this.#queries.delete(id);
+      this.#answerLater(query);
+      return;
+    }
+    query.outcome = outcome;
+    query.polls.answerAll((proxied) => answers.outcome(proxied, id, outcome));
+    await stored;
+    this.#queries.delete(id);
+    query.polls.answerAll((proxied) => answers.outcome(proxied, id, outcome));
+  }
+
+  /** Writes a change of a row, again and again while the database is unavailable, for some minutes; null where it never was written. */
+  async #persist(what: string, id: string, change: () => Promise<boolean>): Promise<boolean | null> {
+    const { clock, logger } = this.#dependencies;
+    const until = clock.monotonic() + ABANDONED_AFTER_MS;
+    while (clock.monotonic() < until) {
+      try {
+        return await change();
+      } catch (error) {
+        logger.warn({ err: error, queryId: id, what }, 'a waiting query could not be changed in the database');
+        if (this.#stopping) return null;
+        await pause(RETRY_MS);
+      }
+    }
+    return null;
+  }
+
+  /** Open requests are answered as for a query that waits: the next ones read the row. */
+  #answerLater(query: HeldQuery): void {
+    const { answers, clock } = this.#dependencies;
+    query.polls.answerAll((proxied, token) =>
+      answers.waiting(proxied, query.id, token, clock.monotonic() - query.since),
+    );
+  }
+
+  /** This replica has nothing to do with a query any more. */
+  #release(query: HeldQuery): void {
+    query.state = 'ended';
+    query.giveUp.abort();
+    query.slots?.release();
+    this.#queries.delete(query.id);
+  }
+
+  #opened(id: string, sealed: string | null): StoredSubmission | null {
+    const bytes = sealed === null ? null : this.#dependencies.key.open('request', id, sealed);
+    return bytes === null ? null : decodeSubmission(bytes);
+  }
+}
+
+function outcomeForClient(id: string, outcome: SubmissionOutcome): StoredOutcome {
+  switch (outcome.kind) {
+    case 'answer':
+      return { kind: 'answer', ...outcome.answer };
+    case 'refused':
+      return { kind: 'refusal', refusal: { ...outcome.refusal, queryId: id } };
+    default:
+      return { kind: 'refusal', refusal: { reason: 'queue_lost', message: lostText(outcome.why), queryId: id } };
+  }
+}
+
+function engineIdOf(outcome: SubmissionOutcome): string | null {
+  return outcome.kind === 'answer' ? outcome.engineId : null;
+}
+
+/** How long queries are kept, in words. */
+export const abandonedText = durationText(ABANDONED_AFTER_MS);
+
+function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds).unref();
+  });
+}
+
+function withTimeLimit<T>(work: Promise<T>, milliseconds: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
