@@ -80,10 +80,9 @@ export class LimitedAdmission implements Admission {
     const queue = this.#policy.groups.get(group)?.queue ?? DEFAULT_QUEUE;
     const full = request.waitedMs === undefined ? this.#fullQueue(group, queue, demands) : null;
     if (full !== null) {
-      const refusal = slots.refusalOfQueue(full);
       slots.release();
       metrics.refused();
-      return { answer: 'refuse', refusal };
+      return { answer: 'refuse', refusal: full };
     }
     slots.beginWait(queue, queue.fairBy === 'user' ? user : source);
     return { answer: 'wait', slots, ...room.wait(slots) };
@@ -158,15 +157,16 @@ export class LimitedAdmission implements Admission {
     }
   }
 
-  /** Which queue has as many as it may, in words; null: there is room. */
-  #fullQueue(group: string, { maxQueued }: QueuePolicy, { queues }: Demands): string | null {
+  /** Why no more may wait; null: there is room. */
+  #fullQueue(group: string, { maxQueued }: QueuePolicy, { queues }: Demands): Refusal | null {
     const waiting = (key: string): number => this.#queued.get(key) ?? 0;
     if (waiting(groupQueueKey(group)) >= maxQueued) {
-      return `${maxQueued} queries wait for routing group ${group} at this gateway already (queue.maxQueued)`;
+      return queueFull(`wait for routing group ${group} at this gateway do, ${maxQueued} (queue.maxQueued)`, null);
     }
     const full = queues.find(({ key, maxQueued: most }) => waiting(key) >= most);
     if (full === undefined) return null;
-    return `${full.maxQueued} queries wait under limit ${full.limit} at this gateway already (maxQueued)`;
+    const message = this.#policy.limits.find(({ key }) => key === full.limit)?.message ?? null;
+    return queueFull(`wait under limit ${full.limit} at this gateway do, ${full.maxQueued} (maxQueued)`, message);
   }
 
   /** Counts those that wait for counters. @param by 1 or -1 */
@@ -322,13 +322,6 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     return { reason: 'queue_full', message: text, queryId: null };
   }
 
-  /** @param full which queue is full, in words */
-  refusalOfQueue(full: string): Refusal {
-    const message = this.#messageOfLimit();
-    const text = `Too many queries wait: ${full}; ${this.#fullText()}. Send the query again later.`;
-    return { reason: 'queue_full', message: message === null ? text : `${text} ${message}`, queryId: null };
-  }
-
   beginChoice(): void {
     this.#cluster?.release();
     this.#cluster = null;
@@ -417,6 +410,12 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     }
     return null;
   }
+}
+
+/** @param rest of the sentence that says what is full @param message text of the limit for people */
+function queueFull(rest: string, message: string | null): Refusal {
+  const text = `As many queries as may ${rest}; send the query again later.`;
+  return { reason: 'queue_full', message: message === null ? text : `${text} ${message}`, queryId: null };
 }
 
 function groupQueueKey(group: string): string {

@@ -75,7 +75,7 @@ describe('the call', () => {
     const unknown = await api.call('GET', '/api/scaling/nowhere');
     expect([unknown.status, unknown.json().error.message]).toEqual([
       404,
-      'There is no routing group "nowhere": no cluster and no RoutingGroup has this name.',
+      'There is no routing group "nowhere": no cluster belongs to it, and no resource declares it.',
     ]);
   });
 });

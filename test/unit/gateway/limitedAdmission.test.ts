@@ -158,6 +158,28 @@ describe('limits', () => {
     });
   });
 
+  test('bound how many wait, for a group and by one counter of a limit; a place is free when somebody leaves', async () => {
+    const { admit, slotsOf, waits } = world({
+      limits: [limit({ per: 'user', maxRunning: 1, maxQueued: 1, message: 'Ask in #data-platform.' })],
+      groups: [groupPolicy('adhoc', { queue: { maxQueued: 2 } })],
+    });
+    const refusalOf = (answer: AdmissionAnswer): string => (answer.answer === 'refuse' ? answer.refusal.message : '');
+    for (const user of ['alice', 'bob', 'carol']) await slotsOf(admit(user));
+    const leaves = new AbortController();
+    const alices = waits(admit('alice'));
+    void alices.begin(leaves.signal);
+    expect(refusalOf(admit('alice'))).toBe(
+      'As many queries as may wait under limit default/people at this gateway do, 1 (maxQueued); send the query again later. Ask in #data-platform.',
+    );
+    waits(admit('bob'));
+    expect(refusalOf(admit('carol'))).toContain(
+      'As many queries as may wait for routing group adhoc at this gateway do, 2 (queue.maxQueued)',
+    );
+    leaves.abort();
+    alices.slots?.release();
+    waits(admit('carol'));
+  });
+
   test('of mode observe refuse nobody: what would have waited is counted', async () => {
     const { admit, slotsOf, metric, ledger, beat } = world({ limits: [limit({ mode: 'observe', maxRunning: 1 })] });
     const all: QuerySlots[] = [];
