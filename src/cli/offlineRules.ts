@@ -18,7 +18,7 @@ export interface OfflineRuleOptions {
 
 /** Whether a file holds manifests, and not the documents of a rules file. */
 export function holdsManifests(text: string): boolean {
-  return /^\s*["']?apiVersion["']?\s*:/m.test(text);
+  return /^\s*(?:\{\s*)?["']?apiVersion["']?\s*:/m.test(text);
 }
 
 /**

@@ -100,6 +100,7 @@ const badParameters: Readonly<Record<string, string | null>> = {
   namespace: 'A b',
   version: 'x'.repeat(65),
   name: null,
+  id: null,
   queryId: null,
   verbose: null,
   'name[]': null,

@@ -13,7 +13,7 @@ import { cluster, clusterRows } from './clusters.ts';
 import { otherRows } from './otherRows.ts';
 import { group, resourceGroupRows } from './resourceGroups.ts';
 import type { Known, OperationRows, RowCall } from './rows.ts';
-import { stateRows } from './stateRows.ts';
+import { queuedId, stateRows } from './stateRows.ts';
 
 const callback = 'http://gateway.example/oidc/callback';
 
@@ -72,6 +72,10 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
     record('q-2', 'http://c1.example:8080', 'cli', 20_000),
     record('q-3', 'http://gone:1', 'other', 10_000),
   ]);
+  await store.queuedQueries.put({
+    ...{ id: queuedId, group: 'adhoc', user: 'ann', source: 'cli', reason: 'group adhoc' },
+    ...{ request: 'sealed', replica: '' },
+  });
   const gateway = await startGateway({
     dataStore: database,
     resources: { source: 'database' },

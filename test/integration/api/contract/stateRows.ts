@@ -1,4 +1,10 @@
+import { expect } from 'vitest';
 import type { OperationRows } from './rows.ts';
+
+/** A query that waits; nobody holds it. */
+export const queuedId = '20261121_000000_000000000000_queue';
+/** Other operations have added clusters and groups. */
+const listsAdhoc = expect.arrayContaining([expect.objectContaining({ name: 'adhoc', spec: null })]);
 
 const rule = { condition: 'true', actions: ['result.put("routingGroup", "adhoc")'] };
 const named = { path: { name: 'r' } };
@@ -44,7 +50,7 @@ export const stateRows: Record<string, OperationRows> = {
     malformed: [{ why: 'a slash', path: { name: 'a/b' }, body: { active: true }, status: 404, field: 'name' }],
   },
   'GET /api/groups': {
-    success: [{ why: 'lists', status: 200, shows: [{ name: 'adhoc', clusters: [{ name: 'c1' }], spec: null }] }],
+    success: [{ why: 'lists', status: 200, shows: listsAdhoc }],
     unknown: null,
     conflict: null,
   },
@@ -85,6 +91,16 @@ export const stateRows: Record<string, OperationRows> = {
         first: [['PUT /api/groups/{name}', { ...etl, body: queue }]],
       },
     ],
+  },
+  'GET /api/queue': {
+    success: [{ why: 'lists', status: 200, shows: { total: 1, queries: [{ id: queuedId, routingGroup: 'adhoc' }] } }],
+    unknown: null,
+    conflict: null,
+  },
+  'DELETE /api/queue/{id}': {
+    success: [{ why: 'takes one out', path: { id: queuedId }, status: 204 }],
+    unknown: [{ why: 'an unknown id', path: { id: '20261121_000000_000000000001_queue' }, status: 404 }],
+    conflict: null,
   },
   'GET /api/limits': {
     success: [
