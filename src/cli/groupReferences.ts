@@ -43,7 +43,10 @@ function declaredGroups(places: readonly NamedPlace[]): Groups {
 
 function absentGroups(place: NamedPlace, { withClusters, fallbacks }: Groups): readonly Finding[] {
   const isServed = (group: string): boolean =>
-    withClusters.has(group) || (fallbacks.get(group) ?? []).some((fallback) => withClusters.has(fallback));
+    // What has a space at an end is a mistake of the name, which is reported as such.
+    group !== group.trim() ||
+    withClusters.has(group) ||
+    (fallbacks.get(group) ?? []).some((fallback) => withClusters.has(fallback));
   const spec = specOf(place);
   switch (place.resource?.kind) {
     case ROUTING_GROUP: {

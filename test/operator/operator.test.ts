@@ -60,7 +60,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
       'a adhoc true True True\nb adhoc false Unknown True\n',
     );
     expect((await rig.kubectl(['get', 'rr', '--no-headers'])).replaceAll(/ +/g, ' ')).toMatch(
-      /^r \d+ group adhoc True \d+s\n$/,
+      /^r \d+ group adhoc True True \d+s\n$/,
     );
     const events = async (): Promise<string[]> =>
       (

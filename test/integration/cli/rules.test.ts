@@ -248,7 +248,6 @@ spec:
       expect.stringContaining('effects.yaml:7:3: error: a: spec.tls: tls has no effect over http; begin proxyTo with'),
       expect.stringContaining(`effects.yaml:15:18: warning: r: spec.actions[0]: ${key('routinggroup')}`),
       expect.stringContaining(`effects.yaml:15:49: warning: r: spec.actions[0]: ${key('cluster')}`),
-      expect.stringContaining('effects.yaml:19:12: warning: s: spec.routeTo.routingGroup: no cluster of these files'),
       expect.stringContaining('effects.yaml:22:13: error: s: spec.routeTo.routingGroup: routingGroup must not begin'),
     ]);
   });
