@@ -128,6 +128,10 @@ interface Projection {
   readonly backend: BackendRow | typeof KEPT_ROW | null;
 }
 
+function nameOfRow({ resource, backend }: Projection): string {
+  return backend === null || backend === KEPT_ROW ? resource.registryName : backend.name;
+}
+
 const widths = { name: 256, routingGroup: 256, proxyTo: 256, externalUrl: 256 } as const;
 
 function checkWidths(backend: BackendRow | typeof KEPT_ROW | null): void {
@@ -203,13 +207,16 @@ export class KnexResourceRepository implements ResourceRepository {
         trx,
         group.map(({ resource }) => resource),
       );
-      const results: ProjectionResult[] = [];
+      const results = new Map<Projection, ProjectionResult>();
       const fresh: Row[] = [];
       let changes = 0;
-      for (const { resource, backend } of group) {
+      // In the order of the table's key, as statements of other programs on all rows go: in another one both could wait for each other.
+      const inOrder = [...group].sort((one, other) => (nameOfRow(one) < nameOfRow(other) ? -1 : 1));
+      for (const projection of inOrder) {
+        const { resource, backend } = projection;
         const stored = rows.get(keyText(resource));
         const { result, columns, derived } = await this.projected(trx, stored, resource, backend, false);
-        results.push(result);
+        results.set(projection, result);
         if (columns === null) continue;
         changes += 1;
         if (stored === undefined && derived === null) fresh.push(columns);
@@ -217,7 +224,7 @@ export class KnexResourceRepository implements ResourceRepository {
       }
       if (fresh.length > 0) await trx('eg_resources').insert(fresh);
       if (changes > 0) await setMark(trx, mark + changes);
-      return results;
+      return group.map((projection) => results.get(projection) as ProjectionResult);
     });
   }
 
