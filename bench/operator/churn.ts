@@ -25,8 +25,9 @@ export async function runChurn(rig: KubeRig, set: LargeSet, seconds: number): Pr
   try {
     const [, followed] = await Promise.all([churn.run(seconds), statusesWritten(set, start)]);
     const ended = new Stopwatch();
+    const failed = [...churn.failures].map(([cause, times]) => `${times} failed (${cause})`).join(', ') || '0 failed';
     console.log(
-      `churn of ${RATE} changes a second for ${seconds} s: ${churn.applied} applied, ${churn.failed} failed; from apply to routed, ${churn.staleness.length} followed: ${spread(churn.staleness)} (to reach: p99 1 s)`,
+      `churn of ${RATE} changes a second for ${seconds} s: ${churn.applied} applied, ${failed}; from apply to routed, ${churn.staleness.length} followed: ${spread(churn.staleness)} (to reach: p99 1 s)`,
     );
     console.log(`${start.processors(gateway.cpuSeconds())} from the start on, ${await memoryText(gateway)}`);
     console.log(followed);
@@ -54,7 +55,8 @@ class Churn {
   /** Milliseconds from apply to routed, of the changes that were followed. */
   readonly staleness: number[] = [];
   applied = 0;
-  failed = 0;
+  /** Changes that were not applied or could not be followed, by cause. */
+  readonly failures = new Map<string, number>();
   readonly #set: LargeSet;
   readonly #gateway: ShippedGateway;
 
@@ -70,8 +72,9 @@ class Churn {
     for (let number = 0; number < seconds * RATE; number += 1) {
       await sleep(Math.max(0, started + (number * 1_000) / RATE - performance.now()));
       changes.push(
-        this.#change(number).catch(() => {
-          this.failed += 1;
+        this.#change(number).catch((error: unknown) => {
+          const cause = String(error instanceof Error ? (error.cause ?? error) : error);
+          this.failures.set(cause, (this.failures.get(cause) ?? 0) + 1);
         }),
       );
     }
