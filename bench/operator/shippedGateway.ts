@@ -43,8 +43,13 @@ export class ShippedGateway {
       headers: { 'X-Engine-User': 'bench', 'X-Engine-Source': source },
       body: 'SELECT 1',
     });
+    if (response.status !== 200) {
+      // As text: the cluster is not usable at present, e.g. its health is not known yet.
+      await response.text();
+      return null;
+    }
     const answer = (await response.json()) as { readonly id?: string; readonly error?: unknown };
-    return response.status === 200 && answer.error === undefined ? engineOfQuery(answer.id ?? '') : null;
+    return answer.error === undefined ? engineOfQuery(answer.id ?? '') : null;
   }
 
   /** Routing group of each cluster of the routing table. */

@@ -13,14 +13,14 @@ import { emptyTable } from '../routing/routingTable.ts';
 import { REFERENCE_PRIORITY } from '../rules/compile/priorityDifferences.ts';
 import type { RuleSet, RuleTrace } from '../rules/decision.ts';
 import { readLastQueries } from '../store/openStore.ts';
-import { readConfigFile } from './configFile.ts';
+import { configFlags, configName, oneMoreFile, readConfigFiles } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { offlineRequests } from './offlineRequests.ts';
 import { offlineRules } from './offlineRules.ts';
 import { databaseSettings } from './settings.ts';
 
 interface CompareOptions {
-  readonly config: string;
+  readonly config: readonly string[];
   readonly rules?: string;
   readonly requests?: string;
   readonly history?: string;
@@ -45,7 +45,11 @@ export const compareCommand: CommandFactory = (io, finish) =>
     .description(
       'decide recorded requests by the rules file of Trino Gateway as that gateway does, and by rules as this one does; exit code 1 where some would move',
     )
-    .requiredOption('-c, --config <file>', 'configuration of the old gateway, which names its rules file and database')
+    .requiredOption(
+      configFlags,
+      'configuration of the old gateway, which names its rules file and database; may be repeated',
+      oneMoreFile,
+    )
     .option(
       '--rules <path>',
       'the new rules: a rules file, manifests, or a directory of them; the same file by default',
@@ -66,12 +70,14 @@ async function compare(options: CompareOptions, io: CliIo): Promise<number> {
     complain(`error: --history must be a whole number from 1 to ${MOST_QUERIES}`);
     return codes.trouble;
   }
-  const loaded = await readConfigFile(options.config, io);
+  const loaded = await readConfigFiles(options.config, io);
   if (loaded === null) return codes.trouble;
   const { config } = loaded;
   const { rulesConfigPath } = config.routingRules;
   if (rulesConfigPath === null) {
-    complain(`${options.config}: error: routingRules.rulesConfigPath must name the rules file to compare with`);
+    complain(
+      `${configName(options.config)}: error: routingRules.rulesConfigPath must name the rules file to compare with`,
+    );
     return codes.trouble;
   }
   const names = productNames(config.protocol.productName);

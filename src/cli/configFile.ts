@@ -10,20 +10,28 @@ export interface LoadedConfig {
   readonly notes: readonly (ConfigNote & { readonly text: string })[];
 }
 
+/** Flags and description of the option that names configuration files. */
+export const configFlags = '-c, --config <file>';
+
+/** Takes one more `--config FILE`. */
+export function oneMoreFile(path: string, before: readonly string[] = []): readonly string[] {
+  return [...before, path];
+}
+
 /**
- * Reads the configuration of a command; prints every mistake to standard error. A product name that is missing in the file is
+ * Reads the configuration of a command; prints every mistake to standard error. A product name that is missing in the files is
  * inferred, and a note says so.
- * @param path the file; undefined for the defaults
+ * @param paths the files, each laid over those before it; undefined for the defaults
  * @returns null when it cannot be used
  */
-export async function readConfigFile(path: string | undefined, io: CliIo): Promise<LoadedConfig | null> {
-  const file = path ?? 'configuration';
-  let result = await loadConfig(path, io.environment);
+export async function readConfigFiles(paths: readonly string[] = [], io: CliIo): Promise<LoadedConfig | null> {
+  const file = configName(paths);
+  let result = await loadConfig(paths, io.environment);
   const inferred: ConfigNote[] = [];
-  if ('config' in result && !result.isProductNamed && path !== undefined) {
+  if ('config' in result && !result.isProductNamed && paths.length > 0) {
     const { productName, message } = await inferProductName(result.config);
     if (message !== null) inferred.push({ field: 'protocol.productName', line: null, message });
-    if (productName !== null) result = await loadConfig(path, io.environment, productName);
+    if (productName !== null) result = await loadConfig(paths, io.environment, productName);
   }
   if ('config' in result) {
     const notes = [...inferred, ...result.notes];
@@ -33,4 +41,9 @@ export async function readConfigFile(path: string | undefined, io: CliIo): Promi
   for (const problem of problems) io.stderr.write(`${problemLine(file, problem)}\n`);
   io.stderr.write(`${file} has ${problems.length === 1 ? '1 mistake' : `${problems.length} mistakes`}\n`);
   return null;
+}
+
+/** What messages call configuration files together. */
+export function configName(paths: readonly string[] = []): string {
+  return paths.length === 0 ? 'configuration' : paths.join(', ');
 }

@@ -6,12 +6,12 @@ import { GatewayError } from '../model/errors.ts';
 import { exportManifests } from '../operator/exportManifests.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { readBackends } from '../store/openStore.ts';
-import { readConfigFile } from './configFile.ts';
+import { configFlags, oneMoreFile, readConfigFiles } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { databaseSettings } from './settings.ts';
 
 interface ExportOptions {
-  readonly config?: string;
+  readonly config?: readonly string[];
   readonly rules?: string;
   readonly namespace?: string;
   readonly all?: boolean;
@@ -21,7 +21,7 @@ interface ExportOptions {
 export const exportCommand: CommandFactory = (io, finish) =>
   new Command('export')
     .description('print clusters of the database and rules of a rules file as manifests, ready for kubectl apply')
-    .option('-c, --config <file>', 'configuration file that names the database and the rules file')
+    .option(configFlags, 'configuration file that names the database and the rules file; may be repeated', oneMoreFile)
     .option('--rules <file>', "rules file; the configuration's routingRules.rulesConfigPath by default")
     .option('-n, --namespace <name>', 'namespace to write into each manifest')
     .option('--all', 'clusters that have a resource already, too')
@@ -32,7 +32,7 @@ export const exportCommand: CommandFactory = (io, finish) =>
  * @returns exit code
  */
 async function printManifests(options: ExportOptions, io: CliIo): Promise<number> {
-  const loaded = await readConfigFile(options.config, io);
+  const loaded = await readConfigFiles(options.config, io);
   if (loaded === null) return exitCodes.failure;
   const { routingRules, resources } = loaded.config;
   const rules = await readRules(options.rules ?? routingRules.rulesConfigPath, routingRules.defaultPriority, io);

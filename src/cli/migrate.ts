@@ -2,12 +2,12 @@ import { Command } from 'commander';
 import { createLogging } from '../config/logger.ts';
 import { GatewayError } from '../model/errors.ts';
 import { openStore, plannedMigration } from '../store/openStore.ts';
-import { readConfigFile } from './configFile.ts';
+import { configFlags, oneMoreFile, readConfigFiles } from './configFile.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { databaseSettings } from './settings.ts';
 
 interface MigrateOptions {
-  readonly config?: string;
+  readonly config?: readonly string[];
   readonly printSql?: boolean;
 }
 
@@ -15,12 +15,12 @@ interface MigrateOptions {
 export const migrateCommand: CommandFactory = (io, finish) =>
   new Command('migrate')
     .description('make the tables, columns and indexes that the database lacks, without starting the gateway')
-    .option('-c, --config <file>', 'configuration file that names the database')
+    .option(configFlags, 'configuration file that names the database; may be repeated', oneMoreFile)
     .option('--print-sql', 'print the statements and change nothing')
     .action(async (options: MigrateOptions) => finish(await migrateDatabase(options, io)));
 
 async function migrateDatabase({ config, printSql }: MigrateOptions, io: CliIo): Promise<number> {
-  const loaded = await readConfigFile(config, io);
+  const loaded = await readConfigFiles(config, io);
   if (loaded === null) return exitCodes.failure;
   const { logger } = createLogging({ level: 'info', destination: { write: (line) => io.stderr.write(line) } });
   const database = { ...databaseSettings(loaded.config), logger };

@@ -4,7 +4,7 @@ import { logOutput } from '../config/logOutput.ts';
 import { type ConfigWatch, watchConfig } from '../config/watchConfig.ts';
 import { GatewayError } from '../model/errors.ts';
 import { version } from '../model/version.ts';
-import { type LoadedConfig, readConfigFile } from './configFile.ts';
+import { configFlags, type LoadedConfig, oneMoreFile, readConfigFiles } from './configFile.ts';
 import type { RunningGateway } from './gateway.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 
@@ -12,21 +12,23 @@ import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 export const serveCommand: CommandFactory = (io, finish) =>
   new Command('serve')
     .description('run the gateway')
-    .option('-c, --config <file>', 'configuration file; without it the defaults')
-    .action(async (options: { readonly config?: string }) => finish(await serve(options.config, io)));
+    .option(configFlags, 'configuration file; several are laid over each other; without it the defaults', oneMoreFile)
+    .action(async (options: { readonly config?: readonly string[] }) => finish(await serve(options.config, io)));
 
 /**
  * Runs the gateway until SIGTERM or SIGINT.
- * @param configPath configuration file; undefined for the defaults
+ * @param configPaths configuration files, each laid over those before it; undefined for the defaults
  * @returns exit code
  */
-async function serve(configPath: string | undefined, io: CliIo): Promise<number> {
-  const loaded = await readConfigFile(configPath, io);
+async function serve(configPaths: readonly string[] | undefined, io: CliIo): Promise<number> {
+  const loaded = await readConfigFiles(configPaths, io);
   if (loaded === null) return exitCodes.failure;
   const logging = createLogging({ level: loaded.config.logging.level, destination: logOutput() });
   const { logger } = logging;
-  logger.info({ version, node: process.version, config: configPath }, 'starting');
-  for (const note of loaded.notes) logger.warn({ file: configPath, line: note.line, key: note.field }, note.message);
+  logger.info({ version, node: process.version, config: configPaths }, 'starting');
+  for (const { file = configPaths?.[0], line, field, message } of loaded.notes) {
+    logger.warn({ file, line, key: field }, message);
+  }
   // Only now, so that --help and --version need not load the whole program.
   const { startGateway } = await import('./gateway.ts');
   // Registered before the start, which may take long, so that a signal during it is not lost.
@@ -45,7 +47,7 @@ async function serve(configPath: string | undefined, io: CliIo): Promise<number>
     io.stderr.write(`${error.message}\n`);
     return exitCodes.failure;
   }
-  const watch = configPath === undefined ? null : followConfig(configPath, loaded, gateway, logging, io);
+  const watch = configPaths === undefined ? null : followConfig(configPaths, loaded, gateway, logging, io);
   const signal = await stopped;
   watch?.close();
   logger.info({ signal }, 'stopping');
@@ -61,16 +63,16 @@ function stopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
-/** Takes settings of a changed file that may change while running. */
+/** Takes settings of changed files that may change while running. */
 function followConfig(
-  path: string,
+  paths: readonly string[],
   loaded: LoadedConfig,
   gateway: RunningGateway,
   logging: Logging,
   io: CliIo,
 ): ConfigWatch {
   return watchConfig({
-    path,
+    paths,
     environment: io.environment,
     running: loaded.config,
     logger: logging.logger,

@@ -3,9 +3,10 @@ import { type CrossProblem, crossChecks } from './consistency.ts';
 import { derive } from './derived.ts';
 import { type Environment, whyUnreadable } from './environment.ts';
 import { configFields, type GatewayConfig } from './gatewayConfig.ts';
+import { overlay } from './overlay.ts';
 import type { ConfigNote, ConfigProblem } from './problem.ts';
 import { readBySchema } from './reader.ts';
-import { NOT_YAML, readSource } from './source.ts';
+import { NOT_YAML, readSource, type Source } from './source.ts';
 
 /** A valid configuration with notes about its keys; or every mistake in the file. */
 export type LoadResult =
@@ -17,20 +18,66 @@ export type LoadResult =
     }
   | { readonly problems: readonly ConfigProblem[] };
 
+/** A configuration file that was read. */
+export interface ConfigText {
+  readonly path: string;
+  readonly text: string;
+}
+
 /**
- * Reads a configuration file (docs/configuration.md).
- * @param path the YAML file; undefined for the defaults alone
+ * Reads configuration files (docs/configuration.md#several-files).
+ * @param paths YAML files, each laid over those before it; none for the defaults alone
  * @param environment variables for `${ENV:NAME}`
  * @param productName as for `parseConfig`
  */
 export async function loadConfig(
-  path: string | undefined,
+  paths: readonly string[],
   environment: Environment,
   productName?: string,
 ): Promise<LoadResult> {
-  if (path === undefined) return parseConfig('', environment, productName);
-  const text = await readText(path);
-  return 'problem' in text ? { problems: [text.problem] } : parseConfig(text.text, environment, productName);
+  const texts = await readTexts(paths);
+  return 'problem' in texts ? { problems: [texts.problem] } : parseConfigTexts(texts.texts, environment, productName);
+}
+
+/** Reads files in turn; the first failure is returned as a problem. */
+export async function readTexts(
+  paths: readonly string[],
+): Promise<{ readonly texts: readonly ConfigText[] } | { readonly problem: ConfigProblem }> {
+  const texts: ConfigText[] = [];
+  for (const path of paths) {
+    const read = await readText(path);
+    if ('problem' in read) return { problem: { ...read.problem, file: path } };
+    texts.push({ path, text: read.text });
+  }
+  return { texts };
+}
+
+/** Reads the texts of configuration files as `loadConfig` does; each mistake names its file and the line in it. */
+export function parseConfigTexts(
+  texts: readonly ConfigText[],
+  environment: Environment,
+  productName?: string,
+): LoadResult {
+  const [only] = texts;
+  if (only === undefined || texts.length === 1) return parseConfig(only?.text ?? '', environment, productName);
+  let source: Source = { root: { kind: 'null', line: 1 }, problems: [] };
+  const firstLines: number[] = [];
+  let firstLine = 1;
+  for (const { text } of texts) {
+    const { root, problems } = readSource(text, environment, firstLine);
+    source = { root: overlay(source.root, root), problems: [...source.problems, ...problems] };
+    firstLines.push(firstLine);
+    firstLine += text.split('\n').length;
+  }
+  const placed = <T extends ConfigProblem | ConfigNote>(item: T): T => {
+    if (item.line === null) return item;
+    const { line } = item;
+    const file = firstLines.findLastIndex((first) => first <= line);
+    return { ...item, file: texts[file]?.path, line: line - (firstLines[file] ?? 1) + 1 };
+  };
+  const result = configOf(source, productName);
+  if ('problems' in result) return { problems: result.problems.map(placed) };
+  return { ...result, notes: result.notes.map(placed) };
 }
 
 /**
@@ -39,7 +86,10 @@ export async function loadConfig(
  * its name until it is restarted. It is the product name where the file gives none
  */
 export function parseConfig(text: string, environment: Environment, productName?: string): LoadResult {
-  const source = readSource(text, environment);
+  return configOf(readSource(text, environment), productName);
+}
+
+function configOf(source: Source, productName: string | undefined): LoadResult {
   // Text that is not YAML has no keys: missing keys are not the mistake to report.
   const malformed = source.problems.filter((problem) => problem.message.startsWith(NOT_YAML));
   if (malformed.length > 0) return { problems: inOrder(malformed) };
@@ -53,7 +103,7 @@ export function parseConfig(text: string, environment: Environment, productName?
   const between = crossChecks(derived.config).filter(
     ({ field, cause }) => !isTold(field, direct) && (cause === undefined || !isTold(cause, direct)),
   );
-  const problems = [...direct, ...between.map((problem) => placed(problem, lineOf))];
+  const problems = [...direct, ...between.map((problem) => atKey(problem, lineOf))];
   if (problems.length > 0) return { problems: inOrder(problems) };
   return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]), isProductNamed };
 }
@@ -64,7 +114,7 @@ function isTold(field: string, problems: readonly ConfigProblem[]): boolean {
 }
 
 /** A problem between keys at the line of its own key, of the key that causes it, or of the enclosing section. */
-function placed({ field, message, cause }: CrossProblem, lineOf: (field: string) => number | null): ConfigProblem {
+function atKey({ field, message, cause }: CrossProblem, lineOf: (field: string) => number | null): ConfigProblem {
   const line = lineOf(field) ?? (cause === undefined ? null : lineOf(cause)) ?? nearestLine(field, lineOf);
   return { field, line, message };
 }

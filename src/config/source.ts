@@ -51,12 +51,12 @@ export interface Source {
 
 /**
  * Reads YAML text with `${ENV:NAME}` and `${FILE:PATH}` references (docs/compatibility.md#configuration).
- * @param firstLine line of the text's first line, for a text that stands inside another
+ * @param firstLine number of the text's first line, where lines of several texts are counted on
  */
 export function readSource(text: string, environment: Environment, firstLine = 1): Source {
   if (holdsMarks(text)) {
     const message = 'holds the characters U+E000 or U+E001, which cannot be used here';
-    return { root: { kind: 'null', line: 1 }, problems: [{ field: '', line: null, message }] };
+    return { root: { kind: 'null', line: firstLine }, problems: [{ field: '', line: null, message }] };
   }
   return new Converter(environment, firstLine).read(text);
 }
@@ -165,7 +165,7 @@ class Converter {
   }
 
   #lineAt(offset: number): number {
-    return this.#inside ? this.#firstLine : this.#lines.linePos(offset).line;
+    return this.#inside ? this.#firstLine : this.#lines.linePos(offset).line + this.#firstLine - 1;
   }
 
   #problem(line: number, message: string): void {

@@ -1,23 +1,25 @@
 import type { FSWatcher } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { type ConfigChange, compareConfigs } from './change.ts';
 import type { Environment } from './environment.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
-import { parseConfig, readText } from './loadConfig.ts';
+import { type ConfigText, parseConfigTexts, readTexts } from './loadConfig.ts';
 import { watchFolder } from './watchFolder.ts';
 
-/** Options of a watch of the configuration file. */
+/** Options of a watch of the configuration files. */
 export interface ConfigWatchOptions {
-  readonly path: string;
+  /** Each laid over those before it. */
+  readonly paths: readonly string[];
   readonly environment: Environment;
   /** The configuration that the program was started with. */
   readonly running: GatewayConfig;
   readonly logger: Logger;
   /** Called when live keys have changed, with the configuration that is running from now on. Must not throw. */
   readonly onChange: (change: ConfigChange) => void;
-  /** Milliseconds between two looks at the file, for changes that the file system does not announce; 5000 by default. */
+  /** Milliseconds between two looks at the files, for changes that the file system does not announce; 5000 by default. */
   readonly pollInterval?: number;
   /** Milliseconds that a changed file must stay as it is before it is read; 100 by default. */
   readonly settleTime?: number;
@@ -27,7 +29,7 @@ export interface ConfigWatchOptions {
 export interface ConfigWatch {
   /** The configuration that is running: live keys as in the file, others as at start. */
   readonly current: GatewayConfig;
-  /** Keys that differ in the file, but need a restart. */
+  /** Keys that differ in the files, but need a restart. */
   readonly restartNeeded: readonly string[];
   /** Ends the watch; no call of `onChange` comes afterwards. */
   close(): void;
@@ -37,8 +39,8 @@ export interface ConfigWatch {
 const SETTLE_ATTEMPTS = 20;
 
 /**
- * Watches the configuration file: the folder's events (an editor's rename, the symlink swap of a mounted ConfigMap)
- * and a regular poll. A file with mistakes is logged and changes nothing; live keys of a valid one are applied,
+ * Watches the configuration files: events of their folders (an editor's rename, the symlink swap of a mounted ConfigMap)
+ * and a regular poll. A file with mistakes is logged and changes nothing; live keys of valid ones are applied,
  * other changed keys are logged as needing a restart.
  */
 export function watchConfig(options: ConfigWatchOptions): ConfigWatch {
@@ -47,13 +49,13 @@ export function watchConfig(options: ConfigWatchOptions): ConfigWatch {
 
 class Watch implements ConfigWatch {
   readonly #options: ConfigWatchOptions;
-  readonly #watcher: FSWatcher | null;
+  readonly #watchers: readonly (FSWatcher | null)[];
   readonly #poll: NodeJS.Timeout;
   readonly #stop = new AbortController();
   #running: GatewayConfig;
   #restartNeeded: readonly string[] = [];
-  /** The last processed text, so that each text is processed once. */
-  #text: string | null = null;
+  /** The last processed texts, so that each is processed once. */
+  #texts: readonly ConfigText[] | null = null;
   #readable = true;
   #checking = false;
   #again = false;
@@ -61,7 +63,8 @@ class Watch implements ConfigWatch {
   constructor(options: ConfigWatchOptions) {
     this.#options = options;
     this.#running = options.running;
-    this.#watcher = watchFolder(dirname(options.path), () => this.#check(), options.logger);
+    const folders = new Set(options.paths.map((path) => dirname(path)));
+    this.#watchers = [...folders].map((folder) => watchFolder(folder, () => this.#check(), options.logger));
     this.#poll = setInterval(() => this.#check(), options.pollInterval ?? 5000).unref();
     this.#check();
   }
@@ -77,10 +80,10 @@ class Watch implements ConfigWatch {
   close(): void {
     this.#stop.abort();
     clearInterval(this.#poll);
-    this.#watcher?.close();
+    for (const watcher of this.#watchers) watcher?.close();
   }
 
-  /** Reads the file; events during the read cause one more read. */
+  /** Reads the files; events during the read cause one more read. */
   #check(): void {
     if (this.#stop.signal.aborted) return;
     this.#again = this.#checking;
@@ -97,44 +100,42 @@ class Watch implements ConfigWatch {
   }
 
   async #look(): Promise<void> {
-    const text = await this.#settled();
-    if (text === null || text === this.#text || this.#stop.signal.aborted) return;
-    this.#text = text;
-    this.#take(text);
+    const texts = await this.#settled();
+    if (texts === null || isDeepStrictEqual(texts, this.#texts) || this.#stop.signal.aborted) return;
+    this.#texts = texts;
+    this.#take(texts);
   }
 
-  /** The file's text once it stays the same for the settle time; null while it cannot be read or goes on changing. */
-  async #settled(): Promise<string | null> {
+  /** The files once they stay the same for the settle time; null while one cannot be read or they go on changing. */
+  async #settled(): Promise<readonly ConfigText[] | null> {
     let before = await this.#read();
-    if (before === this.#text) return before;
+    if (isDeepStrictEqual(before, this.#texts)) return before;
     for (let attempt = 0; attempt < SETTLE_ATTEMPTS; attempt += 1) {
       await pause(this.#options.settleTime ?? 100, undefined, { signal: this.#stop.signal, ref: false });
       const now = await this.#read();
-      if (now === before) return now;
+      if (isDeepStrictEqual(now, before)) return now;
       before = now;
     }
     return null;
   }
 
-  async #read(): Promise<string | null> {
-    const result = await readText(this.#options.path);
-    const readable = 'text' in result;
+  async #read(): Promise<readonly ConfigText[] | null> {
+    const result = await readTexts(this.#options.paths);
+    const readable = 'texts' in result;
     if (!readable && this.#readable) {
-      this.#options.logger.warn(
-        { file: this.#options.path },
-        `configuration ${result.problem.message}; nothing changes`,
-      );
+      const { file, message } = result.problem;
+      this.#options.logger.warn({ file }, `configuration ${message}; nothing changes`);
     }
     this.#readable = readable;
-    return readable ? result.text : null;
+    return readable ? result.texts : null;
   }
 
-  #take(text: string): void {
-    const { path, environment, logger, onChange } = this.#options;
-    const result = parseConfig(text, environment, this.#running.protocol.productName);
+  #take(texts: readonly ConfigText[]): void {
+    const { paths, environment, logger, onChange } = this.#options;
+    const result = parseConfigTexts(texts, environment, this.#running.protocol.productName);
     if ('problems' in result) {
-      for (const { line, field, message } of result.problems) {
-        logger.error({ file: path, line, key: field }, `changed configuration refused: ${field} ${message}`.trim());
+      for (const { file = paths[0], line, field, message } of result.problems) {
+        logger.error({ file, line, key: field }, `changed configuration refused: ${field} ${message}`.trim());
       }
       return;
     }
@@ -142,14 +143,16 @@ class Watch implements ConfigWatch {
     this.#tellRestart(change.restart);
     if (change.live.length === 0) return;
     this.#running = change.config;
-    logger.info({ file: path, keys: change.live }, 'changed configuration taken');
+    logger.info({ files: paths, keys: change.live }, 'changed configuration taken');
     onChange(change);
   }
 
   #tellRestart(keys: readonly string[]): void {
-    const { path, logger } = this.#options;
+    const { paths, logger } = this.#options;
     const news = keys.filter((key) => !this.#restartNeeded.includes(key));
     this.#restartNeeded = keys;
-    if (news.length > 0) logger.warn({ file: path, keys }, `changed configuration needs a restart: ${keys.join(', ')}`);
+    if (news.length > 0) {
+      logger.warn({ files: paths, keys }, `changed configuration needs a restart: ${keys.join(', ')}`);
+    }
   }
 }

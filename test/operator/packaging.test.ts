@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -86,6 +87,18 @@ const installed = (rendered: string) => {
     container,
   };
 };
+
+/** What the template of a Deployment mounts where. */
+interface MountingPod {
+  readonly containers: readonly [
+    {
+      readonly args: readonly string[];
+      readonly ports: readonly object[];
+      readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+    },
+  ];
+  readonly volumes: readonly { readonly name: string; readonly configMap?: { readonly name: string } }[];
+}
 
 describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real API server', () => {
   let plane: ControlPlane;
@@ -202,6 +215,51 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       const [port] = (service.spec as { readonly ports: readonly { readonly port: number }[] }).ports;
       expect(ofKind(rendered, 'HTTPRoute').spec).toMatchObject({
         rules: [{ backendRefs: [{ name: service.metadata.name, port: port?.port }] }],
+      });
+    });
+  });
+
+  test('the tls and settings components lay their files over the configuration, and add port, policy and Secret', async () => {
+    await withComponents(['tls', 'settings'], async (rendered) => {
+      expect(kindsOf(rendered)).toEqual([...namespaced, 'ConfigMap', 'ConfigMap'].sort());
+      expect(await dryRun(rendered)).toContain('deployment.apps/engine-gateway serverside-applied');
+      const pod = (ofKind(rendered, 'Deployment').spec as { readonly template: { readonly spec: MountingPod } })
+        .template.spec;
+      const [container] = pod.containers;
+      const paths = container.args.filter((_, index) => container.args[index - 1] === '--config');
+      const folder = await mkdtemp(join(tmpdir(), 'components-'));
+      try {
+        // Each file where its volume has it, then read as the program reads it.
+        const files = paths.map((path) => {
+          const mount = container.volumeMounts.find(({ mountPath }) => dirname(path) === mountPath);
+          const name = pod.volumes.find((volume) => volume.name === mount?.name)?.configMap?.name;
+          const map = renderedObjects(rendered).find(
+            ({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === name,
+          );
+          const own = basename(path) === 'settings.yaml' ? 'protocol: {productName: Engine}\n' : undefined;
+          return { path: join(folder, basename(path)), text: own ?? map?.data?.[basename(path)] ?? '' };
+        });
+        for (const { path, text } of files) await writeFile(path, text);
+        const environment = { POD_NAMESPACE: 'a', DATABASE_URL: 'jdbc:postgresql://db/g' };
+        const secrets = { DATABASE_USER: 'u', DATABASE_PASSWORD: 'p', SESSION_SECRET: 's'.repeat(32) };
+        const args = files.flatMap(({ path }) => ['--config', path]);
+        const { stdout, stderr } = await runProgram(['config', ...args], { ...environment, ...secrets });
+        // The certificate is in a Secret that is not here.
+        expect(stderr).toContain('/etc/engine-gateway-tls');
+        expect(stderr.trim().split('\n')).toHaveLength(1);
+        expect(stdout).toBe('');
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+      expect(pod.volumes).toContainEqual({ name: 'tls', secret: { secretName: 'engine-gateway-tls' } });
+      expect(container.ports).toContainEqual({ name: 'https', containerPort: 8443 });
+      expect(ofKind(rendered, 'Service').spec?.ports).toContainEqual({
+        name: 'https',
+        port: 8443,
+        targetPort: 'https',
+      });
+      expect(ofKind(rendered, 'NetworkPolicy').spec).toMatchObject({
+        ingress: [{ ports: [{ port: 'http' }, { port: 'https', protocol: 'TCP' }] }],
       });
     });
   });

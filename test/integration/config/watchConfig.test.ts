@@ -8,7 +8,7 @@ import { createLogging } from '../../../src/config/logger.ts';
 import { type ConfigWatch, watchConfig } from '../../../src/config/watchConfig.ts';
 
 let folder: string;
-let lines: { level: string; msg: string; keys?: string[]; key?: string; line?: number }[];
+let lines: { level: string; msg: string; keys?: string[]; key?: string; line?: number; file?: string }[];
 let changes: ConfigChange[];
 let opened: ConfigWatch | null;
 
@@ -24,12 +24,13 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-async function start(path: string, pollInterval = 50): Promise<ConfigWatch> {
-  const loaded = await loadConfig(path, {});
+async function start(path: string | readonly string[], pollInterval = 50): Promise<ConfigWatch> {
+  const paths = [path].flat();
+  const loaded = await loadConfig(paths, {});
   if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems));
   const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
   opened = watchConfig({
-    path,
+    paths,
     environment: {},
     running: loaded.config,
     logger: createLogging({ level: 'info', destination }).logger,
@@ -109,12 +110,19 @@ describe('a plain file', () => {
   });
 
   test('a change between the load and the watch is seen', async () => {
-    const loaded = await loadConfig(path, {});
+    const loaded = await loadConfig([path], {});
     write('routing: {defaultRoutingGroup: b}\n');
     if ('problems' in loaded) throw new Error('not loaded');
     const { logger } = createLogging({ level: 'fatal', destination: { write: () => undefined } });
     const seen = vi.fn();
-    opened = watchConfig({ path, environment: {}, running: loaded.config, logger, onChange: seen, settleTime: 5 });
+    opened = watchConfig({
+      paths: [path],
+      environment: {},
+      running: loaded.config,
+      logger,
+      onChange: seen,
+      settleTime: 5,
+    });
     await until(() => expect(seen).toHaveBeenCalledOnce());
   });
 
@@ -143,4 +151,19 @@ test('the symlink swap of a mounted ConfigMap is followed', async () => {
   renameSync(join(folder, '..data_tmp'), join(folder, '..data'));
   rmSync(join(folder, '..2026_01'), { recursive: true });
   await until(() => expect(watch.current.routing.defaultRoutingGroup).toBe('b'));
+});
+
+test('of several files, a change of any is taken, and a mistake names its file', async () => {
+  const [below, above] = [join(folder, 'gateway.yaml'), join(folder, 'more', 'tls.yaml')];
+  mkdirSync(join(folder, 'more'));
+  writeFileSync(below, 'routing: {defaultRoutingGroup: a, asyncTimeout: 1s}\n');
+  writeFileSync(above, 'routing: {defaultRoutingGroup: b}\n');
+  const watch = await start([below, above], 3_600_000);
+  writeFileSync(above, 'routing: {defaultRoutingGroup: c}\n');
+  await until(() => expect(watch.current.routing).toMatchObject({ defaultRoutingGroup: 'c', asyncTimeout: 1_000 }));
+  writeFileSync(below, 'routing: {defaultRoutingGroup: a, asyncTimeout: 2s}\n');
+  await until(() => expect(watch.current.routing).toMatchObject({ defaultRoutingGroup: 'c', asyncTimeout: 2_000 }));
+  writeFileSync(above, '\nrouting: {asyncTimeout: late}\n');
+  await until(() => expect(said('refused')[0]).toMatchObject({ file: above, line: 2, key: 'routing.asyncTimeout' }));
+  expect(watch.current.routing.defaultRoutingGroup).toBe('c');
 });

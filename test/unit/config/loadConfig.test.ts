@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import type { GatewayConfig } from '../../../src/config/gatewayConfig.ts';
 import { httpClientSettings } from '../../../src/config/httpClient.ts';
-import { type LoadResult, loadConfig, parseConfig } from '../../../src/config/loadConfig.ts';
+import { type LoadResult, loadConfig, parseConfig, parseConfigTexts } from '../../../src/config/loadConfig.ts';
 
 function configOf(result: LoadResult): GatewayConfig {
   if ('problems' in result) throw new Error(JSON.stringify(result.problems));
@@ -50,7 +50,7 @@ describe('defaults', () => {
   });
 
   test('need no file', async () => {
-    expect(configOf(await loadConfig(undefined, {})).protocol.productName).toBe('Engine');
+    expect(configOf(await loadConfig([], {})).protocol.productName).toBe('Engine');
   });
 
   test('cannot be changed', () => {
@@ -288,5 +288,54 @@ test.each([
   ['/nonexistent/gateway.yaml', 'cannot be read: there is no such file'],
   ['/', 'cannot be read: it is a directory'],
 ])('%s %s', async (path, message) => {
-  expect(await loadConfig(path, {})).toEqual({ problems: [{ field: '', line: null, message }] });
+  expect(await loadConfig([path], {})).toEqual({ problems: [{ field: '', line: null, message, file: path }] });
+});
+
+describe('several files', () => {
+  const texts = (...all: readonly string[]) => all.map((text, index) => ({ path: `${index}.yaml`, text }));
+
+  test('are laid over each other: keys of maps one by one, lists whole, and no value is the default', () => {
+    const below = [
+      'server:',
+      '  trustedProxies: [10.0.0.0/8, 172.16.0.0/12]',
+      '  drainDelay: 9s',
+      'routing: {defaultRoutingGroup: a}',
+      'protocol: {productName: Trino}',
+    ];
+    const { server, routing, protocol } = configOf(
+      parseConfigTexts(
+        texts(
+          below.join('\n'),
+          '# nothing but a comment\n',
+          'server: {trustedProxies: [192.168.0.0/16], drainTimeout: 7s}\nrouting: {defaultRoutingGroup:}\n',
+        ),
+        {},
+      ),
+    );
+    expect(server).toMatchObject({ trustedProxies: ['192.168.0.0/16'], drainDelay: 9_000, drainTimeout: 7_000 });
+    expect([routing.defaultRoutingGroup, protocol.productName]).toEqual(['adhoc', 'Trino']);
+  });
+
+  test('have each mistake at its file and line', () => {
+    const result = parseConfigTexts(
+      texts(
+        'server:\n  drainDelay: soon\n',
+        'routing: {}\n\nserver:\n  drainTimeout: late\nservers: {}\n',
+        'a: 1\na: 2',
+      ),
+      {},
+    );
+    expect('problems' in result && result.problems.map(({ file, line, field }) => `${file}:${line} ${field}`)).toEqual([
+      '0.yaml:2 server.drainDelay',
+      '1.yaml:4 server.drainTimeout',
+      '1.yaml:5 servers',
+      '2.yaml:1 a',
+      '2.yaml:2 a',
+    ]);
+  });
+
+  test('which are not YAML are named', () => {
+    const result = parseConfigTexts(texts('server: {}\n', 'x: [1\n'), {});
+    expect('problems' in result && result.problems.map(({ file, line }) => `${file}:${line}`)).toEqual(['1.yaml:2']);
+  });
 });
