@@ -8,6 +8,8 @@ import { ROUTING_RULE, type RoutingRule } from './spec.ts';
 
 /** What a RoutingRule means. */
 export interface RuleOutcome extends ResourceOutcome {
+  /** `keyText` of its key. */
+  readonly keyText: string;
   /** Null when the compiler says nothing about it. */
   readonly report: RuleReport | null;
   /** Condition `ResolvedRefs` without its generation. */
@@ -26,33 +28,47 @@ export interface RuleTargets {
 }
 
 /**
- * The outcome of every RoutingRule there is, by `keyText`. Pure.
+ * The outcome of every RoutingRule there is, by `keyText`, in the order of the rules. Pure.
  * @param before the outcomes before, whose objects stay where they say the same: there are thousands
+ * @param isRetargeted whether the targets are others than those before
  */
 export function ruleOutcomes(
   resources: readonly Resource[],
   compiled: CompiledRules,
   targets: RuleTargets,
   before: ReadonlyMap<string, RuleOutcome>,
+  isRetargeted: boolean,
 ): ReadonlyMap<string, RuleOutcome> {
-  return new Map(
-    resources.map((resource) => {
-      const text = keyTextOf(resource);
-      const report = compiled.reports.get(text) ?? null;
-      const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
-      const named = compiled.namedGroups.get(`resource/${registryNameOf(resource)}`) ?? [];
-      const condition = ruleReferences(routeTo ?? null, report?.accepted === true ? named : [], targets);
-      const last = before.get(text);
-      const isSame =
-        last?.resource === resource && last.report === report && sameReferences(last.references, condition);
-      if (isSame) return [text, last];
-      const registryName = registryNameOf(resource);
-      return [
-        text,
-        { key: keyOf(resource), resource, registryName, report, references: condition, paused: isPaused(resource) },
-      ];
-    }),
-  );
+  const outcomes = new Map<string, RuleOutcome>();
+  // Most often one rule changed, and each has its place still: no text need be put together to find it.
+  const inOrder = [...before.values()];
+  for (const [index, resource] of resources.entries()) {
+    const neighbour = inOrder[index];
+    const keyText = neighbour?.resource === resource ? neighbour.keyText : keyTextOf(resource);
+    const last = neighbour?.resource === resource ? neighbour : before.get(keyText);
+    outcomes.set(keyText, ruleOutcome(resource, keyText, compiled, targets, last, isRetargeted));
+  }
+  return outcomes;
+}
+
+function ruleOutcome(
+  resource: Resource,
+  keyText: string,
+  compiled: CompiledRules,
+  targets: RuleTargets,
+  last: RuleOutcome | undefined,
+  isRetargeted: boolean,
+): RuleOutcome {
+  const report = compiled.reports.get(keyText) ?? null;
+  const isSameReport = last?.resource === resource && last.report === report;
+  // The groups that its actions name are the compiler's as well, which keeps the report of a rule that is as before.
+  if (isSameReport && !isRetargeted) return last;
+  const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
+  const registryName = registryNameOf(resource);
+  const named = compiled.namedGroups.get(`resource/${registryName}`) ?? [];
+  const references = ruleReferences(routeTo ?? null, report?.accepted === true ? named : [], targets);
+  if (isSameReport && sameReferences(last.references, references)) return last;
+  return { key: keyOf(resource), keyText, resource, registryName, report, references, paused: isPaused(resource) };
 }
 
 /** In a few words, where a rule sends requests: a column of `kubectl get`. */

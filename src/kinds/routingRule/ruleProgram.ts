@@ -42,9 +42,10 @@ export class RuleProgram implements KindProgram {
     );
     this.#forgetAllBut(rules);
     const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup());
-    const unchanged = compiled === this.#compiled && sameTargets(targets, this.#targets);
-    if (!unchanged || !sameElements(rules, this.#rules))
-      this.#outcomes = ruleOutcomes(rules, compiled, targets, this.#outcomes);
+    const isRetargeted = !sameTargets(targets, this.#targets);
+    if (isRetargeted || compiled !== this.#compiled || !sameElements(rules, this.#rules)) {
+      this.#outcomes = ruleOutcomes(rules, compiled, targets, this.#outcomes, isRetargeted);
+    }
     this.#targets = targets;
     this.#rules = rules;
     this.#compiled = compiled;
