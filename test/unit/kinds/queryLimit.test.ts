@@ -5,9 +5,10 @@ import { queryLimit } from '../../../src/kinds/queryLimit/kind.ts';
 import type { LimitOutcome } from '../../../src/kinds/queryLimit/limitOutcome.ts';
 import { LimitProgram } from '../../../src/kinds/queryLimit/limitProgram.ts';
 import { GroupBindings, type GroupRights } from '../../../src/model/groupBindings.ts';
-import { API_GROUP_VERSION, PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
+import { PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
 import { noCounts } from '../../../src/routing/admissionCounts.ts';
 import { type GroupPolicy, noPolicy } from '../../../src/routing/admissionPolicy.ts';
+import { resourceOf } from '../../support/resource.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
 
 const problems = (spec: unknown): readonly string[] =>
@@ -62,20 +63,7 @@ const resource = (
   name: string,
   spec: Record<string, unknown> = limit(),
   metadata: Partial<Resource['metadata']> = {},
-): Resource => ({
-  apiVersion: API_GROUP_VERSION,
-  kind: 'QueryLimit',
-  metadata: {
-    name,
-    namespace: 'ns',
-    uid: `uid-${metadata.namespace ?? 'ns'}-${name}`,
-    resourceVersion: '1',
-    generation: 3,
-    creationTimestamp: '2026-01-01T00:00:00Z',
-    ...metadata,
-  },
-  spec,
-});
+): Resource => resourceOf('QueryLimit', name, spec, { generation: 3, ...metadata });
 const paused = { annotations: { [PAUSED_ANNOTATION]: 'true' } };
 
 const program = (rights: Readonly<Record<string, GroupRights>> = {}) => {

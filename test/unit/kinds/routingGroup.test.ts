@@ -5,9 +5,10 @@ import type { GroupOutcome } from '../../../src/kinds/routingGroup/groupOutcome.
 import { GroupProgram } from '../../../src/kinds/routingGroup/groupProgram.ts';
 import { routingGroup } from '../../../src/kinds/routingGroup/kind.ts';
 import { GroupBindings, type GroupRights } from '../../../src/model/groupBindings.ts';
-import { API_GROUP_VERSION, PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
+import { PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
 import { noCounts } from '../../../src/routing/admissionCounts.ts';
 import { DEFAULT_QUEUE, noPolicy } from '../../../src/routing/admissionPolicy.ts';
+import { resourceOf } from '../../support/resource.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
 
 const problems = (spec: unknown): readonly string[] =>
@@ -62,20 +63,7 @@ const resource = (
   name: string,
   spec: Record<string, unknown> = {},
   metadata: Partial<Resource['metadata']> = {},
-): Resource => ({
-  apiVersion: API_GROUP_VERSION,
-  kind: 'RoutingGroup',
-  metadata: {
-    name,
-    namespace: 'ns',
-    uid: `uid-${metadata.namespace ?? 'ns'}-${name}`,
-    resourceVersion: '1',
-    generation: 3,
-    creationTimestamp: '2026-01-01T00:00:00Z',
-    ...metadata,
-  },
-  spec,
-});
+): Resource => resourceOf('RoutingGroup', name, spec, { generation: 3, ...metadata });
 const paused = { annotations: { [PAUSED_ANNOTATION]: 'true' } };
 
 /** A program, and what it makes of resources. */

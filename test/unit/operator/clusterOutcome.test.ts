@@ -5,28 +5,19 @@ import { clusterStatus } from '../../../src/kinds/engineCluster/clusterStatus.ts
 import { noServices, type ServiceLookup } from '../../../src/kinds/serviceLookup.ts';
 import { ClusterAddresses } from '../../../src/model/clusterAddresses.ts';
 import { GroupBindings } from '../../../src/model/groupBindings.ts';
-import { ACTIVE_ANNOTATION, API_GROUP_VERSION, PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
+import { ACTIVE_ANNOTATION, PAUSED_ANNOTATION, type Resource } from '../../../src/model/resource.ts';
 import { clusterChange } from '../../../src/operator/registry/registryChange.ts';
 import type { RoutableCluster } from '../../../src/routing/routingTable.ts';
+import { resourceOf } from '../../support/resource.ts';
 
 const resource = (
   name: string,
   spec: Record<string, unknown> = {},
   metadata: Partial<Resource['metadata']> = {},
-): Resource => ({
-  apiVersion: API_GROUP_VERSION,
-  kind: 'EngineCluster',
-  metadata: {
-    name,
-    namespace: 'ns',
-    uid: `uid-${name}`,
-    resourceVersion: '1',
-    generation: 3,
-    creationTimestamp: '2026-01-01T00:00:00Z',
-    ...metadata,
-  },
-  spec: { proxyTo: `http://${name}:1`, routingGroup: 'adhoc', ...spec },
-});
+): Resource => {
+  const whole = { proxyTo: `http://${name}:1`, routingGroup: 'adhoc', ...spec };
+  return resourceOf('EngineCluster', name, whole, { uid: `uid-${name}`, generation: 3, ...metadata });
+};
 const services: ServiceLookup = {
   address: ({ name, namespace, port, scheme }) => ({ ok: true, url: `${scheme}://${name}.${namespace}.svc:${port}` }),
   onChange: () => () => false,

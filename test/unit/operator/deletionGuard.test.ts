@@ -3,23 +3,12 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { keyOf, keyText, type Resource, type ResourceKey } from '../../../src/model/resource.ts';
 import { DeletionGuard } from '../../../src/operator/reconcile/deletionGuard.ts';
 import { defaultDeletionGuard } from '../../support/defaults.ts';
+import { resourceOf } from '../../support/resource.ts';
 
 let time = 0;
 const guards: DeletionGuard[] = [];
-const resource = (name: string, deletionTimestamp?: string): Resource => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineCluster',
-  metadata: {
-    name,
-    namespace: 'ns',
-    uid: name,
-    resourceVersion: '1',
-    generation: 1,
-    creationTimestamp: '2026-01-01T00:00:00Z',
-    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
-  },
-  spec: {},
-});
+const resource = (name: string, deletionTimestamp?: string): Resource =>
+  resourceOf('EngineCluster', name, {}, deletionTimestamp === undefined ? {} : { deletionTimestamp });
 const all = ['a', 'b', 'c', 'd', 'e'].map((name) => resource(name));
 const guard = (isOfAnother: (key: ResourceKey) => boolean = () => false): DeletionGuard => {
   const made = new DeletionGuard({

@@ -4,6 +4,7 @@ import type { StatusDraft } from '../../../src/kinds/status.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { Resource, ResourceKey, ResourceStatus } from '../../../src/model/resource.ts';
 import { StatusWriter } from '../../../src/operator/reconcile/statusWriter.ts';
+import { resourceOf } from '../../support/resource.ts';
 
 /** Time that the source takes for a write. */
 const WRITE_MS = 100;
@@ -15,19 +16,7 @@ let running: number;
 let most: number;
 let writer: StatusWriter;
 
-const resource = (name: string): Resource => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineCluster',
-  metadata: {
-    name,
-    namespace: 'ns',
-    uid: name,
-    resourceVersion: '1',
-    generation: 1,
-    creationTimestamp: '2026-01-01T00:00:00Z',
-  },
-  spec: {},
-});
+const resource = (name: string): Resource => resourceOf('EngineCluster', name);
 const draft = (proxyTo: string): StatusDraft => ({
   observedGeneration: 1,
   fields: { proxyTo },

@@ -6,6 +6,7 @@ import { GatewayError } from '../../../src/model/errors.ts';
 import type { Resource, ResourceKey, ResourceStatus } from '../../../src/model/resource.ts';
 import { StatusWriter, type Transition } from '../../../src/operator/reconcile/statusWriter.ts';
 import { FencedWrite } from '../../../src/operator/sources/source.ts';
+import { resourceOf } from '../../support/resource.ts';
 
 const fence = { holder: 'me', epoch: 1 };
 let leading: boolean;
@@ -19,19 +20,7 @@ let writer: StatusWriter;
 let lines: string[];
 let tries: number[];
 
-const resource = (uid: string): Resource => ({
-  apiVersion: 'enginegateway.dev/v1',
-  kind: 'EngineCluster',
-  metadata: {
-    name: 'a',
-    namespace: 'ns',
-    uid,
-    resourceVersion: '1',
-    generation: 1,
-    creationTimestamp: '2026-01-01T00:00:00Z',
-  },
-  spec: {},
-});
+const resource = (uid: string): Resource => resourceOf('EngineCluster', 'a', {}, { uid });
 const draft = (proxyTo: string, ready: 'True' | 'False' = 'True'): StatusDraft => ({
   observedGeneration: 1,
   fields: { proxyTo },
