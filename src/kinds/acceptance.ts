@@ -22,6 +22,11 @@ export function nameConflict(resource: Resource, holder: Resource): Acceptance {
   return refused('NameConflict', nameConflictMessage(resource, holder));
 }
 
+/** The acceptance of a version in whose place the last good one is in force. */
+export function withLastGood(acceptance: Acceptance): Acceptance {
+  return { ...acceptance, message: `${acceptance.message}; the last good version stays in force` };
+}
+
 /** Status, reason and message of the condition `Ready`. */
 export function ready(
   acceptance: Acceptance,

@@ -2,7 +2,7 @@ import { problemText } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { LimitPolicy } from '../../routing/admissionPolicy.ts';
-import { type Acceptance, refused } from '../acceptance.ts';
+import { type Acceptance, refused, withLastGood } from '../acceptance.ts';
 import { servedGroups } from '../groupReferences.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
@@ -77,7 +77,8 @@ export class LimitProgram implements KindProgram {
       resource,
       registryName: registryNameOf(resource),
       paused,
-      acceptance: 'policy' in judged ? accepted : withLastGood(judged.acceptance, lastGood),
+      acceptance:
+        'policy' in judged ? accepted : lastGood === null ? judged.acceptance : withLastGood(judged.acceptance),
       policy: inForce?.policy ?? null,
       references: limitReferences(groups, served),
     };
@@ -95,9 +96,4 @@ export class LimitProgram implements KindProgram {
       return { policy: limitPolicy(resource.metadata, spec, bindings), groups: namedGroups(spec), rights };
     });
   }
-}
-
-function withLastGood(acceptance: Acceptance, lastGood: Good | null): Acceptance {
-  if (lastGood === null) return acceptance;
-  return { ...acceptance, message: `${acceptance.message}; the last good version stays in force` };
 }

@@ -3,7 +3,7 @@ import { claimNames } from '../../model/nameClaims.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { GroupPolicy } from '../../routing/admissionPolicy.ts';
-import { type Acceptance, nameConflict, refused } from '../acceptance.ts';
+import { type Acceptance, nameConflict, refused, withLastGood } from '../acceptance.ts';
 import { clustersByGroup } from '../groupReferences.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
@@ -82,7 +82,8 @@ export class GroupProgram implements KindProgram {
       resource,
       registryName: name,
       paused,
-      acceptance: 'policy' in judged ? accepted : withLastGood(judged.acceptance, lastGood),
+      acceptance:
+        'policy' in judged ? accepted : lastGood === null ? judged.acceptance : withLastGood(judged.acceptance),
       policy,
       references: groupReferences(declared, counts),
       clusters: counts.get(name) ?? 0,
@@ -100,9 +101,4 @@ export class GroupProgram implements KindProgram {
       return refusal === null ? { policy } : { acceptance: refusal };
     });
   }
-}
-
-function withLastGood(acceptance: Acceptance, lastGood: GroupPolicy | null): Acceptance {
-  if (lastGood === null) return acceptance;
-  return { ...acceptance, message: `${acceptance.message}; the last good version stays in force` };
 }
