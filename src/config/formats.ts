@@ -4,6 +4,7 @@ import { gatewayClassProblem } from '../model/gatewayClass.ts';
 import { hostPatternProblem } from '../model/hostPattern.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
 import { parseHost } from '../model/requestHost.ts';
+import { REQUEST_KEY_FORM } from '../model/requestKey.ts';
 import type { TextFormat } from './fields.ts';
 
 /** Returns what is wrong with a text, or null. */
@@ -11,6 +12,8 @@ type Check = (text: string) => string | null;
 
 const jdbcForms =
   'jdbc:postgresql://HOST/DATABASE, jdbc:mysql://HOST/DATABASE, jdbc:mariadb://HOST/DATABASE or jdbc:sqlite:FILE';
+
+const requestKey = new RegExp(REQUEST_KEY_FORM);
 
 /** Checks of the forms of text, each with a message that says the fix. */
 export const formatChecks: Readonly<Record<TextFormat, Check>> = {
@@ -53,10 +56,7 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
       : `must be letters and digits starting with an upper-case letter, such as Engine or Trino, not "${text}"`,
   plainPath: (text) => (/^[^\s?#]+$/.test(text) ? null : `must be a path such as /metrics, not "${text}"`),
   regex: checkRegex,
-  requestKey: (text) =>
-    /^(user|source|session|header:[-!#$%&'*+.^_`|~0-9A-Za-z]{1,128})$/.test(text)
-      ? null
-      : `must be user, source, session or header:NAME, not "${text}"`,
+  requestKey: (text) => (requestKey.test(text) ? null : `must be user, source, session or header:NAME, not "${text}"`),
   url: checkUrl,
   urlPath: (text) => (/^\/[^\s?#]*$/.test(text) ? null : `must be a path that starts with "/", not "${text}"`),
 };

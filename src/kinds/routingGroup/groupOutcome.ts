@@ -1,8 +1,8 @@
 import { durationMs } from '../../model/durationField.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
-import { DEFAULT_QUEUE, type GroupPolicy, type RequestKey } from '../../routing/admissionPolicy.ts';
-import type { Acceptance } from '../acceptance.ts';
-import { refused } from '../acceptance.ts';
+import { DEFAULT_QUEUE, type GroupPolicy } from '../../routing/admissionPolicy.ts';
+import { requestKeyOf } from '../../routing/requestKey.ts';
+import { type Acceptance, refused } from '../acceptance.ts';
 import { groupsText, type References } from '../groupReferences.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { ROUTING_GROUP, type RoutingGroupSpec } from './spec.ts';
@@ -28,7 +28,7 @@ export function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
   return {
     name,
     strategy: spec.strategy ?? null,
-    affinity: requestKey(spec.affinity?.by ?? 'user'),
+    affinity: requestKeyOf(spec.affinity?.by ?? 'user'),
     fallbacks: spec.fallbacks ?? [],
     fallbackWhen: spec.fallbackWhen ?? 'unavailable',
     bestEffort: spec.bestEffort ?? false,
@@ -46,11 +46,6 @@ export function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
 /** The default is not beyond a short `maxWait`. */
 function longestHoldMs(maxWait: string | undefined): number {
   return maxWait === undefined ? Number.POSITIVE_INFINITY : durationMs(maxWait);
-}
-
-function requestKey(by: string): RequestKey {
-  if (by === 'user' || by === 'source' || by === 'session') return { by };
-  return { by: 'header', header: by.slice('header:'.length).toLowerCase() };
 }
 
 /** Why a namespace may not declare a group's policy (docs/resources.md#several-teams); null when it may. */

@@ -4,6 +4,7 @@ import { type DurationBounds, durationField } from '../../model/durationField.ts
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MOST_QUEUED_QUERIES, MOST_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
+import { REQUEST_KEY_FORM } from '../../model/requestKey.ts';
 import type { Resource } from '../../model/resource.ts';
 import { type StrategyName, strategyNames } from '../../model/strategies.ts';
 
@@ -42,7 +43,7 @@ const oneOf = <T extends string>(values: readonly T[], options: TSchemaOptions) 
 export const Affinity = Type.Object(
   {
     by: Type.String({
-      pattern: "^(user|source|session|header:[-!#$%&'*+.^_`|~0-9A-Za-z]{1,128})$",
+      pattern: REQUEST_KEY_FORM,
       maxLength: 135,
       description: 'user, source, session, or header:NAME: queries with the same value go to one cluster.',
     }),
