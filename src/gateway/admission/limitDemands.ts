@@ -29,7 +29,8 @@ const MAX_VALUE = 64;
 /** Characters of the rest of a key that do. */
 const MAX_NAME = 120;
 
-const none: Demands = { enforced: [], observed: [], weight: 1, queues: [] };
+/** Of a submission that no limit is about. */
+export const noDemands: Demands = { enforced: [], observed: [], weight: 1, queues: [] };
 
 /** Finds what limits say of a submission. */
 export class LimitDemands {
@@ -63,15 +64,14 @@ function demandsOf(policy: AdmissionPolicy, group: string, user: string, source:
     if (!matches(limit, group, user, source)) continue;
     const value = limit.per === 'all' ? '' : `:${valueText(limit.per === 'user' ? user : source)}`;
     const to = limit.mode === 'observe' ? observed : enforced;
-    const { maxRunning, rate, maxQueued } = limit;
-    if (maxRunning !== null) to.push({ key: `limit:${nameText(limit.key)}${value}`, limit: maxRunning, rate: null });
-    if (rate !== null) to.push({ key: `rate:${nameText(limit.key)}${value}`, limit: rate.burst, rate });
+    const { maxQueued } = limit;
+    to.push(...countersOf(limit, value));
     if (maxQueued !== null && limit.mode === 'enforce') {
       queues.push({ key: `queue:${nameText(limit.key)}${value}`, limit: limit.key, maxQueued });
     }
     if (limit.mode === 'enforce') weight = Math.max(weight === 1 ? 0 : weight, limit.weight);
   }
-  if (enforced.length + observed.length + queues.length === 0 && weight === 1) return none;
+  if (enforced.length + observed.length + queues.length === 0 && weight === 1) return noDemands;
   return { enforced, observed, weight: weight > 0 ? weight : 1, queues };
 }
 
@@ -85,6 +85,15 @@ function matches({ match }: LimitPolicy, group: string, user: string, source: st
 function groupDemand(policy: GroupPolicy | undefined): SlotDemand | null {
   if (policy === undefined || policy.maxRunning === null) return null;
   return { key: `group:${nameText(policy.name)}`, limit: policy.maxRunning, rate: null };
+}
+
+/** What a limit counts queries by. @param value of the user or source after a colon; empty where all have one counter */
+function countersOf({ key, maxRunning, rate }: LimitPolicy, value: string): readonly SlotDemand[] {
+  const name = nameText(key);
+  return [
+    ...(maxRunning === null ? [] : [{ key: `limit:${name}${value}`, limit: maxRunning, rate: null }]),
+    ...(rate === null ? [] : [{ key: `rate:${name}${value}`, limit: rate.burst, rate }]),
+  ];
 }
 
 /** The demand of a cluster's slot; null where it has no limit. */
@@ -101,14 +110,7 @@ export function clusterDemand(cluster: {
 /** Demands of limits that have one counter: known before anybody asks. */
 export function sharedDemands(policy: AdmissionPolicy): readonly SlotDemand[] {
   const ofGroups = [...policy.groups.values()].flatMap((group) => groupDemand(group) ?? []);
-  const ofLimits = policy.limits.flatMap(({ key, per, maxRunning, rate }) =>
-    per !== 'all'
-      ? []
-      : [
-          ...(maxRunning === null ? [] : [{ key: `limit:${nameText(key)}`, limit: maxRunning, rate: null }]),
-          ...(rate === null ? [] : [{ key: `rate:${nameText(key)}`, limit: rate.burst, rate }]),
-        ],
-  );
+  const ofLimits = policy.limits.flatMap((limit) => (limit.per === 'all' ? countersOf(limit, '') : []));
   return [...ofGroups, ...ofLimits];
 }
 

@@ -10,7 +10,7 @@ import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import { findTakers } from '../../routing/takers.ts';
 import type { Admission, AdmissionAnswer, AdmissionRequest, QuerySlots } from './admission.ts';
 import type { AdmissionMetrics } from './admissionMetrics.ts';
-import { clusterDemand, type Demands, LimitDemands, limitOfKey, sharedDemands } from './limitDemands.ts';
+import { clusterDemand, type Demands, LimitDemands, limitOfKey, noDemands, sharedDemands } from './limitDemands.ts';
 import type { RunningSlots } from './runningSlots.ts';
 import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
 
@@ -92,7 +92,7 @@ export class LimitedAdmission implements Admission {
     const { current } = this.#dependencies.table;
     if (current.version !== this.#version) this.#learn(current);
     if (this.#clusters.size === 0) return null;
-    return new SubmissionSlots(this, null, { enforced: [], observed: [], weight: 1, queues: [] }, decision.group);
+    return new SubmissionSlots(this, null, noDemands, decision.group);
   }
 
   /** Whether a cluster may run one more query. */
