@@ -1,12 +1,11 @@
 import { type ActiveOverride, specActive } from '../../kinds/engineCluster/activeOverride.ts';
 import { type ClusterOutcome, isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
-import type { Condition } from '../../model/condition.ts';
-import { keyOf } from '../../model/resource.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { SourceName } from '../../store/store.ts';
 import type { Controller } from '../reconcile/controller.ts';
-import type { Provenance, ResourceSource } from '../sources/source.ts';
+import type { ResourceSource } from '../sources/source.ts';
+import { type DeclaredResource, declaredResource } from './declaredResource.ts';
 
 /** A cluster with where it comes from, for people. */
 export interface InventoryCluster {
@@ -21,18 +20,11 @@ export interface InventoryCluster {
 }
 
 /** The resource of a cluster. */
-export interface InventoryResource extends Provenance {
-  readonly namespace: string;
-  readonly name: string;
-  readonly generation: number;
-  /** Reconciling is paused by annotation. */
-  readonly paused: boolean;
+export interface InventoryResource extends DeclaredResource {
   /** What the resource declares, whatever is in force. */
   readonly specActive: boolean;
   /** A run-time override that is in force. */
   readonly override: ActiveOverride | null;
-  /** As its status has them, which the leader writes. */
-  readonly conditions: readonly Condition[];
 }
 
 /** What an inventory is made of. */
@@ -56,22 +48,11 @@ export function clusterInventory({ source, controller, table }: InventoryOptions
   return clusters.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-function resourceOf(
-  { resource, override, paused }: ClusterOutcome,
-  source: InventoryOptions['source'],
-): InventoryResource {
-  const key = keyOf(resource);
-  // The outcome holds the resource as it was when anything but its status changed last.
-  const latest = source.get(key) ?? resource;
-  const { namespace, name, generation } = resource.metadata;
+function resourceOf(outcome: ClusterOutcome, source: InventoryOptions['source']): InventoryResource {
+  const { resource, override } = outcome;
   return {
-    namespace,
-    name,
-    generation,
-    paused,
+    ...declaredResource(outcome, source),
     specActive: specActive(resource),
     override: override.kind === 'inForce' ? override.override : null,
-    conditions: latest.status?.conditions ?? [],
-    ...(source.provenance(key) ?? { place: '', managers: [] }),
   };
 }

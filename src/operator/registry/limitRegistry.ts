@@ -7,13 +7,13 @@ import { type GroupOutcome, groupRefusal, isGroupOutcome } from '../../kinds/rou
 import { routingGroup } from '../../kinds/routingGroup/kind.ts';
 import { ROUTING_GROUP, type RoutingGroupSpec } from '../../kinds/routingGroup/spec.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { keyOf, type ResourceKey } from '../../model/resource.ts';
-import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
+import { keyOf, keyText } from '../../model/resource.ts';
 import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import { type DeclaredResource, declaredResource, specVersion } from './declaredResource.ts';
+import { newResourceKey } from './newResourceKey.ts';
 import { type SpecWrite, type SpecWriteContext, SpecWrites, type SpecWritesOptions } from './specWrites.ts';
 
 /** What a resource declares of limits, and what became of it. */
@@ -93,9 +93,7 @@ export class LimitRegistry {
 
   /** A query limit; null: there is none. */
   limit(namespace: string, name: string): InventoryLimit | null {
-    const outcome = this.#options.controller.outcomes
-      .values()
-      .find(({ key }) => key.kind === QUERY_LIMIT && key.namespace === namespace && key.name === name);
+    const outcome = this.#options.controller.outcomes.get(keyText({ kind: QUERY_LIMIT, namespace, name }));
     return outcome === undefined || !isLimitOutcome(outcome) ? null : this.#limit(outcome);
   }
 
@@ -103,7 +101,7 @@ export class LimitRegistry {
   async putGroup(name: string, spec: RoutingGroupSpec, context: SpecWriteContext): Promise<SpecWrite> {
     this.#options.controller.refreshNow();
     const holder = this.#holder(name);
-    const key = holder === null ? this.#newGroupKey(name) : holder.key;
+    const key = holder === null ? newResourceKey(this.#options.source, ROUTING_GROUP, name) : holder.key;
     const groups = this.#options.policy().groups;
     mustBeAllowed(groupRefusal(groups, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
     return await this.#groups.put(key, key.name === name ? spec : { name, ...spec }, context);
@@ -139,19 +137,6 @@ export class LimitRegistry {
       if (outcome.acceptance.reason !== 'NameConflict') return outcome;
     }
     return null;
-  }
-
-  #newGroupKey(group: string): ResourceKey {
-    const { source } = this.#options;
-    const namespace = source.writeNamespace;
-    for (const name of resourceNames(group)) {
-      const key = { kind: ROUTING_GROUP, namespace, name };
-      const there = source.get(key);
-      // The next candidate is for a name that a resource of another group, or of another gateway, has.
-      const isTaken = there !== null && registryNameOf(there) !== group;
-      if (!isTaken && !source.isOfAnother(key)) return key;
-    }
-    throw new Error('names never end');
   }
 
   #group(outcome: GroupOutcome): InventoryGroup {

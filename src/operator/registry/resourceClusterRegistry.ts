@@ -13,7 +13,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
-import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Controller } from '../reconcile/controller.ts';
@@ -21,7 +21,9 @@ import { isEmptyChange } from '../sources/resourceChange.ts';
 import { annotate, type ResourceSource, VersionConflict } from '../sources/source.ts';
 import { referenceTo } from './appliedChange.ts';
 import type { ClusterRegistry, RegistryDeletion, RegistryWrite, WriteContext } from './clusterRegistry.ts';
+import { newResourceKey } from './newResourceKey.ts';
 import { clusterChange, newClusterSpec } from './registryChange.ts';
+import { decideRepeatedly } from './repeatedDecision.ts';
 
 /** Some fields of a cluster. */
 type ClusterFields = Partial<Omit<RegistryCluster, 'name'>>;
@@ -43,9 +45,6 @@ export interface ResourceClusterRegistryOptions {
   /** How long a write waits for the database before it answers as pending, in milliseconds: 5,000. */
   readonly projectionTimeoutMs?: number;
 }
-
-/** How often a write is decided again as the resource changed under it. */
-const ATTEMPTS = 5;
 
 /** The registry of clusters over any resource source. */
 export class ResourceClusterRegistry implements ClusterRegistry {
@@ -76,7 +75,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   async update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite> {
     this.#mayWrite('update a cluster', false);
-    return await this.#decideAnew(async () => {
+    return await this.#decided(async () => {
       const holder = this.#holder(cluster.name);
       return holder === null ? await this.#create(cluster) : await this.#change(holder, cluster, context);
     });
@@ -93,7 +92,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     context: WriteContext,
   ): Promise<RegistryWrite> {
     this.#mayWrite('update a cluster', false);
-    return await this.#decideAnew(async () => {
+    return await this.#decided(async () => {
       const holder = this.#holder(name);
       if (holder?.routable == null) {
         throw new GatewayError('EG_NOT_FOUND', `there is no resource of a cluster named ${name}`, { field: 'name' });
@@ -110,7 +109,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   async delete(name: string, _context: WriteContext): Promise<RegistryDeletion> {
     this.#mayWrite('delete a cluster', false);
-    return await this.#decideAnew(async () => {
+    return await this.#decided(async () => {
       const holder = this.#holder(name);
       if (holder !== null) {
         this.#mustNotBePaused(holder);
@@ -132,7 +131,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   async setActive(name: string, active: boolean, context: WriteContext): Promise<RegistryWrite> {
     this.#mayWrite(active ? 'activate a cluster' : 'deactivate a cluster', true);
-    return await this.#decideAnew(async () => {
+    return await this.#decided(async () => {
       const holder = this.#holder(name);
       if (holder === null) {
         const row = this.get(name);
@@ -183,16 +182,8 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   async #createResource(cluster: RegistryCluster): Promise<{ readonly resource: Resource }> {
     const { source } = this.#options;
-    const namespace = source.writeNamespace;
-    for (const name of resourceNames(cluster.name)) {
-      const there = source.get({ kind: ENGINE_CLUSTER, namespace, name });
-      // The next candidate is for a name that a resource of another registry name, or of another gateway, has.
-      const isTaken = there !== null && registryNameOf(there) !== cluster.name;
-      if (isTaken || source.isOfAnother({ kind: ENGINE_CLUSTER, namespace, name })) continue;
-      const spec = newClusterSpec(cluster, name);
-      return { resource: await source.create({ kind: ENGINE_CLUSTER, namespace, name, spec }) };
-    }
-    throw new Error('names never end');
+    const key = newResourceKey(source, ENGINE_CLUSTER, cluster.name);
+    return { resource: await source.create({ ...key, spec: newClusterSpec(cluster, key.name) }) };
   }
 
   async #deleteResource(resource: Resource): Promise<RegistryDeletion> {
@@ -227,20 +218,8 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     throw new GatewayError('EG_CONFLICT', `the cluster ${name} is stored but not routed: ${why}`);
   }
 
-  async #decideAnew<T>(decide: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await decide();
-      } catch (error) {
-        if (!(error instanceof VersionConflict)) throw error;
-        if (attempt === ATTEMPTS) {
-          throw new GatewayError('EG_CONFLICT', `${error.message}; try again`, { cause: error });
-        }
-        // The source has the other's change at hand or is reading it.
-        await new Promise((resolve) => setTimeout(resolve, 50 * attempt));
-        this.#options.controller.refreshNow();
-      }
-    }
+  async #decided<T>(decide: () => Promise<T>): Promise<T> {
+    return await decideRepeatedly(decide, () => this.#options.controller.refreshNow());
   }
 
   /** The outcome of the resource that has a registry name. */

@@ -4,9 +4,11 @@ import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 import type { Controller } from '../reconcile/controller.ts';
-import { type ResourceChange, type ResourceSource, VersionConflict } from '../sources/source.ts';
+import { isEmptyChange } from '../sources/resourceChange.ts';
+import type { ResourceChange, ResourceSource } from '../sources/source.ts';
 import { type ResourceReference, referenceTo } from './appliedChange.ts';
 import { specVersion } from './declaredResource.ts';
+import { decideRepeatedly } from './repeatedDecision.ts';
 import type { ApiWrites } from './resourceClusterRegistry.ts';
 
 /** A spec as a caller wants it, whole: what is absent has its default. */
@@ -43,9 +45,6 @@ interface SpecSchema {
 /** Fields of a spec that no call of the REST API writes: they say whose the resource is. */
 const ownFields = new Set(['name', 'gatewayClassName']);
 
-/** How often a write is decided again as the resource changed under it. */
-const ATTEMPTS = 5;
-
 /**
  * Writes resources of a kind whose spec callers send whole (docs/rest-api.md#groups-and-limits). A write is in force and
  * projected when it resolves. Writes reject with a GatewayError: EG_CONFLICT (another version, paused, another gateway's),
@@ -71,7 +70,7 @@ export class SpecWrites {
         return await this.#settle(await source.create({ ...key, spec: wanted }));
       }
       const change = this.#change(present, wanted);
-      if (Object.keys(change.set).length === 0 && change.remove.length === 0) return await this.#settle(present);
+      if (isEmptyChange(change)) return await this.#settle(present);
       const expectedVersion = present.metadata.resourceVersion;
       return await this.#settle(await source.apply(key, change, { force: context.force, expectedVersion }));
     });
@@ -155,17 +154,6 @@ export class SpecWrites {
   }
 
   async #decided<T>(decide: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await decide();
-      } catch (error) {
-        if (!(error instanceof VersionConflict)) throw error;
-        if (attempt === ATTEMPTS)
-          throw new GatewayError('EG_CONFLICT', `${error.message}; try again`, { cause: error });
-        // The source has the other's change at hand or is reading it.
-        await new Promise((resolve) => setTimeout(resolve, 50 * attempt));
-        this.#options.controller.refreshNow();
-      }
-    }
+    return await decideRepeatedly(decide, () => this.#options.controller.refreshNow());
   }
 }
