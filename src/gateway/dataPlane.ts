@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../model/clock.ts';
 import { type PrefixedTarget, splitClusterKey } from '../routing/clusterKey.ts';
-import { hasDotSegments, type RequestTarget, splitTarget } from '../routing/proxiedPaths.ts';
+import { hasDotSegments, type RequestTarget, splitTarget, targetText } from '../routing/proxiedPaths.ts';
 import { isQueuedId, recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS, type Refusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
@@ -111,7 +111,7 @@ class QueryDataPlane implements DataPlane {
       response,
       method,
       target,
-      rawTarget: target.query === null ? target.path : `${target.path}?${target.query}`,
+      rawTarget: targetText(target),
       clusterKey: prefixed?.key ?? null,
       pathKind,
       statementPath: pathKind === 'statement' && this.#to.paths.statementPathOf(target.path) !== null,

@@ -108,6 +108,11 @@ export function splitTarget(rawUrl: string): RequestTarget | null {
   return mark < 0 ? { path: target, query: null } : { path: target.slice(0, mark), query: target.slice(mark + 1) };
 }
 
+/** The text that these are the parts of. */
+export function targetText({ path, query }: RequestTarget): string {
+  return query === null ? path : `${path}?${query}`;
+}
+
 const dotSegment = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/\\;]|%2f|%5c)/i;
 
 /**

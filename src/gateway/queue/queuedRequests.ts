@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { ProxiedPaths } from '../../routing/proxiedPaths.ts';
+import { type ProxiedPaths, STATEMENT_PATH, targetText } from '../../routing/proxiedPaths.ts';
 import type { Refusal, RefusalReason } from '../../routing/refusal.ts';
 import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
@@ -43,7 +43,7 @@ export class QueueAnswers implements PollAnswers {
     const { key, paths, answers } = this.#dependencies;
     const place = {
       base: this.#base(proxied),
-      statementPath: paths.statementPathOf(proxied.target.path) ?? '/v1/statement',
+      statementPath: paths.statementPathOf(proxied.target.path) ?? STATEMENT_PATH,
       id,
       slug: key.slugOf(id),
     };
@@ -185,8 +185,4 @@ export class QueuedRequests {
       polls.refuse(proxied, id, 'undecided_query', message);
     });
   }
-}
-
-function targetText({ path, query }: ProxiedRequest['target']): string {
-  return query === null ? path : `${path}?${query}`;
 }

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { isHeader } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
-import { splitTarget } from '../../routing/proxiedPaths.ts';
+import { splitTarget, targetText } from '../../routing/proxiedPaths.ts';
 import type { QuerySlots } from '../admission/admission.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
@@ -125,7 +125,6 @@ export function cancellationOf(
   response: ServerResponse,
   startedAt: number,
 ): ProxiedRequest {
-  const rawTarget = target.query === null ? target.path : `${target.path}?${target.query}`;
   const withoutBody: string[] = [];
   for (let index = 0; index + 1 < headers.length; index += 2) {
     const name = headers[index] as string;
@@ -133,6 +132,6 @@ export function cancellationOf(
       withoutBody.push(name, headers[index + 1] as string);
     }
   }
-  const request = requestOf({ ...stored, headers: withoutBody, rawTarget }, response, startedAt);
+  const request = requestOf({ ...stored, headers: withoutBody, rawTarget: targetText(target) }, response, startedAt);
   return { ...request, method: 'DELETE', kind: 'follow_up' };
 }
