@@ -11,7 +11,7 @@ import { ClusterInPath, clusterInPath } from './clusterInPath.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { notModified, revalidate } from './revalidation.ts';
-import { answer, errorAnswers, Force, reference } from './schemas.ts';
+import { answer, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedRegistry } from './writes/auditedRegistry.ts';
 import { apiFamily } from './writes/writeFamily.ts';
 
@@ -62,8 +62,7 @@ export async function clusterRoutes(app: FastifyInstance, options: ClusterRoutes
         querystring: Force,
         body: Activation,
         response: {
-          200: answer('The cluster.', reference(RegistryCluster)),
-          202: answer('The database is unavailable; the change follows there by itself.', reference(RegistryCluster)),
+          ...writeAnswers('The cluster.', reference(RegistryCluster)),
           ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
         },
       },

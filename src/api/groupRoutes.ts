@@ -9,7 +9,7 @@ import { GroupState } from './answers/limits.ts';
 import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
 import { countsOf, declaredState } from './limitRoutes.ts';
 import { notModified, revalidate } from './revalidation.ts';
-import { answer, emptyAnswer, errorAnswers, Force, reference } from './schemas.ts';
+import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { auditedLimitChange } from './writes/auditedLimits.ts';
 import { apiFamily, writeContext } from './writes/writeFamily.ts';
 
@@ -85,8 +85,7 @@ export async function groupRoutes(app: FastifyInstance, { limits, names }: Group
         querystring: Force,
         body: GroupUpdate,
         response: {
-          200: answer('The group, in force.', reference(GroupState)),
-          202: answer('The database is unavailable; the change follows there by itself.', reference(GroupState)),
+          ...writeAnswers('The group, in force.', reference(GroupState)),
           ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
         },
       },
@@ -117,8 +116,7 @@ export async function groupRoutes(app: FastifyInstance, { limits, names }: Group
         params: GroupInPath,
         querystring: DeletedVersion,
         response: {
-          200: emptyAnswer('Deleted.'),
-          202: emptyAnswer('The database is unavailable; the change follows there by itself.'),
+          ...emptyWriteAnswers('Deleted.'),
           ...errorAnswers(400, 403, 404, 409, 413, 503),
         },
       },

@@ -8,7 +8,7 @@ import type { DeclaredLimits, InventoryLimit, LimitRegistry } from '../operator/
 import { LimitState } from './answers/limits.ts';
 import { DeletedVersion, sentSpec, sentVersion, Version } from './limitBodies.ts';
 import { notModified, revalidate } from './revalidation.ts';
-import { answer, emptyAnswer, errorAnswers, Force, reference } from './schemas.ts';
+import { answer, emptyWriteAnswers, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { auditedLimitChange } from './writes/auditedLimits.ts';
 import { apiFamily, writeContext } from './writes/writeFamily.ts';
 
@@ -84,8 +84,7 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
         querystring: Force,
         body: LimitUpdate,
         response: {
-          200: answer('The limit, in force.', reference(LimitState)),
-          202: answer('The database is unavailable; the change follows there by itself.', reference(LimitState)),
+          ...writeAnswers('The limit, in force.', reference(LimitState)),
           ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
         },
       },
@@ -115,8 +114,7 @@ export async function limitRoutes(app: FastifyInstance, { limits, names }: Limit
         params: LimitInPath,
         querystring: DeletedVersion,
         response: {
-          200: emptyAnswer('Deleted.'),
-          202: emptyAnswer('The database is unavailable; the change follows there by itself.'),
+          ...emptyWriteAnswers('Deleted.'),
           ...errorAnswers(400, 403, 404, 409, 413, 503),
         },
       },

@@ -5,7 +5,7 @@ import { isQueuedId } from '../routing/queryId.ts';
 import type { QueuedQueryRepository } from '../store/store.ts';
 import { QueueList } from './answers/queue.ts';
 import { recordChange } from './auth/audit.ts';
-import type { Caller } from './auth/caller.ts';
+import { visibleUser } from './auth/guard.ts';
 import { answer, errorAnswers } from './schemas.ts';
 
 /** Dependencies of the calls. */
@@ -31,7 +31,7 @@ export async function queueRoutes(app: FastifyInstance, { queuedQueries }: Queue
       },
     },
     async (request, reply) => {
-      const own = await ownOnly(request.caller);
+      const own = await visibleUser(request);
       const places = new Map<string, number>();
       const queries: QueueList['queries'][number][] = [];
       for (const query of await queuedQueries.list(MAX_LISTED)) {
@@ -82,10 +82,4 @@ export async function queueRoutes(app: FastifyInstance, { queuedQueries }: Queue
       return reply.code(204).send();
     },
   );
-}
-
-/** The user whose queries alone a caller sees; null for all. */
-async function ownOnly(caller: Caller | null): Promise<string | null> {
-  if (caller === null || (await caller.roles()).has('ADMIN')) return null;
-  return caller.name;
 }

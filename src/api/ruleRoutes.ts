@@ -11,7 +11,7 @@ import { RuleInventory, RuleState } from './answers/rules.ts';
 import { malformed } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { notModified, revalidate } from './revalidation.ts';
-import { answer, errorAnswers, Force, reference } from './schemas.ts';
+import { answer, errorAnswers, Force, reference, writeAnswers } from './schemas.ts';
 import { AuditedRules } from './writes/auditedRules.ts';
 import { apiFamily } from './writes/writeFamily.ts';
 
@@ -101,8 +101,7 @@ export async function ruleRoutes(app: FastifyInstance, { rules, names }: RuleRou
         querystring: Force,
         body: RuleUpdate,
         response: {
-          200: answer('The rule, in force.', reference(RuleState)),
-          202: answer('The database is unavailable; the change follows there by itself.', reference(RuleState)),
+          ...writeAnswers('The rule, in force.', reference(RuleState)),
           ...errorAnswers(400, 403, 404, 409, 413, 415, 422, 503),
         },
       },

@@ -61,6 +61,18 @@ export function emptyAnswer(description: string): TSchema {
   return Type.Null({ description });
 }
 
+const LATER = 'The database is unavailable; the change follows there by itself.';
+
+/** Descriptions of the answers of a write: what was written, in the database as well or there later. */
+export function writeAnswers(description: string, schema: TSchema): Record<'200' | '202', TSchema> {
+  return { 200: answer(description, schema), 202: answer(LATER, schema) };
+}
+
+/** As {@link writeAnswers}, without body. */
+export function emptyWriteAnswers(description: string): Record<'200' | '202', TSchema> {
+  return { 200: emptyAnswer(description), 202: emptyAnswer(LATER) };
+}
+
 /** Descriptions of the error answers of these statuses, each with the codes of the catalogue that have it. */
 export function errorAnswers(...statuses: readonly number[]): Record<string, TSchema> {
   return Object.fromEntries(

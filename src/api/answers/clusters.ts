@@ -11,7 +11,7 @@ const Condition = Type.Object({
 });
 
 /** A resource, where it is written and what its status says. */
-export const ClusterResource = Type.Object({
+export const DeclaredResource = Type.Object({
   namespace: Type.String(),
   name: Type.String(),
   generation: Type.Integer(),
@@ -57,7 +57,7 @@ export const ClusterState = Type.Object(
       [Type.Literal('kubernetes'), Type.Literal('directory'), Type.Literal('database'), Type.Literal('row')],
       { description: 'Where it is declared; row: by a gateway that ran before, without a resource.' },
     ),
-    resource: nullable(ClusterResource, 'Null for a row.'),
+    resource: nullable(DeclaredResource, 'Null for a row.'),
   },
   { $id: 'ClusterState' },
 );

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { type Answer, nullable } from './answer.ts';
-import { ClusterResource } from './clusters.ts';
+import { DeclaredResource } from './clusters.ts';
 
 const count = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
 
@@ -14,7 +14,7 @@ const declared = {
   inForce: Type.Boolean({ description: 'Whether it, or its last version that was valid, is in force.' }),
   message: Type.String({ description: 'What became of it, for people.' }),
   version: Type.String({ description: 'Changes whenever what it declares does.' }),
-  resource: ClusterResource,
+  resource: DeclaredResource,
 };
 
 const Spec = Type.Record(Type.String(), Type.Unknown(), {

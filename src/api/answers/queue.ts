@@ -1,7 +1,5 @@
 import { Type } from 'typebox';
-import type { Answer } from './answer.ts';
-
-const nullable = (description: string) => Type.Union([Type.String(), Type.Null()], { description });
+import { type Answer, nullable } from './answer.ts';
 
 /** Queries that wait for their turn. */
 export const QueueList = Type.Object({
@@ -10,8 +8,8 @@ export const QueueList = Type.Object({
     Type.Object({
       id: Type.String({ description: 'The id that the gateway gave it.' }),
       routingGroup: Type.String(),
-      user: nullable('The user who sent it; null where the gateway does not know.'),
-      source: nullable('What its client says it is.'),
+      user: nullable(Type.String(), 'The user who sent it; null where the gateway does not know.'),
+      source: nullable(Type.String(), 'What its client says it is.'),
       since: Type.String({ format: 'date-time', description: 'When it was put into the queue.' }),
       waitedSeconds: Type.Integer({ description: 'Seconds since then.' }),
       position: Type.Integer({ description: 'Its place among those of its routing group, by age; 1 is the oldest.' }),
@@ -19,7 +17,7 @@ export const QueueList = Type.Object({
         description: '`submitting`: it is being sent to a cluster.',
       }),
       reason: Type.String({ description: 'Why it waits.' }),
-      replica: nullable('The replica that holds it; null: the one that its client asks next will.'),
+      replica: nullable(Type.String(), 'The replica that holds it; null: the one that its client asks next will.'),
     }),
     { description: 'Oldest first.' },
   ),
