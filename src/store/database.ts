@@ -77,6 +77,15 @@ export class Database {
     return repeatConflicts(() => this.knex.transaction(work, this.dialect.snapshot));
   }
 
+  /**
+   * Milliseconds since 1970 by the database's clock, which all replicas share.
+   * @param knex of the work or the transaction that asks
+   */
+  async time(knex: Knex): Promise<number> {
+    const row = (await knex.first(knex.raw(`${this.dialect.clockMs} as now`))) as { readonly now: number | string };
+    return Number(row.now);
+  }
+
   /** Runs `work` alone among all processes that migrate this database. */
   migrateAlone<T>(work: (connection: Knex) => Promise<T>): Promise<T> {
     return repeatConflicts(() => this.dialect.migrateAlone(this.knex, work), MIGRATION_PATIENCE_MS);

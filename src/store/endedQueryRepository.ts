@@ -32,10 +32,8 @@ export class KnexEndedQueryRepository implements EndedQueryRepository {
   }
 
   since(mark: number | null): Promise<{ readonly queryIds: readonly string[]; readonly mark: number }> {
-    const { clockMs } = this.database.dialect;
     return this.database.run(async (knex) => {
-      const clock = (await knex.select(knex.raw(`${clockMs} as now`))) as { now: number | string }[];
-      const now = Number(clock[0]?.now);
+      const now = await this.database.time(knex);
       if (mark === null) return { queryIds: [], mark: now - LATE_MS };
       const rows = (await knex('eg_ended_queries')
         .where('ended', '>=', mark)

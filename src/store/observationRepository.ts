@@ -67,7 +67,7 @@ export class KnexObservationRepository implements ObservationRepository {
     since: number | null,
   ): Promise<{ readonly observations: readonly ReplicaObservation[]; readonly mark: number }> {
     return this.database.run(async (knex) => {
-      const now = await clockOf(knex, this.database);
+      const now = await this.database.time(knex);
       const query = knex(TABLE).whereNot('replica', fitted(replica)).where('expires', '>', now);
       if (since !== null) query.where('written', '>=', since - OVERLAP_MS);
       const rows = (await query.orderBy('written', 'desc').limit(MAX_ROWS)) as Row[];
@@ -88,7 +88,7 @@ export class KnexObservationRepository implements ObservationRepository {
   }
 
   async deleteExpired(fence: Fence | null = null): Promise<number> {
-    const now = await this.database.run((knex) => clockOf(knex, this.database));
+    const now = await this.database.run((knex) => this.database.time(knex));
     return await deleteInBatches(this.database, TABLE, 'expires', now, fence);
   }
 }
@@ -98,11 +98,6 @@ const fitted = (replica: string): string => replica.slice(-REPLICA_WIDTH);
 
 /** A time by the database's clock. The number is written out, as databases differ in the types that they give parameters. */
 const after = (knex: Knex, clockMs: string, ms: number): Knex.Raw => knex.raw(`${clockMs} + (${Math.round(ms)})`);
-
-async function clockOf(knex: Knex, { dialect }: Database): Promise<number> {
-  const row = (await knex.first(knex.raw(`${dialect.clockMs} as now`))) as { readonly now: number | string };
-  return Number(row.now);
-}
 
 function fromRow(row: Row, now: number): ReplicaObservation {
   const { kind, namespace, name, type, replica, uid, message } = row;

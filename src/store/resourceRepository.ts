@@ -262,7 +262,7 @@ export class KnexResourceRepository implements ResourceRepository {
       if (stored?.backend_row == null || stored.deleted_at !== null) return null;
       const { projected } = keptOfText(stored.backend_row);
       const present = await presentRow(trx, this.database, projected.name);
-      const text = keptText(seenRow(projected, present, await databaseTime(trx, this.database)));
+      const text = keptText(seenRow(projected, present, await this.database.time(trx)));
       if (text !== stored.backend_row) await trx('eg_resources').where(keyColumns(key)).update({ backend_row: text });
       return { projected, present };
     });
@@ -424,7 +424,7 @@ export class KnexResourceRepository implements ResourceRepository {
     stored: Row | undefined,
     byApi: boolean,
   ): Promise<void> {
-    const now = await databaseTime(trx, this.database);
+    const now = await this.database.time(trx);
     const annotations = byApi ? DELETED_BY_API : '{}';
     const tombstone = {
       ...{ backend_name: null, backend_row: null, deleted_at: now },
@@ -479,12 +479,6 @@ interface WrittenRow extends MergedRow {
   readonly isWritten: boolean;
 }
 
-/** Milliseconds since 1970 by the database's clock, which all replicas share. */
-async function databaseTime(trx: Knex.Transaction, database: Database): Promise<number> {
-  const row = await trx.select(trx.raw(`${database.dialect.clockMs} as now`)).first();
-  return Number(row.now);
-}
-
 /** A row as it is now, locked until the transaction ends: another gateway may be about to write it. */
 async function presentRow(trx: Knex.Transaction, database: Database, name: string): Promise<BackendRow | null> {
   const query = trx('gateway_backend').where('name', name).first();
@@ -506,7 +500,7 @@ async function derivedRow(
   const present = await presentRow(trx, database, wanted.name);
   const previous = last?.projected.name === wanted.name ? last : null;
   const isSettling = previous !== null && Object.keys(previous.seen).length > 0;
-  const before = isSettling ? keptAt(previous, await databaseTime(trx, database)) : previous;
+  const before = isSettling ? keptAt(previous, await database.time(trx)) : previous;
   const { merged, kept } =
     settled === undefined
       ? mergeKept(before, present, wanted)
