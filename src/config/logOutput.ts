@@ -1,6 +1,7 @@
-import { type DestinationStream, pino } from 'pino';
+import type { DestinationStream } from 'pino';
+import { OutputQueue } from './outputQueue.ts';
 
-/** Characters that wait for a reader that has stalled. */
+/** Bytes that wait for a reader that has stalled. */
 const MAX_WAITING = 64 * 1024 ** 2;
 /** Characters that are written without waiting for more. */
 const PORTION = 64 * 1024;
@@ -9,53 +10,42 @@ const PORTION_WAIT_MS = 15;
 
 /** Where log lines go. */
 export interface LogOutput extends DestinationStream {
-  /** Writes at once what has not been written. */
+  /** Writes at once what has not been written; for a few seconds at most where the reader takes nothing. */
   flushSync(): void;
 }
 
 /**
- * Standard output for the log. Lines of up to 15 ms are written together, in the background: each write is a call of the
- * system on another thread, which under load costs more than the lines themselves. A reader that stalls stops nothing:
- * beyond `maxWaiting` lines are lost, and a line says how many once it reads again.
- * @param maxWaiting characters
+ * Standard output for the log. Lines of up to 15 ms are written together: under load a call of the system for each costs more
+ * than the lines themselves. A reader that stalls stops nothing: beyond `maxWaiting` lines are lost, and a line says how many
+ * once it reads again.
+ * @param maxWaiting bytes
  */
 export function logOutput(maxWaiting = MAX_WAITING): LogOutput {
-  const dest = process.stdout.fd ?? 1;
-  const output = pino.destination({ dest, maxLength: maxWaiting });
+  const queue = new OutputQueue({
+    // Read from the stream, whose making has a pipe not block.
+    descriptor: process.stdout.fd ?? 1,
+    maxWaiting,
+    lossLine: (lost) => {
+      const msg = 'nobody read the log: lines are missing';
+      return `${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lost, msg })}\n`;
+    },
+  });
   let portion = '';
   let isDue = false;
   let ending = false;
-  let losses = 0;
-  output.on('drop', (text: string) => {
-    losses += text.split('\n').length - 1;
-  });
-  output.on('drain', () => {
-    if (losses === 0) return;
-    const line = {
-      level: 'warn',
-      time: new Date().toISOString(),
-      lost: losses,
-      msg: 'nobody read the log: lines are missing',
-    };
-    losses = 0;
-    output.write(`${JSON.stringify(line)}\n`);
-  });
-  const take = (): string => {
-    const chunk = portion;
-    portion = '';
-    return chunk;
-  };
   const pass = (): void => {
-    if (portion !== '') output.write(take());
+    if (portion === '') return;
+    const lines = portion;
+    portion = '';
+    queue.add(lines);
   };
   const passDue = (): void => {
     isDue = false;
     pass();
   };
   const flushSync = (): void => {
-    output.flushSync();
-    // Given to the output, they would be on their way in the background when the process ends.
-    if (portion !== '') pino.destination({ dest, sync: true }).write(take());
+    pass();
+    queue.flush();
   };
   process.once('exit', () => {
     ending = true;
@@ -64,7 +54,6 @@ export function logOutput(maxWaiting = MAX_WAITING): LogOutput {
   return {
     flushSync,
     write(line) {
-      // Before the line is added: the last one always waits here, where `flushSync` finds it.
       if (portion.length + line.length > PORTION) pass();
       portion += line;
       if (ending) flushSync();

@@ -1,0 +1,109 @@
+import { writeSync } from 'node:fs';
+
+/** Time between two tries to write what a reader does not take. */
+const RETRY_MS = 20;
+/** How long `flush` waits for a reader that takes nothing. */
+const PATIENCE_MS = 10_000;
+
+/** Nothing wakes who waits for it before the time. */
+const pause = new Int32Array(new SharedArrayBuffer(4));
+
+/** Options of a queue of output. */
+export interface OutputQueueOptions {
+  /** Number of the open file; a pipe or socket must not block. */
+  readonly descriptor: number;
+  /** Bytes that wait for a reader that has stalled. */
+  readonly maxWaiting: number;
+  /** Makes the line that says how many lines were lost; it ends with a line feed. */
+  readonly lossLine: (lines: number) => string;
+}
+
+/**
+ * Lines on their way to a pipe or file, in order. They are written by this thread, never by another one: what is on its
+ * way there when the process ends is lost. A pipe that is full takes nothing, and does not keep the thread waiting.
+ */
+export class OutputQueue {
+  readonly #options: OutputQueueOptions;
+  /** What the reader has not taken; of the first one `#written` bytes are written. */
+  readonly #waiting: Buffer[] = [];
+  #written = 0;
+  #bytes = 0;
+  #lost = 0;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: OutputQueueOptions) {
+    this.#options = options;
+  }
+
+  /** Writes whole lines, or has them wait. Never waits; lines beyond the bound are lost. */
+  add(lines: string): void {
+    const bytes = Buffer.from(lines);
+    if (this.#bytes + bytes.length > this.#options.maxWaiting) this.#lost += countOf(bytes);
+    else this.#push(bytes);
+    // While the reader takes nothing, the timer tries.
+    if (this.#timer === null) this.#write();
+  }
+
+  /** Writes all that waits, as long as the reader takes something every few seconds. */
+  flush(): void {
+    let patience = PATIENCE_MS;
+    let before = this.#bytes;
+    while (!this.#tryWrite() && patience > 0) {
+      patience = this.#bytes < before ? PATIENCE_MS : patience - RETRY_MS;
+      before = this.#bytes;
+      Atomics.wait(pause, 0, 0, RETRY_MS);
+    }
+  }
+
+  #push(bytes: Buffer): void {
+    this.#waiting.push(bytes);
+    this.#bytes += bytes.length;
+  }
+
+  #write(): void {
+    this.#timer = null;
+    if (this.#tryWrite()) return;
+    // What waits keeps no process alive: it is written at its end.
+    this.#timer = setTimeout(() => this.#write(), RETRY_MS).unref();
+  }
+
+  /** Writes what the reader takes at once; false when something is left. */
+  #tryWrite(): boolean {
+    const { descriptor, lossLine } = this.#options;
+    for (;;) {
+      const [first] = this.#waiting;
+      if (first === undefined) {
+        if (this.#lost === 0) return true;
+        this.#push(Buffer.from(lossLine(this.#lost)));
+        this.#lost = 0;
+        continue;
+      }
+      try {
+        const count = writeSync(descriptor, first, this.#written);
+        this.#written += count;
+        this.#bytes -= count;
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false;
+        // There is no reader any more, or no space: the lines are lost, and the program goes on.
+        this.#dropAll();
+        return true;
+      }
+      if (this.#written < first.length) continue;
+      this.#waiting.shift();
+      this.#written = 0;
+    }
+  }
+
+  #dropAll(): void {
+    for (const bytes of this.#waiting.splice(0)) this.#lost += countOf(bytes);
+    this.#written = 0;
+    this.#bytes = 0;
+  }
+}
+
+/** Lines in a piece of text. */
+function countOf(bytes: Buffer): number {
+  let count = 0;
+  for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) count += 1;
+  return count;
+}
