@@ -36,10 +36,17 @@ export class ReplicaObservations {
       const ofKey = this.#entries.get(key) ?? new Map<string, Entry>();
       const place = `${observation.type} ${observation.replica}`;
       const before = ofKey.get(place);
-      const entry = { observation, at: now - observation.ageMs, until: now + observation.remainingMs };
+      const at = now - observation.ageMs;
+      // Each answer of the database is taken a while after it was made: the quickest one is nearest to the truth.
+      const isReadAgain = before !== undefined && before.observation.observedAt === observation.observedAt;
+      const entry = {
+        observation,
+        at: isReadAgain ? Math.min(before.at, at) : at,
+        until: now + observation.remainingMs,
+      };
       ofKey.set(place, entry);
       this.#entries.set(key, ofKey);
-      if (before === undefined || !isSame(before, entry)) changed.add(key);
+      if (before === undefined || entry.at < before.at || !isSame(before, entry)) changed.add(key);
     }
     return [...changed];
   }

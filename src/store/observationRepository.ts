@@ -105,6 +105,7 @@ function fromRow(row: Row, now: number): ReplicaObservation {
     ...{ key: { kind, namespace, name }, type, replica, uid, message },
     generation: Number(row.generation),
     ok: row.ok === 1,
+    observedAt: Number(row.observed),
     ageMs: now - Number(row.observed),
     remainingMs: Number(row.expires) - now,
   };

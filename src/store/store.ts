@@ -501,6 +501,8 @@ export interface NewObservation extends Observation {
 /** An observation of a replica; times in milliseconds, by the database's clock. */
 export interface ReplicaObservation extends Observation {
   readonly replica: string;
+  /** When it was made, since 1970: the same each time it is read. */
+  readonly observedAt: number;
   readonly ageMs: number;
   /** Time until it is forgotten. */
   readonly remainingMs: number;
