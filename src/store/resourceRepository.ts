@@ -25,6 +25,8 @@ import {
   type DerivedRowCount,
   type Fence,
   KEPT_ROW,
+  KEPT_STATUS,
+  type ProjectedResource,
   type ProjectionResult,
   type ResourceRepository,
   type SourceName,
@@ -57,8 +59,11 @@ const DELETED_BY_API = JSON.stringify({ 'enginegateway.dev/deleted-by': 'api' })
 /** Name of the row of `eg_marks` that counts confirmations of losses. */
 const CONFIRMATIONS = 'deletions';
 
-/** @param kept what is kept of the derived row; null for none */
-function toColumns(resource: StoredResource, kept: KeptRow | null): Row {
+/**
+ * @param kept what is kept of the derived row; null for none
+ * @param stored what there is of the resource
+ */
+function toColumns(resource: ProjectedResource, kept: KeptRow | null, stored: Row | undefined): Row {
   return {
     kind: resource.kind,
     namespace: resource.namespace,
@@ -71,12 +76,16 @@ function toColumns(resource: StoredResource, kept: KeptRow | null): Row {
     spec: JSON.stringify(resource.spec),
     labels: JSON.stringify(resource.labels),
     annotations: JSON.stringify(resource.annotations),
-    status: resource.status === null ? null : JSON.stringify(resource.status),
+    status: resource.status === KEPT_STATUS ? (stored?.status ?? null) : textOf(resource.status),
     source: resource.source,
     backend_name: kept?.projected.name ?? null,
     backend_row: kept === null ? null : keptText(kept),
     deleted_at: null,
   };
+}
+
+function textOf(status: StoredResource['status']): string | null {
+  return status === null ? null : JSON.stringify(status);
 }
 
 function fromRow(row: Row): StoredResource {
@@ -111,7 +120,7 @@ function compareVersions(a: string, b: string): number {
  * Whether a projection comes too late. Of one uid the higher version is newer; a uid of Kubernetes that was removed never
  * returns, while a file's may (with a higher version). Of two uids the one created later is newer.
  */
-function isStale(stored: Row, resource: StoredResource): boolean {
+function isStale(stored: Row, resource: ProjectedResource): boolean {
   const order = compareVersions(resource.resourceVersion, stored.resource_version);
   if (stored.source !== resource.source) return false;
   if (stored.uid === resource.uid) {
@@ -124,7 +133,7 @@ function isStale(stored: Row, resource: StoredResource): boolean {
 
 /** A resource and the row that it gives; null for none. */
 interface Projection {
-  readonly resource: StoredResource;
+  readonly resource: ProjectedResource;
   readonly backend: BackendRow | typeof KEPT_ROW | null;
 }
 
@@ -181,7 +190,7 @@ export class KnexResourceRepository implements ResourceRepository {
   }
 
   async project(
-    resource: StoredResource,
+    resource: ProjectedResource,
     backend: BackendRow | typeof KEPT_ROW | null,
     fence: Fence | null,
     replaces?: StoredMark,
@@ -236,7 +245,7 @@ export class KnexResourceRepository implements ResourceRepository {
   private async projected(
     trx: Knex.Transaction,
     stored: Row | undefined,
-    resource: StoredResource,
+    resource: ProjectedResource,
     backend: Projection['backend'],
     isReplaced: boolean,
   ): Promise<{
@@ -248,7 +257,7 @@ export class KnexResourceRepository implements ResourceRepository {
       return { result: 'stale', columns: null, derived: null };
     }
     const derived = await derivedRow(trx, this.database, stored, backend);
-    const columns = toColumns(resource, derived?.kept ?? null);
+    const columns = toColumns(resource, derived?.kept ?? null, stored);
     const isSame = stored !== undefined && isDeepStrictEqual({ ...stored }, columns) && derived?.isWritten !== true;
     const result = derived?.foreign === true ? 'foreign' : isSame ? 'unchanged' : 'applied';
     return { result, columns: isSame ? null : columns, derived };
@@ -333,9 +342,11 @@ export class KnexResourceRepository implements ResourceRepository {
       );
       const sameSpec = live !== undefined && isDeepStrictEqual(JSON.parse(live.spec), resource.spec);
       const generation = live === undefined ? 1 : sameSpec ? live.generation : live.generation + 1;
-      const written: StoredResource = { ...resource, resourceVersion: version, generation };
+      // Who writes the spec may have read an older status than there is.
+      const status = live === undefined ? resource.status : fromRow(live).status;
+      const written: StoredResource = { ...resource, resourceVersion: version, generation, status };
       const derived = await derivedRow(trx, this.database, stored, backend);
-      await this.store(trx, stored, toColumns(written, derived?.kept ?? null), derived);
+      await this.store(trx, stored, toColumns(written, derived?.kept ?? null, stored), derived);
       await setMark(trx, mark + 1);
       return written;
     });
@@ -445,7 +456,10 @@ export class KnexResourceRepository implements ResourceRepository {
       source: 'kubernetes',
     };
     const empty = { ...unknown, spec: {}, labels: {}, annotations: {}, status: null };
-    await trx('eg_resources').insert({ ...toColumns({ ...key, uid, ...empty } as StoredResource, null), ...tombstone });
+    await trx('eg_resources').insert({
+      ...toColumns({ ...key, uid, ...empty } as StoredResource, null, stored),
+      ...tombstone,
+    });
   }
 }
 

@@ -49,6 +49,14 @@ export interface StoredResource extends ResourceKey {
   readonly source: SourceName;
 }
 
+/** In place of a status: the one that is stored stays, if there is one. */
+export const KEPT_STATUS = 'kept';
+
+/** A resource to be stored by a projection. */
+export interface ProjectedResource extends Omit<StoredResource, 'status'> {
+  readonly status: StoredResource['status'] | typeof KEPT_STATUS;
+}
+
 /** Proof of leadership, checked inside the transaction; null: no fence (a REST write's own projection). */
 export interface Fence {
   readonly holder: string;
@@ -94,7 +102,7 @@ export interface ResourceRepository {
    *   something else by now
    */
   project(
-    resource: StoredResource,
+    resource: ProjectedResource,
     backend: BackendRow | typeof KEPT_ROW | null,
     fence: Fence | null,
     replaces?: StoredMark,
@@ -117,7 +125,7 @@ export interface ResourceRepository {
   remove(key: ResourceKey, uid: string, fence: Fence | null): Promise<ProjectionResult>;
   /**
    * Writes as the source (`source: database`): compares `expectedVersion` (null: must not exist), assigns the next
-   * resourceVersion (and generation where spec differs) and derives the row.
+   * resourceVersion (and generation where spec differs) and derives the row. The status of a resource that exists stays.
    * @returns the stored resource, or null when the comparison failed
    */
   write(

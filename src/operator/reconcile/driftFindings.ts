@@ -21,7 +21,7 @@ interface Finding {
  */
 export class DriftFindings {
   readonly #clock: Clock;
-  /** Null: none, whatever an older status says. */
+  /** Null: over, whatever an older status says. */
   readonly #findings = new Map<string, Finding | null>();
 
   constructor(clock: Clock) {
@@ -40,8 +40,9 @@ export class DriftFindings {
   condition(key: string, generation: number, row: string, before: Condition | undefined): ConditionDraft | null {
     const entry = this.#findings.get(key);
     const finding = entry === undefined ? findingOf(before, row) : entry;
-    const isShown =
-      finding !== null && finding.generation === generation && finding.row === row && !this.#isOver(finding);
+    // Nothing is kept of that: a status that the last leader wrote may be read later.
+    if (finding === null) return null;
+    const isShown = finding.generation === generation && finding.row === row && !this.#isOver(finding);
     this.#findings.set(key, isShown ? finding : null);
     return isShown ? conditionsAt(generation)('Drift', 'True', finding.reason, finding.message) : null;
   }

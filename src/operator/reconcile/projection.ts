@@ -1,7 +1,16 @@
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKey } from '../../model/resource.ts';
-import type { BackendRow, Fence, ProjectionResult, SourceName, Store, StoredMark } from '../../store/store.ts';
+import {
+  type BackendRow,
+  type Fence,
+  KEPT_STATUS,
+  type ProjectedResource,
+  type ProjectionResult,
+  type SourceName,
+  type Store,
+  type StoredMark,
+} from '../../store/store.ts';
 import { storedOfResource } from '../sources/storedResource.ts';
 
 /** Row of `gateway_backend` that an outcome gives; null for none. */
@@ -22,8 +31,14 @@ export async function project(
   fence: Fence | null,
   replaces?: StoredMark,
 ): Promise<ProjectionResult> {
-  const stored = storedOfResource(outcome.resource, source);
+  const stored = projectedResource(outcome, source);
   return await store.resources.project(stored, rowOfOutcome(kinds, outcome), fence, replaces);
+}
+
+/** What is stored of an outcome. Where the row is the resource itself, a later status than the outcome knows may be in it. */
+function projectedResource({ resource }: ResourceOutcome, source: SourceName): ProjectedResource {
+  const stored = storedOfResource(resource, source);
+  return source === 'database' ? { ...stored, status: KEPT_STATUS } : stored;
 }
 
 /**

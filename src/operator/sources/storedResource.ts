@@ -45,7 +45,7 @@ export function storedOfResource(resource: Resource, source: SourceName): Stored
 
 /**
  * Whether a stored row says the same as a resource. On Kubernetes each written status makes a version of its own, and
- * the status is kept there: neither makes a row out of date.
+ * the status is kept there: neither makes a row out of date. A row that is the resource itself has the latest status.
  */
 export function sameStored(stored: StoredResource, resource: Resource, source: SourceName): boolean {
   const expected = storedOfResource(resource, source);
@@ -55,7 +55,7 @@ export function sameStored(stored: StoredResource, resource: Resource, source: S
     stored.generation === expected.generation &&
     isDeepStrictEqual(stored.spec, expected.spec) &&
     isDeepStrictEqual(stored.annotations, expected.annotations) &&
-    (source === 'kubernetes' ||
-      (stored.resourceVersion === expected.resourceVersion && isDeepStrictEqual(stored.status, expected.status)))
+    (source === 'kubernetes' || stored.resourceVersion === expected.resourceVersion) &&
+    (source !== 'directory' || isDeepStrictEqual(stored.status, expected.status))
   );
 }

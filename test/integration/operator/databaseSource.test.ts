@@ -3,8 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { clusterOutcomes } from '../../../src/kinds/engineCluster/clusterOutcome.ts';
+import { openPolicy } from '../../../src/kinds/engineCluster/clusterPolicy.ts';
 import { resourceKinds } from '../../../src/kinds/registry.ts';
+import { noServices } from '../../../src/kinds/serviceLookup.ts';
 import { systemClock } from '../../../src/model/clock.ts';
+import { keyText } from '../../../src/model/resource.ts';
+import { project } from '../../../src/operator/reconcile/projection.ts';
 import { DatabaseSource } from '../../../src/operator/sources/database/databaseSource.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { ResourceRepository, Store } from '../../../src/store/store.ts';
@@ -39,15 +44,28 @@ function answersLate(resources: ResourceRepository, gate: Promise<void>): Resour
   });
 }
 
+/** A source that follows no other replica's changes: no look at the database corrects what it has by itself. */
+const unpolled = (resources = store.resources): DatabaseSource =>
+  new DatabaseSource({
+    ...{ kinds: resourceKinds, namespace: 'default', clock: systemClock, logger, pollMs: 3_600_000 },
+    store: { ...store, resources },
+  });
+const spec = { proxyTo: 'http://a:8080', routingGroup: 'adhoc' };
+const drift = {
+  type: 'Drift',
+  status: 'True',
+  reason: 'ForeignWriteRefused',
+  message: 'put back',
+  lastTransitionTime: '2026-01-01T00:00:00Z',
+  observedGeneration: 1,
+} as const;
+
 test('a resource that is deleted while the answer to its status is on the way stays deleted', async () => {
   const gate = Promise.withResolvers<void>();
   const resources = answersLate(store.resources, gate.promise);
-  // No look at the database corrects what the source has by itself.
-  const options = { kinds: resourceKinds, namespace: 'default', clock: systemClock, logger, pollMs: 3_600_000 };
-  const source = new DatabaseSource({ ...options, store: { ...store, resources } });
+  const source = unpolled(resources);
   await source.start(5_000);
-  const spec = { proxyTo: 'http://a:8080', routingGroup: 'adhoc' };
-  const { metadata } = await source.create({ kind: 'EngineCluster', namespace: 'default', name: 'a', spec });
+  const { metadata } = await source.create({ ...clusterKey('a'), spec });
   const status = { observedGeneration: 1, conditions: [] };
   const patch = source.patchStatus(clusterKey('a'), metadata.uid, status, null);
   expect(await source.delete(clusterKey('a'), null)).toBe(true);
@@ -56,4 +74,39 @@ test('a resource that is deleted while the answer to its status is on the way st
   expect(source.get(clusterKey('a'))).toBeNull();
   expect(source.list('EngineCluster')).toEqual([]);
   await source.stop();
+});
+
+test('a projection of an outcome that knows an older status leaves the one that is stored', async () => {
+  const source = unpolled();
+  await source.start(5_000);
+  const created = await source.create({ ...clusterKey('a'), spec });
+  const context = { services: noServices, allowedServiceNamespaces: [], policy: openPolicy, lastGood: new Map() };
+  const outcome = clusterOutcomes([created], context).get(keyText(clusterKey('a')))!;
+  const status = { observedGeneration: 1, conditions: [drift] };
+  await source.patchStatus(clusterKey('a'), created.metadata.uid, status, null);
+  for (const fence of [null, await store.leader.acquire('me', 60_000)]) {
+    expect(await project(store, resourceKinds, outcome, 'database', fence)).toBe('unchanged');
+    expect((await store.resources.get(clusterKey('a')))?.status).toEqual(status);
+  }
+  // So does one that has something to do: the row was left from another spec.
+  const routable = { ...outcome.routable!, routingGroup: 'etl' };
+  const changed = { ...outcome, routable };
+  expect(await project(store, resourceKinds, changed, 'database', null)).toBe('applied');
+  expect((await store.resources.get(clusterKey('a')))?.status).toEqual(status);
+  await source.stop();
+});
+
+test('a change by a replica that has read an older status leaves the one that is stored', async () => {
+  const [leader, follower] = [unpolled(), unpolled()];
+  await leader.start(5_000);
+  const { metadata } = await leader.create({ ...clusterKey('a'), spec });
+  await follower.start(5_000);
+  const status = { observedGeneration: 1, conditions: [drift] };
+  await leader.patchStatus(clusterKey('a'), metadata.uid, status, null);
+  const change = { set: { routingGroup: 'etl' }, remove: [], annotations: {} };
+  const expectedVersion = metadata.resourceVersion;
+  const changed = await follower.apply(clusterKey('a'), change, { force: false, expectedVersion });
+  expect(changed.status).toEqual(status);
+  expect((await store.resources.get(clusterKey('a')))?.status).toEqual(status);
+  for (const source of [leader, follower]) await source.stop();
 });
