@@ -1,5 +1,3 @@
-import { randomBytes } from 'node:crypto';
-import { hostname } from 'node:os';
 import { LeasedSlots } from '../../admission/leasedSlots.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { AdmissionChain } from '../../gateway/admission/admissionChain.ts';
@@ -36,8 +34,7 @@ export function openAdmission(
   { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
   isKeeping: boolean,
 ): AdmissionParts {
-  const { current, names, logger, metrics, clock, random, onClose } = context;
-  const replica = `${hostname().slice(0, 40)}-${randomBytes(6).toString('hex')}`;
+  const { current, names, replica, logger, metrics, clock, random, onClose } = context;
   const ledger = new LeasedSlots({ replica, clock, random });
   const running = new RunningSlots({
     table,

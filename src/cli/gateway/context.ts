@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import type { Environment } from '../../config/environment.ts';
@@ -25,6 +27,8 @@ export interface GatewayContext extends GatewayOptions {
   readonly trustPeer: TrustPeer;
   readonly clock: Clock;
   readonly random: Random;
+  /** Name of this process in tables of replicas: unique among replicas and restarts, at most 64 characters. */
+  readonly replica: string;
   /** Milliseconds since 1970 at which the gateway was started. */
   readonly startedAt: number;
   /** Whether the gateway is stopping. */
@@ -61,6 +65,7 @@ export function openContext(options: GatewayOptions): OpenContext {
       trustPeer: trustPeers(config.serverConfig['http-server.process-forwarded'], config.server.trustedProxies),
       clock: systemClock,
       random: Math.random,
+      replica: `${hostname().slice(0, 40)}-${randomUUID().slice(0, 18)}`,
       startedAt: systemClock.now(),
       stopping: () => stopping,
       onChange: (listener) => void listeners.push(listener),

@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
 import { keySource } from '../../api/auth/openAuthentication.ts';
@@ -75,7 +73,7 @@ const HOLD_ONLY =
  * can use (SQLite) keeps them, as long as this process runs. Null: none are kept.
  */
 export async function openQueue(
-  { config, logger }: GatewayContext,
+  { config, replica, logger }: GatewayContext,
   { queuedQueries, dialect }: Storage['store'],
 ): Promise<QueueOptions | null> {
   const source = keySource(config.authentication);
@@ -84,11 +82,7 @@ export async function openQueue(
     return null;
   }
   const { seal } = await sessionKeys(source);
-  return {
-    repository: queuedQueries,
-    key: new QueueKey(seal),
-    replica: `${hostname().slice(0, 40)}-${randomUUID().slice(0, 18)}`,
-  };
+  return { repository: queuedQueries, key: new QueueKey(seal), replica };
 }
 
 /** Makes the data plane; `start` it before its first request. Its owner closes it. */
