@@ -4,6 +4,7 @@ import { ROUTING_GROUP } from '../kinds/routingGroup/spec.ts';
 import { ROUTING_RULE } from '../kinds/routingRule/spec.ts';
 import { gatewayClassOf } from '../model/gatewayClass.ts';
 import { isRecord } from '../model/record.ts';
+import { PATTERN_MARK } from '../rules/textMatcher.ts';
 import type { NamedPlace } from './duplicates.ts';
 import type { Finding } from './manifestCheck.ts';
 
@@ -33,8 +34,9 @@ export function groupReferences(places: readonly NamedPlace[]): readonly Finding
 function declaredGroups(places: readonly NamedPlace[]): Groups {
   const withClusters = new Set<string>();
   const fallbacks = new Map<string, readonly string[]>();
-  for (const { resource, name } of places) {
-    const spec = specOf({ resource });
+  for (const place of places) {
+    const { resource, name } = place;
+    const spec = specOf(place);
     if (resource?.kind === ENGINE_CLUSTER && typeof spec.routingGroup === 'string') withClusters.add(spec.routingGroup);
     if (resource?.kind === ROUTING_GROUP) fallbacks.set(name, texts(spec.fallbacks));
   }
@@ -57,7 +59,9 @@ function absentGroups(place: NamedPlace, { withClusters, fallbacks }: Groups): r
     }
     case QUERY_LIMIT:
       return texts(isRecord(spec.match) ? spec.match.routingGroups : []).flatMap((group, index) =>
-        group.startsWith('~') || isServed(group) ? [] : [absent(place, `spec.match.routingGroups[${index}]`, group)],
+        group.startsWith(PATTERN_MARK) || isServed(group)
+          ? []
+          : [absent(place, `spec.match.routingGroups[${index}]`, group)],
       );
     case ROUTING_RULE: {
       const group = isRecord(spec.routeTo) ? spec.routeTo.routingGroup : undefined;
@@ -68,18 +72,12 @@ function absentGroups(place: NamedPlace, { withClusters, fallbacks }: Groups): r
   }
 }
 
-function absent(place: NamedPlace, field: string, group: string): Finding {
-  return warning(
-    place,
-    `${field}: no cluster of these files belongs to the routing group ${group}; correct the name, or add one`,
-  );
-}
-
-function warning({ path, document, line, column, name }: NamedPlace, message: string): Finding {
+function absent({ path, document, line, column, name }: NamedPlace, field: string, group: string): Finding {
+  const message = `${field}: no cluster of these files belongs to the routing group ${group}; correct the name, or add one`;
   return { path, document, line, column, rule: name, message };
 }
 
-function specOf({ resource }: Pick<NamedPlace, 'resource'>): Readonly<Record<string, unknown>> {
+function specOf({ resource }: NamedPlace): Readonly<Record<string, unknown>> {
   return (resource?.spec ?? {}) as Readonly<Record<string, unknown>>;
 }
 

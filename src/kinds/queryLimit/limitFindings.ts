@@ -1,4 +1,5 @@
 import { isRecord } from '../../model/record.ts';
+import { PATTERN_MARK } from '../../rules/textMatcher.ts';
 import { groupFindings } from '../groupFindings.ts';
 import type { CheckedManifest, ManifestFinding } from '../manifestFinding.ts';
 
@@ -6,7 +7,7 @@ import type { CheckedManifest, ManifestFinding } from '../manifestFinding.ts';
 export function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
   const groups = isRecord(spec.match) && Array.isArray(spec.match.routingGroups) ? spec.match.routingGroups : [];
   const findings = groups.flatMap((group, index) =>
-    typeof group === 'string' && group.startsWith('~')
+    typeof group === 'string' && group.startsWith(PATTERN_MARK)
       ? []
       : groupFindings(group, `spec.match.routingGroups[${index}]`),
   );
