@@ -23,11 +23,96 @@ export interface HandOver {
   readonly take: (turn: Promise<Refusal | null>, giveUp: AbortController) => void;
 }
 
-/** What ends the holding of a submission. */
-interface Held {
-  readonly refuse: (refusal: Refusal) => void;
+/** What a submission is held with. */
+interface Holding {
+  readonly response: EventEmitter;
+  readonly resolve: (refusal: Refusal | null) => void;
+  readonly reject: (error: Error) => void;
   /** Null where nobody takes it over. */
-  readonly handOver: (() => void) | null;
+  readonly handOver: HandOver | null;
+  readonly giveUp: AbortController;
+  readonly isOver: () => void;
+}
+
+/**
+ * A submission that is held. It lets go of its request as soon as that is over, and of all that hangs on it: the turn that it
+ * waits for, which keeps this object, may come hours after somebody took it over.
+ */
+class Held {
+  #holding: Holding | null;
+  #timer: NodeJS.Timeout | null = null;
+  #turn: Promise<Refusal | null> | null = null;
+  readonly #leave = () => this.#end()?.giveUp.abort();
+
+  constructor(holding: Holding) {
+    this.#holding = holding;
+  }
+
+  /** @param atMost milliseconds after which it is refused with `late`, unless somebody takes it over before */
+  waitFor(turn: Promise<Refusal | null>, atMost: number, late: Refusal): void {
+    const holding = this.#holding;
+    if (holding === null) return;
+    const { response, handOver } = holding;
+    this.#turn = turn;
+    const isTakenFirst = handOver !== null && handOver.after < atMost;
+    this.#timer = isTakenFirst
+      ? setTimeout(() => this.#give(handOver), handOver.after)
+      : setTimeout(() => this.#refuse(late), atMost);
+    response.on('close', this.#leave);
+    follow(turn, this);
+  }
+
+  /** Its turn has come, or it was refused instead. */
+  settle(refusal: Refusal | null): void {
+    this.#end()?.resolve(refusal);
+  }
+
+  /** The wait failed: a defect. */
+  fail(error: Error): void {
+    const holding = this.#end();
+    holding?.giveUp.abort();
+    holding?.reject(error);
+  }
+
+  /** The gateway stops: it is taken over, or refused. */
+  endEarly(refusal: Refusal): void {
+    const handOver = this.#holding?.handOver ?? null;
+    if (handOver === null) this.#refuse(refusal);
+    else this.#give(handOver);
+  }
+
+  #refuse(refusal: Refusal): void {
+    const holding = this.#end();
+    holding?.giveUp.abort();
+    holding?.resolve(refusal);
+  }
+
+  #give(handOver: HandOver): void {
+    const turn = this.#turn;
+    const holding = this.#end();
+    if (holding !== null && turn !== null) handOver.take(turn, holding.giveUp);
+  }
+
+  /** @returns what it was held with; null where it was over before */
+  #end(): Holding | null {
+    const holding = this.#holding;
+    if (holding === null) return null;
+    this.#holding = null;
+    this.#turn = null;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    holding.response.off('close', this.#leave);
+    holding.isOver();
+    return holding;
+  }
+}
+
+/** Apart from methods that know the request: what is called at the end keeps all that is known where it was made. */
+function follow(turn: Promise<Refusal | null>, held: Held): void {
+  turn.then(
+    (refusal) => held.settle(refusal),
+    (error: unknown) => held.fail(error as Error),
+  );
 }
 
 /** Holds submissions that have to wait: until they are admitted, for a time, and as long as their clients are there. */
@@ -56,53 +141,16 @@ export class HeldSubmissions {
     if (this.#waiting.size >= this.#limit) return Promise.resolve(tooMany);
     const { promise, resolve, reject } = Promise.withResolvers<Refusal | null>();
     const giveUp = new AbortController();
-    const end = () => {
-      clearTimeout(timer);
-      response.off('close', leave);
-      this.#waiting.delete(entry);
-    };
-    const leave = () => {
-      end();
-      giveUp.abort();
-    };
-    const refuse = (refusal: Refusal) => {
-      leave();
-      resolve(refusal);
-    };
-    let isTaken = false;
-    const give = (taker: HandOver) => {
-      end();
-      isTaken = true;
-      taker.take(turn, giveUp);
-    };
-    const entry: Held = { refuse, handOver: handOver === null ? null : () => give(handOver) };
-    const isTakenFirst = handOver !== null && handOver.after < atMost;
-    const timer = isTakenFirst ? setTimeout(give, handOver.after, handOver) : setTimeout(refuse, atMost, late);
-    response.on('close', leave);
+    const entry = new Held({ response, resolve, reject, handOver, giveUp, isOver: () => this.#waiting.delete(entry) });
     this.#waiting.add(entry);
     // Neither the time nor the client's end can come between the answer and what is done upon it: they are events, and
     // this is a microtask. So nobody is admitted and given up at once.
-    const turn = begin(giveUp.signal);
-    turn.then(
-      (refusal) => {
-        if (giveUp.signal.aborted || isTaken) return;
-        end();
-        resolve(refusal);
-      },
-      (error: unknown) => {
-        if (giveUp.signal.aborted || isTaken) return;
-        leave();
-        reject(error as Error);
-      },
-    );
+    entry.waitFor(begin(giveUp.signal), atMost, late);
     return promise;
   }
 
   /** Ends all holding, as the gateway stops: each is taken over, or refused. */
   endAll(refusal: Refusal): void {
-    for (const { refuse, handOver } of [...this.#waiting]) {
-      if (handOver === null) refuse(refusal);
-      else handOver();
-    }
+    for (const entry of [...this.#waiting]) entry.endEarly(refusal);
   }
 }
