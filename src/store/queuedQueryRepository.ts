@@ -70,6 +70,26 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     return rows;
   }
 
+  async settled(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
+    const rows: QueuedQueryRow[] = [];
+    for (let start = 0; start < ids.length; start += BATCH_IDS) {
+      const some = ids.slice(start, start + BATCH_IDS);
+      const page = await this.database.run(
+        async (knex) =>
+          (await this.#rows(knex)
+            .whereIn('q.id', [...some])
+            .where((changed) =>
+              changed
+                .whereNot('q.state', 'waiting')
+                .orWhereNull('r.expires')
+                .orWhere('r.expires', '<=', knex.raw(this.database.dialect.clockMs)),
+            )) as Row[],
+      );
+      rows.push(...page.map(fromRow));
+    }
+    return rows;
+  }
+
   adopt(id: string, from: string, to: string): Promise<boolean> {
     return this.#change({ id, state: 'waiting', replica: from }, { replica: to });
   }

@@ -372,6 +372,8 @@ export interface QueuedQueryRepository {
   get(id: string): Promise<QueuedQueryRow | null>;
   /** Rows of those ids that there are. */
   many(ids: readonly string[]): Promise<readonly QueuedQueryRow[]>;
+  /** Rows of those ids that do not wait any more, or whose replica is dead. */
+  settled(ids: readonly string[]): Promise<readonly QueuedQueryRow[]>;
   /** Gives one that waits to another replica, if it is held by `from`. */
   adopt(id: string, from: string, to: string): Promise<boolean>;
   /**

@@ -5,8 +5,14 @@ import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { type PollAnswers, QueuedPolls } from './queuedPolls.ts';
 import type { WaitingRoom } from './waitingRoom.ts';
 
-/** Time between two looks at the rows of queries that are asked for here and held elsewhere. */
+/** Time between two looks for queries that are asked for here and held elsewhere, and do not wait any more. */
 const LOOK_MS = 250;
+/** Time between two reads of rows that requests came for which are not known here: those that come meanwhile are read together. */
+const READ_MS = 10;
+/** Age at which a row is read again when a request comes: what was deleted meanwhile is in no look. */
+const READ_AGAIN_MS = 3_000;
+/** How long a row is known after the last request: clients come again at once. */
+const KNOWN_MS = 2_000;
 /** Queries that are watched at a time; requests for more are answered at once. */
 const MAX_WATCHED = 20_000;
 /** Age of the time of the last request in the database. */
@@ -25,18 +31,26 @@ interface Watched {
   readonly polls: QueuedPolls;
   /** As the row was seen last. */
   row: QueuedQueryRow | null;
+  /** When that was, and when the last request was held; monotonic milliseconds. */
+  readAt: number;
+  heldAt: number;
 }
 
 /**
- * Requests for queries that another replica holds, or held: they wait here on the row. Rows of all of them are read
- * together. A query whose replica is dead goes on here.
+ * Requests for queries that another replica holds, or held: they wait here on the row. Rows are read together: each when a
+ * request comes that is the first in a while, and from then on those that do not wait any more. A query whose replica is
+ * dead goes on here.
  */
 export class ForeignPolls {
   readonly #dependencies: ForeignPollsDependencies;
   readonly #watched = new Map<string, Watched>();
+  /** Those whose rows are to be read. */
+  readonly #unread = new Set<string>();
   /** When the database had a request for a query noted, monotonic milliseconds. */
   readonly #touched = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
+  #timerAt = Number.POSITIVE_INFINITY;
+  #nextLook = 0;
   #isLooking = false;
 
   constructor(dependencies: ForeignPollsDependencies) {
@@ -45,30 +59,23 @@ export class ForeignPolls {
 
   /** Holds a request until its query's row says more, at most for a time (milliseconds). */
   hold(proxied: ProxiedRequest, id: string, token: number, holdMs: number): void {
-    const { answers } = this.#dependencies;
+    const { answers, clock } = this.#dependencies;
+    const now = clock.monotonic();
     let watched = this.#watched.get(id);
     if (watched === undefined) {
       if (this.#watched.size >= MAX_WATCHED) {
         answers.waiting(proxied, id, token, 0);
         return;
       }
-      watched = { polls: new QueuedPolls(), row: null };
+      watched = { polls: new QueuedPolls(), row: null, readAt: Number.NEGATIVE_INFINITY, heldAt: now };
       this.#watched.set(id, watched);
     }
-    const { polls } = watched;
-    polls.hold(proxied, token, Math.max(holdMs, LOOK_MS), (late, lateToken) => {
-      const row = this.#watched.get(id)?.row ?? null;
-      if (polls.size === 0) this.#watched.delete(id);
-      if (row === null)
-        answers.refuse(
-          late,
-          id,
-          'undecided_query',
-          `Query ${id} cannot be looked up at the moment; ask again in a second.`,
-        );
-      else answers.waiting(late, id, lateToken, row.waitingMs);
-    });
-    this.#schedule(0);
+    watched.heldAt = now;
+    watched.polls.hold(proxied, token, Math.max(holdMs, LOOK_MS), (late, lateToken) =>
+      this.#answerLate(late, id, lateToken),
+    );
+    if (now - watched.readAt >= READ_AGAIN_MS) this.#unread.add(id);
+    this.#schedule();
   }
 
   stop(): void {
@@ -76,34 +83,71 @@ export class ForeignPolls {
     this.#timer = null;
   }
 
-  #schedule(delayMs: number): void {
-    if (this.#timer !== null && delayMs > 0) return;
-    if (this.#isLooking) return;
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      this.#timer = null;
-      this.#isLooking = true;
-      void this.#look().finally(() => {
-        this.#isLooking = false;
-        if (this.#watched.size > 0) this.#schedule(LOOK_MS);
-      });
-    }, delayMs);
+  #answerLate(proxied: ProxiedRequest, id: string, token: number): void {
+    const { answers, clock } = this.#dependencies;
+    const { row, readAt } = this.#watched.get(id) ?? { row: null, readAt: 0 };
+    if (row === null) {
+      const message = `Query ${id} cannot be looked up at the moment; ask again in a second.`;
+      answers.refuse(proxied, id, 'undecided_query', message);
+    } else answers.waiting(proxied, id, token, row.waitingMs + clock.monotonic() - readAt);
+  }
+
+  /** Has the next look or read begin when it is due. */
+  #schedule(): void {
+    if (this.#isLooking || this.#watched.size === 0) return;
+    const now = this.#dependencies.clock.monotonic();
+    const at = this.#unread.size > 0 ? Math.min(this.#nextLook, now + READ_MS) : this.#nextLook;
+    if (this.#timer !== null) {
+      if (this.#timerAt <= at) return;
+      clearTimeout(this.#timer);
+    }
+    this.#timerAt = at;
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = null;
+        this.#isLooking = true;
+        void this.#look().finally(() => {
+          this.#isLooking = false;
+          this.#schedule();
+        });
+      },
+      Math.max(0, at - now),
+    );
   }
 
   async #look(): Promise<void> {
-    const { repository, logger } = this.#dependencies;
-    const ids: string[] = [];
-    for (const [id, { polls }] of this.#watched) {
-      if (polls.size === 0) this.#watched.delete(id);
-      else ids.push(id);
-    }
+    const { repository, clock, logger } = this.#dependencies;
+    const unread = [...this.#unread];
+    this.#unread.clear();
     try {
-      const rows = new Map((await repository.many(ids)).map((row) => [row.id, row]));
-      for (const id of ids) await this.#settle(id, rows.get(id) ?? null);
-      await this.#touch(ids);
+      if (unread.length > 0) {
+        const rows = new Map((await repository.many(unread)).map((row) => [row.id, row]));
+        for (const id of unread) await this.#settle(id, rows.get(id) ?? null);
+      }
+      if (clock.monotonic() < this.#nextLook) return;
+      const ids = this.#forgetIdle();
+      if (ids.length > 0) {
+        for (const row of await repository.settled(ids)) await this.#settle(row.id, row);
+        await this.#touch(ids);
+      }
     } catch (error) {
+      for (const id of unread) this.#unread.add(id);
+      this.#nextLook = clock.monotonic() + LOOK_MS;
       logger.debug({ err: error }, 'rows of waiting queries could not be read');
+    } finally {
+      if (clock.monotonic() >= this.#nextLook) this.#nextLook = clock.monotonic() + LOOK_MS;
     }
+  }
+
+  /** Forgets queries that nobody has asked for in a while. @returns those with open requests, whose rows are known */
+  #forgetIdle(): readonly string[] {
+    const now = this.#dependencies.clock.monotonic();
+    const ids: string[] = [];
+    for (const [id, { polls, row, heldAt }] of this.#watched) {
+      if (polls.size === 0 && now - heldAt >= KNOWN_MS) this.#watched.delete(id);
+      else if (polls.size > 0 && row !== null) ids.push(id);
+    }
+    return ids;
   }
 
   async #settle(id: string, row: QueuedQueryRow | null): Promise<void> {
@@ -111,6 +155,7 @@ export class ForeignPolls {
     const watched = this.#watched.get(id);
     if (watched === undefined) return;
     watched.row = row;
+    watched.readAt = this.#dependencies.clock.monotonic();
     if (row === null) {
       this.#watched.delete(id);
       watched.polls.answerAll((proxied) => answers.gone(proxied, id));

@@ -50,6 +50,20 @@ for (const database of databases) {
       expect(await queue().get('other')).toBeNull();
     });
 
+    it('gives those that do not wait any more, and those whose replica is dead', async () => {
+      await Promise.all(['a', 'b', 'c'].map((id) => queue().put(query(id))));
+      await queue().put(query('dead', { replica: 'two' }));
+      await queue().renew('one', 60_000);
+      await queue().begin('b', 'one');
+      const settled = async () => (await queue().settled(['a', 'b', 'dead', 'none'])).map(({ id }) => id).sort();
+      expect(await settled()).toEqual(['b', 'dead']);
+      await queue().renew('two', 60_000);
+      expect(await settled()).toEqual(['b']);
+      await queue().renew('two', -1);
+      await queue().renew('one', -1);
+      expect(await settled()).toEqual(['a', 'b', 'dead']);
+    });
+
     it('writes those that come together in few statements, each once, and names of any kind', async () => {
       let statements = 0;
       const count = ({ sql }: { sql: string }) => {
