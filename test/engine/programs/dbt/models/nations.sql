@@ -1,0 +1,1 @@
+SELECT nationkey, name, regionkey FROM tpch.tiny.nation

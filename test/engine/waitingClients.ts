@@ -1,0 +1,185 @@
+/**
+ * Clients that only the test of the queue needs besides those of `clients.ts`, from their package registries, kept under
+ * `.cache/`; each runs a query to its end and says what it showed its user.
+ */
+import { type ExecFileException, execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { chmod, cp, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { installGoSuite } from '../clients/installation.ts';
+import { cache, commandLine, type Distribution, makeWorkFolder, moveIntoPlace, run, works } from './distribution.ts';
+
+const programs = join(import.meta.dirname, 'programs');
+/** Later versions of dbt-core download a program from another place than the registry while they are installed. */
+const DBT = ['dbt-core==1.11.16', 'dbt-trino==1.11.0'];
+const INSTALL_MILLIS = 10 * 60_000;
+const RUN_MILLIS = 180_000;
+
+/** What a client left behind. */
+export interface ClientEnd {
+  readonly code: number | string;
+  /** What it printed, without ids and times. */
+  readonly output: string;
+  /** Its error output. */
+  readonly errors: string;
+  /** Ids that it shows its user, where it does. */
+  readonly ids: readonly string[];
+}
+
+/** A client that runs the queries of a file, one a line. */
+export interface WaitingClient {
+  readonly name: string;
+  /** How the start of its `source` reads at the engine. */
+  readonly source: string;
+  /** @param folder of its own for what it writes */
+  run(url: string, file: string, folder: string): Promise<ClientEnd>;
+}
+
+/** The programs that are not part of a distribution. */
+export interface MorePrograms {
+  /** Program of `programs/go`. */
+  readonly go: string;
+  /** Program `dbt`. */
+  readonly dbt: string;
+}
+
+/** Installs and builds what is not in the cache yet. */
+export async function installMorePrograms(): Promise<MorePrograms> {
+  const [go, dbt] = await Promise.all([buildGoProgram(), installDbt()]);
+  return { go, dbt };
+}
+
+/** Builds the program within the client's own module, whose dependencies are its own. */
+async function buildGoProgram(): Promise<string> {
+  const source = join(programs, 'go/query.go');
+  const hash = createHash('sha256')
+    .update(await readFile(source))
+    .digest('hex')
+    .slice(0, 12);
+  const program = join(cache, `go-query-${hash}`);
+  if (existsSync(program)) return program;
+  const { folder } = await installGoSuite();
+  const work = await makeWorkFolder('go-query');
+  const copy = join(work, 'module');
+  // Folders of the module cache may not be written.
+  await mkdir(copy);
+  for (const name of await readdir(join(folder, '..'))) {
+    await cp(join(folder, '..', name), join(copy, name), { recursive: true });
+  }
+  await chmod(copy, 0o755);
+  await mkdir(join(copy, 'query'));
+  await cp(source, join(copy, 'query/query.go'));
+  await run('go', ['build', '-o', join(work, 'query'), './query'], { cwd: copy, timeout: INSTALL_MILLIS });
+  await moveIntoPlace(join(work, 'query'), program);
+  await run('chmod', ['-R', 'u+w', work]);
+  await rm(work, { recursive: true });
+  return program;
+}
+
+async function installDbt(): Promise<string> {
+  await mkdir(cache, { recursive: true });
+  // The environment keeps the path that it was created at.
+  const folder = join(await realpath(cache), `python-${DBT.join('-')}`);
+  const dbt = join(folder, 'bin/dbt');
+  if (!(await works(join(folder, 'bin/python'), ['-c', 'import dbt.cli.main, dbt.adapters.trino']))) {
+    await rm(folder, { recursive: true, force: true });
+    await run('python3', ['-m', 'venv', folder]);
+    const python = join(folder, 'bin/python');
+    await run(python, ['-m', 'pip', 'install', '--quiet', ...DBT], { timeout: INSTALL_MILLIS });
+  }
+  return dbt;
+}
+
+/** The command line, JDBC, Python, Go, JavaScript and dbt. */
+export function waitingClients(distribution: Distribution, { go, dbt }: MorePrograms): readonly WaitingClient[] {
+  const { java, jdbc, python } = distribution;
+  const program = (name: string, source: string, command: string, args: readonly string[]): WaitingClient => ({
+    name,
+    source,
+    run: async (url, file) => {
+      const { code, stdout, errors } = await ended(command, [...args, url, file, '1']);
+      return { code, errors, ...withoutIds(stdout) };
+    },
+  });
+  return [
+    {
+      name: 'command line',
+      source: 'suite-cli',
+      run: async (url, file) => {
+        const options = ['--server', url, '--user', 'cli', '--source', 'suite-cli', '--output-format', 'TSV'];
+        const text = join(file, '../queries.sql');
+        const queries = (await readFile(file, 'utf8')).split('\n').filter((line) => line !== '');
+        await writeFile(text, queries.map((line) => `${line.slice(line.indexOf(' ') + 1)};\n`).join(''));
+        const { code, stdout, errors } = await ended(java, [...commandLine(distribution), ...options, '--file', text]);
+        const rows = stdout.split('\n').slice(0, -1);
+        const digest = createHash('sha256').update(rows.toSorted().join('\n')).digest('hex');
+        // Its library says at each start, with the time, that the test is no terminal.
+        const own = errors.replace(/^.*org\.jline.*\nWARNING: Unable to create a system terminal.*\n/, '');
+        return { code, output: `${rows.length} rows ${digest}`, errors: own, ids: [] };
+      },
+    },
+    program('JDBC driver', 'suite-jdbc', java, ['-Xmx512M', '-cp', jdbc, join(programs, 'Query.java')]),
+    program('Python client', 'suite-python', python, [join(programs, 'query.py')]),
+    program('Go client', 'suite-go', go, []),
+    program('JavaScript client', 'suite-javascript', process.execPath, [join(programs, 'query.ts')]),
+    {
+      name: 'dbt',
+      source: 'dbt',
+      run: async (url, _file, folder) => {
+        await cp(join(programs, 'dbt'), folder, { recursive: true });
+        const { code, stdout, errors } = await ended(
+          dbt,
+          [
+            '--no-send-anonymous-usage-stats',
+            '--no-version-check',
+            '--log-format',
+            'json',
+            '--log-level',
+            'warn',
+            'run',
+          ],
+          { cwd: folder, env: { ...process.env, TRINO_PORT: new URL(url).port, DBT_PROFILES_DIR: folder } },
+        );
+        const results = JSON.parse(await readFile(join(folder, 'target/run_results.json'), 'utf8')) as {
+          readonly results: readonly {
+            readonly unique_id: string;
+            readonly status: string;
+            readonly message: string;
+          }[];
+        };
+        const models = results.results.map(({ unique_id, status, message }) => `${unique_id} ${status} ${message}`);
+        return { code, output: models.toSorted().join('\n'), errors: messagesOf(stdout) + errors, ids: [] };
+      },
+    },
+  ];
+}
+
+/** Warnings and errors of dbt's log. */
+function messagesOf(log: string): string {
+  const lines = log.split('\n').filter((line) => line !== '');
+  return lines.map((line) => (JSON.parse(line) as { readonly info: { readonly msg: string } }).info.msg).join('\n');
+}
+
+/** The lines of JSON that a program printed, without the ids in them. */
+function withoutIds(stdout: string): Pick<ClientEnd, 'output' | 'ids'> {
+  const lines = stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as { readonly queryId?: string | null; readonly ids?: readonly string[] });
+  const ids = lines.flatMap(({ queryId, ids: several }) => several ?? (queryId == null ? [] : [queryId]));
+  return { ids, output: lines.map((line) => JSON.stringify({ ...line, queryId: null, ids: null })).join('\n') };
+}
+
+function ended(
+  program: string,
+  args: readonly string[],
+  options: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {},
+): Promise<{ readonly code: number | string; readonly stdout: string; readonly errors: string }> {
+  return new Promise((resolve) => {
+    const limits = { timeout: RUN_MILLIS, maxBuffer: 1 << 24 };
+    execFile(program, args, { ...limits, ...options }, (error: ExecFileException | null, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : (error.code ?? error.signal ?? 'unknown'), stdout, errors: stderr });
+    });
+  });
+}
