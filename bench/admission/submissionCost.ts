@@ -1,18 +1,18 @@
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { LeasedSlots } from '../src/admission/leasedSlots.ts';
-import type { AdmissionRequest } from '../src/gateway/admission/admission.ts';
-import { AdmissionMetrics } from '../src/gateway/admission/admissionMetrics.ts';
-import { HoldingRoom } from '../src/gateway/admission/holdingRoom.ts';
-import { LimitedAdmission } from '../src/gateway/admission/limitedAdmission.ts';
-import { RunningSlots } from '../src/gateway/admission/runningSlots.ts';
-import { systemClock } from '../src/model/clock.ts';
-import { productNames } from '../src/model/names.ts';
-import type { LimitPolicy } from '../src/routing/admissionPolicy.ts';
-import { RoutingTableHolder } from '../src/routing/tableHolder.ts';
-import { noTrace } from '../src/rules/decision.ts';
-import { clusterAt } from '../test/support/routableCluster.ts';
-import { median } from './statistics.ts';
+import { LeasedSlots } from '../../src/admission/leasedSlots.ts';
+import type { AdmissionRequest } from '../../src/gateway/admission/admission.ts';
+import { AdmissionMetrics } from '../../src/gateway/admission/admissionMetrics.ts';
+import { HoldingRoom } from '../../src/gateway/admission/holdingRoom.ts';
+import { LimitedAdmission } from '../../src/gateway/admission/limitedAdmission.ts';
+import { RunningSlots } from '../../src/gateway/admission/runningSlots.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import { productNames } from '../../src/model/names.ts';
+import type { LimitPolicy } from '../../src/routing/admissionPolicy.ts';
+import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { noTrace } from '../../src/rules/decision.ts';
+import { clusterAt } from '../../test/support/routableCluster.ts';
+import { median } from '../statistics.ts';
 
 const users = 100;
 const rounds = 15;
@@ -116,7 +116,7 @@ function measured(count: number): () => number {
 }
 
 /** Prints what a submission within its limits costs, with ten limits that match and with none, by turns. */
-export async function run(): Promise<void> {
+export async function measureSubmissions(): Promise<void> {
   const none = measured(0);
   const ten = measured(10);
   // Those that waited at first are admitted.

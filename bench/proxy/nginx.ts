@@ -14,12 +14,17 @@ export interface Nginx {
 
 const PAGE_BYTES = 8_192;
 
-/** A stub cluster: answers submissions with an id of its own and follow-ups with a page of 8 KB. */
-export async function startStubCluster(directory: string): Promise<Nginx> {
+/**
+ * A stub cluster: answers submissions with an id of its own and follow-ups with a page of 8 KB.
+ * @param goesOn whether that page has a `nextUri`, so that it is not the last one of its query
+ */
+export async function startStubCluster(directory: string, goesOn = false): Promise<Nginx> {
   const html = path.join(directory, 'html');
   mkdirSync(html, { recursive: true });
   chmodSync(directory, 0o755);
-  writeFileSync(path.join(html, 'page'), JSON.stringify({ data: 'x'.repeat(PAGE_BYTES - 11) }));
+  const next = goesOn ? { nextUri: 'http://127.0.0.1/v1/statement/executing/x/1' } : {};
+  const rest = PAGE_BYTES - JSON.stringify({ ...next, data: '' }).length;
+  writeFileSync(path.join(html, 'page'), JSON.stringify({ ...next, data: 'x'.repeat(rest) }));
   const results = JSON.stringify({
     // Unique: connections are numbered through, and so are the requests of each.
     id: '20261121_015745_${connection}00000${connection_requests}_bench',

@@ -12,9 +12,21 @@ export interface WrkResult {
   readonly failed: number;
 }
 
-/** Load for wrk: 32 connections, one thread. */
-export async function wrk(url: string, seconds: number, script: string | null): Promise<WrkResult> {
-  const args = ['-t1', '-c32', `-d${seconds}s`, '--latency', ...(script === null ? [] : ['-s', script]), url];
+/** Load for wrk: 32 connections unless stated otherwise, one thread. */
+export async function wrk(
+  url: string,
+  seconds: number,
+  script: string | null,
+  connections: number = 32,
+): Promise<WrkResult> {
+  const args = [
+    '-t1',
+    `-c${connections}`,
+    `-d${seconds}s`,
+    '--latency',
+    ...(script === null ? [] : ['-s', script]),
+    url,
+  ];
   const child = spawn('wrk', args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const closed = new Promise<number | null>((resolve, reject) => {
     child.on('error', reject);
