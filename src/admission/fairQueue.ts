@@ -22,6 +22,8 @@ const LEAST_WEIGHT = 0.01;
 export class FairQueue<Item> {
   readonly #flows = new Map<string, Flow<Item>>();
   readonly #flowOf = new Map<Item, Flow<Item>>();
+  /** Items that come before all flows, in this order: they were moved there. */
+  #moved: Item[] = [];
   #ring: Flow<Item>[] = [];
   #at = 0;
   /** Whether the flow at `#at` has not had its credit of this round. */
@@ -29,7 +31,7 @@ export class FairQueue<Item> {
 
   /** Items that wait. */
   get size(): number {
-    return this.#flowOf.size;
+    return this.#flowOf.size + this.#moved.length;
   }
 
   /**
@@ -57,18 +59,35 @@ export class FairQueue<Item> {
   /** Takes an item out; without effect where it does not wait. */
   remove(item: Item): void {
     const flow = this.#flowOf.get(item);
-    if (flow === undefined) return;
+    if (flow === undefined) {
+      const index = this.#moved.indexOf(item);
+      if (index >= 0) this.#moved.splice(index, 1);
+      return;
+    }
     this.#flowOf.delete(item);
     flow.items.delete(item);
     if (flow.items.size === 0) this.#drop(flow);
   }
 
+  /** Moves an item before all others, whatever the order of turns; without effect where it does not wait. */
+  moveFirst(item: Item): void {
+    if (!this.#flowOf.has(item) && !this.#moved.includes(item)) return;
+    this.remove(item);
+    this.#moved.unshift(item);
+  }
+
   /** Admits items in fair order, as long as attempts succeed. */
   admit(attempt: (item: Item) => Attempt): void {
     let blocked = 0;
+    // Of these a blocked one lets the others pass as well.
+    for (const item of this.#moved.slice(0, MAX_BLOCKED)) {
+      const came = attempt(item);
+      if (came === 'full') return;
+      if (came === 'admitted') this.remove(item);
+    }
     while (this.#ring.length > 0 && blocked < Math.min(this.#ring.length, MAX_BLOCKED)) {
       const flow = this.#ring[this.#at] as Flow<Item>;
-      if (this.#isNewTurn) flow.credit = Math.min(flow.credit, flow.weight) + flow.weight;
+      if (this.#isNewTurn) flow.credit = Math.min(flow.credit, Math.max(1, flow.weight)) + flow.weight;
       this.#isNewTurn = false;
       if (flow.credit < 1) {
         this.#next();
@@ -89,21 +108,62 @@ export class FairQueue<Item> {
     }
   }
 
-  /** How many come before an item when all flows take their turns, and one more; 0 where it does not wait. */
+  /**
+   * The place of an item: how many come before it when all flows take their turns and nobody is blocked, and one more; 0 where
+   * it does not wait. Takes a time in proportion to the flows and to the items of its own flow.
+   */
   position(item: Item): number {
     const own = this.#flowOf.get(item);
-    if (own === undefined) return 0;
+    if (own === undefined) return this.#moved.indexOf(item) + 1;
     let ahead = 0;
     for (const one of own.items.keys()) {
       if (one === item) break;
       ahead += 1;
     }
-    const rounds = ahead / own.weight;
-    let position = ahead + 1;
-    for (const flow of this.#ring) {
-      if (flow !== own) position += Math.min(flow.items.size, Math.floor(rounds * flow.weight));
+    const round = this.#roundOf(own, ahead);
+    let position = this.#moved.length + ahead + 1;
+    let isBeforeOwn = true;
+    for (let turn = 0; turn < this.#ring.length; turn++) {
+      const flow = this.#ofTurn(turn);
+      if (flow === own) isBeforeOwn = false;
+      else position += this.#admittedBefore(flow, isBeforeOwn ? round + 1 : round);
     }
     return position;
+  }
+
+  /** All items in the order of their places. Takes a time in proportion to n log n. */
+  inOrder(): readonly Item[] {
+    const places: { readonly item: Item; readonly round: number; readonly turn: number }[] = [];
+    for (let turn = 0; turn < this.#ring.length; turn++) {
+      const flow = this.#ofTurn(turn);
+      let ahead = 0;
+      for (const item of flow.items.keys()) places.push({ item, round: this.#roundOf(flow, ahead++), turn });
+    }
+    // Items of one flow keep their order.
+    places.sort((one, other) => one.round - other.round || one.turn - other.turn);
+    return [...this.#moved, ...places.map(({ item }) => item)];
+  }
+
+  /** The flow that has a turn of the round; 0 is the next one. */
+  #ofTurn(turn: number): Flow<Item> {
+    return this.#ring[(this.#at + turn) % this.#ring.length] as Flow<Item>;
+  }
+
+  /** Turns that a flow has in rounds to come: 0 or more. @param rounds how many of them */
+  #turnsIn(flow: Flow<Item>, rounds: number): number {
+    const isBegun = !this.#isNewTurn && this.#ring[this.#at] === flow;
+    return flow.credit + flow.weight * (isBegun ? rounds - 1 : rounds);
+  }
+
+  /** The round in which an item of a flow is admitted; 0 is the present one. @param ahead items of the flow before it */
+  #roundOf(flow: Flow<Item>, ahead: number): number {
+    const missing = ahead + 1 - this.#turnsIn(flow, 1);
+    return missing <= 0 ? 0 : Math.ceil(missing / flow.weight);
+  }
+
+  /** Items of a flow that are admitted in so many rounds. */
+  #admittedBefore(flow: Flow<Item>, rounds: number): number {
+    return rounds === 0 ? 0 : Math.min(flow.items.size, Math.floor(this.#turnsIn(flow, rounds)));
   }
 
   #next(): void {

@@ -50,7 +50,7 @@ import { queueRoutes } from './queueRoutes.ts';
 import { registryRoutes } from './registryRoutes.ts';
 import { resourceGroupRoutes, webappResourceGroupRoutes } from './resourceGroups/resourceGroupRoutes.ts';
 import { ruleRoutes } from './ruleRoutes.ts';
-import { scalingRoutes } from './scalingRoutes.ts';
+import { scalingRoutes, type WaitingQueriesCount } from './scalingRoutes.ts';
 import { type UserInterfaceRoutes, userInterfaceRoutes } from './userInterface/userInterfaceRoutes.ts';
 import { viewRoutes } from './viewRoutes.ts';
 import { backendRoutes } from './webapp/backendRoutes.ts';
@@ -84,8 +84,7 @@ export interface ApiDependencies {
   /** Null: `/api/heldDeletions` is not served. */
   readonly heldDeletions: HeldDeletionRoutes['controller'] | null;
   readonly runningQueries: ClusterQueriesLookup;
-  /** Queries that wait for a routing group at this replica. */
-  readonly waitingQueries: (group: string) => number;
+  readonly waitingQueries: WaitingQueriesCount;
   /** Null: `/api/queue` is not served. */
   readonly queuedQueries: QueuedQueryRepository | null;
   /** Null: neither the web application's calls nor the JSON views are served. */
@@ -199,7 +198,10 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
   if (webapp !== null) {
     const { history, queryCounts, exactMatchSelectors, clock, startedAt, disablePages } = webapp;
     await app.register(backendRoutes, { logger, registry, table, names });
-    await app.register(historyRoutes, { logger, history, counts: queryCounts, table, clock, startedAt });
+    await app.register(historyRoutes, {
+      ...{ logger, history, queued: dependencies.queuedQueries },
+      ...{ counts: queryCounts, table, clock, startedAt },
+    });
     const overview = { metrics, table, readiness: allReadiness, counts: queryCounts, clock, startedAt, version };
     await app.register(overviewRoutes, overview);
     await app.register(configurationRoutes, { logger, disablePages });
@@ -210,7 +212,7 @@ export async function createApi(dependencies: ApiDependencies, options: ApiOptio
     }
   }
   if (dependencies.queuedQueries !== null) {
-    await app.register(queueRoutes, { queuedQueries: dependencies.queuedQueries });
+    await app.register(queueRoutes, { queuedQueries: dependencies.queuedQueries, table });
   }
   if (rules !== null) {
     const { routingRules, explain, history, transactions, buffered } = rules;

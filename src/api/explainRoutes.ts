@@ -100,7 +100,7 @@ export async function explainRoutes(
         : null;
       if (record === null || !(await maySee(request.caller, record)))
         throw new GatewayError('EG_NOT_FOUND', `There is no query ${queryId.slice(0, 100)} in the history.`);
-      return reply.send(routedQuery(record));
+      return reply.send(routedQuery(record, row?.id ?? null));
     },
   );
 }
@@ -117,8 +117,10 @@ async function maySee(caller: Caller | null, record: QueryRecord): Promise<boole
   return (await caller.roles()).has('ADMIN');
 }
 
-function routedQuery(record: QueryRecord): RoutedQuery {
+/** @param queuedAs id under which it waits, or waited, where that is known beside the decision */
+function routedQuery(record: QueryRecord, queuedAs: string | null): RoutedQuery {
   const { queryId, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
+  const decision = record.decision === null ? null : readDecision(record.decision);
   return {
     queryId,
     user,
@@ -128,7 +130,8 @@ function routedQuery(record: QueryRecord): RoutedQuery {
     backendUrl,
     externalUrl,
     created: new Date(created).toISOString(),
-    decision: record.decision === null ? null : readDecision(record.decision),
+    queuedAs: queuedAs ?? decision?.queuedAs ?? null,
+    decision,
   };
 }
 

@@ -1,8 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { QueuePlaces } from '../gateway/admission/queuePlaces.ts';
 import { GatewayError } from '../model/errors.ts';
 import { isQueuedId } from '../routing/queryId.ts';
-import type { QueuedQueryRepository } from '../store/store.ts';
+import type { RoutingTable } from '../routing/routingTable.ts';
+import type { QueuedQueryRepository, QueuedQueryRow } from '../store/store.ts';
 import { QueueList } from './answers/queue.ts';
 import { recordChange } from './auth/audit.ts';
 import { visibleUser } from './auth/guard.ts';
@@ -10,7 +12,8 @@ import { answer, errorAnswers } from './schemas.ts';
 
 /** Dependencies of the calls. */
 export interface QueueRoutes {
-  readonly queuedQueries: Pick<QueuedQueryRepository, 'list' | 'get' | 'setCommand' | 'remove'>;
+  readonly queuedQueries: Pick<QueuedQueryRepository, 'list' | 'get' | 'setCommand' | 'remove' | 'moveFirst'>;
+  readonly table: { readonly current: Pick<RoutingTable, 'admission'> };
 }
 
 /** Queries of one answer. */
@@ -19,7 +22,8 @@ const tags = ['routing'];
 const IdInPath = Type.Object({ id: Type.String({ description: 'Id that the gateway gave the query.' }) });
 
 /** Queries that wait for their turn, on all replicas (docs/limits.md#seeing-and-changing-the-queue). */
-export async function queueRoutes(app: FastifyInstance, { queuedQueries }: QueueRoutes): Promise<void> {
+export async function queueRoutes(app: FastifyInstance, { queuedQueries, table }: QueueRoutes): Promise<void> {
+  const places = new QueuePlaces();
   app.get(
     '/api/queue',
     {
@@ -32,11 +36,13 @@ export async function queueRoutes(app: FastifyInstance, { queuedQueries }: Queue
     },
     async (request, reply) => {
       const own = await visibleUser(request);
-      const places = new Map<string, number>();
       const queries: QueueList['queries'][number][] = [];
-      for (const query of await queuedQueries.list(MAX_LISTED)) {
-        const position = (places.get(query.group) ?? 0) + 1;
-        places.set(query.group, position);
+      const all = await queuedQueries.list(MAX_LISTED);
+      const waiting = all.filter(({ state }) => state === 'waiting');
+      const placeOf = places.of(table.current.admission, waiting);
+      const counts = new Map<string, number>();
+      for (const { group } of waiting) counts.set(group, (counts.get(group) ?? 0) + 1);
+      for (const query of all) {
         if (own !== null && query.user !== own) continue;
         queries.push({
           id: query.id,
@@ -45,7 +51,9 @@ export async function queueRoutes(app: FastifyInstance, { queuedQueries }: Queue
           source: query.source,
           since: new Date(query.created).toISOString(),
           waitedSeconds: Math.floor(query.waitingMs / 1000),
-          position,
+          position: placeOf.get(query.id)?.position ?? null,
+          groupWaiting: counts.get(query.group) ?? 0,
+          movedFirst: query.movedAt !== null,
           state: query.state,
           reason: query.reason,
           replica: query.replica === '' ? null : query.replica,
@@ -71,15 +79,53 @@ export async function queueRoutes(app: FastifyInstance, { queuedQueries }: Queue
     },
     async (request, reply) => {
       const { id } = request.params as { id: string };
-      const row = isQueuedId(id) ? await queuedQueries.get(id) : null;
-      const isDropped =
-        row !== null &&
-        row.state === 'waiting' &&
-        (row.isHeld ? await queuedQueries.setCommand(id, 'kill') : await queuedQueries.remove(id));
-      if (!isDropped) throw new GatewayError('EG_NOT_FOUND', `No query ${id.slice(0, 100)} waits in the queue.`);
-      const before = { id, user: row.user, source: row.source, routingGroup: row.group };
-      recordChange(request, { object: `queued query ${id}`, regarding: null, before, after: null });
+      const row = await waitingRow(id);
+      const isDropped = row.isHeld ? await queuedQueries.setCommand(id, 'kill') : await queuedQueries.remove(id);
+      if (!isDropped) throw notWaiting(id);
+      recordChange(request, { object: `queued query ${id}`, regarding: null, before: audited(row), after: null });
       return reply.code(204).send();
     },
   );
+
+  app.post(
+    '/api/queue/:id/first',
+    {
+      schema: {
+        tags,
+        summary: 'Moves a waiting query before all others of its routing group',
+        description:
+          'The replica that holds it admits it next, within a quarter of a second; the limits hold for it as before. Of several, the last one moved comes first.',
+        params: IdInPath,
+        response: {
+          204: { description: 'It is the first of its group.', type: 'null' },
+          ...errorAnswers(401, 403, 404, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params as { id: string };
+      const row = await waitingRow(id);
+      if (!(await queuedQueries.moveFirst(id))) throw notWaiting(id);
+      const before = audited(row);
+      const after = { ...before, movedFirst: true };
+      recordChange(request, { object: `queued query ${id}`, regarding: null, before, after });
+      return reply.code(204).send();
+    },
+  );
+
+  /** @throws GatewayError EG_NOT_FOUND where no query of the id waits */
+  async function waitingRow(id: string): Promise<QueuedQueryRow> {
+    const row = isQueuedId(id) ? await queuedQueries.get(id) : null;
+    if (row === null || row.state !== 'waiting') throw notWaiting(id);
+    return row;
+  }
+}
+
+function notWaiting(id: string): GatewayError {
+  return new GatewayError('EG_NOT_FOUND', `No query ${id.slice(0, 100)} waits in the queue.`);
+}
+
+/** What the audit says of a query that waits. */
+function audited({ id, user, source, group, movedAt }: QueuedQueryRow): object {
+  return { id, user, source, routingGroup: group, movedFirst: movedAt !== null };
 }

@@ -10,9 +10,11 @@ import { answer, errorAnswers } from './schemas.ts';
 export interface ScalingRoutes {
   readonly table: { readonly current: RoutingTable };
   readonly runningQueries: ClusterQueriesLookup;
-  /** Queries that wait for a routing group at this replica. */
-  readonly waitingQueries: (group: string) => number;
+  readonly waitingQueries: WaitingQueriesCount;
 }
+
+/** How many queries wait for a routing group on all replicas; `complete` is false while the database is unavailable. */
+export type WaitingQueriesCount = (group: string) => Promise<{ readonly count: number; readonly complete: boolean }>;
 
 const GroupInPath = Type.Object({
   group: Type.String({ minLength: 1, maxLength: 256, description: 'Name of the routing group, percent-encoded.' }),
@@ -52,7 +54,8 @@ async function scalingOf(
 ): Promise<Scaling> {
   let running = 0;
   let queuedThere = 0;
-  let complete = true;
+  const waiting = await waitingQueries(group);
+  let { complete } = waiting;
   for (const { name, health } of members) {
     queuedThere += health.queued ?? 0;
     if (health.running === null) {
@@ -61,7 +64,7 @@ async function scalingOf(
       complete &&= followed.complete;
     } else running += health.running;
   }
-  const queued = waitingQueries(group);
+  const queued = waiting.count;
   const active = members.filter((member) => member.active);
   const healthy = active.filter(({ health }) => health.status === 'HEALTHY');
   const maxRunning = table.current.admission.groups.get(group)?.maxRunning ?? null;

@@ -93,7 +93,8 @@ export async function startComponents({ context, configure, beginStop, close }: 
   });
   const externalRules = openExternalRules(context, tls.rulesService);
   const queue = await openQueue(context, storage.store);
-  const { admission, queue: waiting, runningQueries } = openAdmission(context, control, storage, queue !== null);
+  const waits = openAdmission(context, control, storage, queue);
+  const { admission, runningQueries } = waits;
   const dataPlane = openDataPlane(context, {
     queue,
     storage,
@@ -108,7 +109,7 @@ export async function startComponents({ context, configure, beginStop, close }: 
     tls: tls.clusters,
     tracing: await openTracing(context),
   });
-  const api = await openApi(context, storage, control, analyze, bodies, externalRules, certificates, waiting);
+  const api = await openApi(context, storage, control, analyze, bodies, externalRules, certificates, waits);
   const stopRetention = startRetention({
     store: storage.store,
     historyHours: () => current().dataStore.queryHistoryHoursRetention,

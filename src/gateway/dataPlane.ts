@@ -41,6 +41,8 @@ export interface DataPlane {
 const SWEEP_INTERVAL_MS = 60_000;
 /** How often the queries that wait are looked after. */
 const QUEUE_INTERVAL_MS = 1_000;
+/** How often what administrators ask of them is read. */
+const COMMANDS_INTERVAL_MS = 250;
 
 /** Makes the data plane; `start` it before its first request. */
 export function createDataPlane(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlane {
@@ -58,7 +60,7 @@ class QueryDataPlane implements DataPlane {
   readonly #to: DataPlaneSteps;
   #settings: DataPlaneSettings;
   #sweeper: NodeJS.Timeout | null = null;
-  #tender: NodeJS.Timeout | null = null;
+  readonly #tenders: NodeJS.Timeout[] = [];
   #queueStop: Promise<void> | null = null;
 
   constructor(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
@@ -79,7 +81,12 @@ class QueryDataPlane implements DataPlane {
       this.#to.chooser.sweep(this.#table.current);
     }, SWEEP_INTERVAL_MS).unref();
     const { queue } = this.#to;
-    if (queue !== null) this.#tender = setInterval(() => void queue.room.tend(), QUEUE_INTERVAL_MS).unref();
+    if (queue !== null) {
+      this.#tenders.push(
+        setInterval(() => void queue.room.tend(), QUEUE_INTERVAL_MS).unref(),
+        setInterval(() => void queue.room.obey(), COMMANDS_INTERVAL_MS).unref(),
+      );
+    }
     await this.#to.stickiness.start();
   }
 
@@ -143,7 +150,7 @@ class QueryDataPlane implements DataPlane {
     const deadline = this.#clock.monotonic() + timeoutMs;
     while (upstreams.inFlight > 0 && this.#clock.monotonic() < deadline) await delay(20);
     if (this.#sweeper !== null) clearInterval(this.#sweeper);
-    if (this.#tender !== null) clearInterval(this.#tender);
+    for (const tender of this.#tenders.splice(0)) clearInterval(tender);
     await (this.#queueStop ?? queue?.room.stop());
     queue?.foreign.stop();
     stickiness.stop();
@@ -188,15 +195,20 @@ class QueryDataPlane implements DataPlane {
       answers.refuse(proxied, bodyRefusal('body_too_large', this.#bodies, this.#settings.maxBodySize));
       return;
     }
+    const id =
+      method === 'POST' || clusterKey !== null
+        ? null
+        : recognizeQueryId(paths, proxied.pathKind, target.path, target.query);
+    // Their pages are the gateway's, also where those of engines are not served.
+    if (queue !== null && id !== null && isQueuedId(id)) {
+      queue.requests.serve(proxied, id);
+      return;
+    }
     if (enginePages.refuse(proxied)) return;
     if (isSubmission) submissions.submit(proxied);
     else if (clusterKey !== null) prefixed?.route(proxied, clusterKey);
-    else {
-      const id = method === 'POST' ? null : recognizeQueryId(paths, proxied.pathKind, target.path, target.query);
-      if (id === null) others.route(proxied);
-      else if (queue !== null && isQueuedId(id)) queue.requests.serve(proxied, id);
-      else followUps.followUp(proxied, id);
-    }
+    else if (id === null) others.route(proxied);
+    else followUps.followUp(proxied, id);
   }
 }
 

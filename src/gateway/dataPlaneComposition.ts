@@ -43,6 +43,7 @@ import { EngineCookies } from './pages/engineCookies.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './pages/handshakeCookies.ts';
 import { ForeignPolls } from './queue/foreignPolls.ts';
 import { QueuedKills } from './queue/queuedKills.ts';
+import { QueuedOwners } from './queue/queuedOwners.ts';
 import { QueueAnswers, QueuedRequests } from './queue/queuedRequests.ts';
 import type { QueueKey } from './queue/queueKey.ts';
 import { WaitingRoom, type WaitingRoomDependencies } from './queue/waitingRoom.ts';
@@ -200,6 +201,7 @@ export function composeDataPlane(
   const submitting = { ...exchange, targets, ...submittedOf(dependencies, shared, owners, recorder), recorder };
   const queue = queueOf(dependencies, shared, {
     paths,
+    hasEnginePages: options.enginePages !== 'off',
     send: (proxied, submission, gatewayAnswers) =>
       new SubmissionExchange({ ...submitting, answers: gatewayAnswers }, proxied, submission).start(),
     followUp: (proxied, id) => followUps.followUp(proxied, id),
@@ -312,18 +314,29 @@ export interface Queue {
 
 function queueOf(
   { queue, names, admission, clock, logger, random }: DataPlaneDependencies,
-  { answers, clients }: SharedSteps,
-  { paths, ...ways }: Pick<WaitingRoomDependencies, 'send' | 'followUp'> & { readonly paths: ProxiedPaths },
+  { answers, clients, settings }: SharedSteps,
+  {
+    paths,
+    hasEnginePages,
+    ...ways
+  }: Pick<WaitingRoomDependencies, 'send' | 'followUp'> & {
+    readonly paths: ProxiedPaths;
+    readonly hasEnginePages: boolean;
+  },
 ): Queue | null {
   if (queue === null) return null;
   const { key, repository } = queue;
-  const polls = new QueueAnswers({ key, paths, clients, answers });
+  const polls = new QueueAnswers({ names, key, paths, clients, answers, settings });
   const shared = { ...queue, clock, logger };
   const room = new WaitingRoom({ ...shared, ...ways, names, admission, answers: polls, random: random() });
   const foreign = new ForeignPolls({ ...shared, room, answers: polls });
   const { followUp } = ways;
-  const requests = new QueuedRequests({ key, repository, paths, room, foreign, polls, answers, followUp, logger });
-  return { room, foreign, requests, answers: polls, kills: new QueuedKills({ repository, key, room }) };
+  const owners = new QueuedOwners({ names, repository, key });
+  const requests = new QueuedRequests({
+    ...{ key, repository, paths, room, foreign, polls, answers, followUp, logger },
+    ...{ owners, hasEnginePages },
+  });
+  return { room, foreign, requests, answers: polls, kills: new QueuedKills({ repository, owners, room }) };
 }
 
 /** What keeps browsers and logins on one cluster, and cookies of clusters apart. */

@@ -98,7 +98,10 @@ export function explainRouting(
   const { as, candidates, passed } = takers;
   const clusters = [...table.clusters.values()].map((entry): ConsideredCluster => {
     const taken = candidates.includes(entry);
-    return { cluster: entry.name, routingGroup: entry.routingGroup, taken, reason: reasonFor(entry, taken, cluster) };
+    const { name, routingGroup, maxRunningQueries } = entry;
+    const isMeant = taken || routingGroup === takers.group || passed.some(({ group: other }) => other === routingGroup);
+    const isFull = isMeant && maxRunningQueries !== undefined && !hasRoom(name);
+    return { cluster: name, routingGroup, taken, reason: reasonFor(entry, taken, cluster, isFull) };
   });
   const names = candidates.map(({ name }) => name);
   const chosen = cluster === null ? `routing group ${group}` : `cluster ${cluster}`;
@@ -128,13 +131,21 @@ export function explainRouting(
   };
 }
 
-/** @param pinned the cluster that a rule chose; null for none */
-function reasonFor(entry: ClusterEntry, taken: boolean, pinned: string | null): string {
+/**
+ * @param pinned the cluster that a rule chose; null for none
+ * @param isFull whether it is one that the decision allows, and has no room
+ */
+function reasonFor(entry: ClusterEntry, taken: boolean, pinned: string | null, isFull: boolean): string {
   const isHealthy = entry.active && entry.health.status === 'HEALTHY';
-  if (taken && isHealthy) return 'active and healthy';
+  if (taken && isHealthy) return isFull ? `active and healthy, ${fullText(entry)}` : 'active and healthy';
   if (taken) return `best effort: ${reasonOf(entry, null)}`;
   if (!isHealthy) return reasonOf(entry, null);
+  if (isFull) return fullText(entry);
   return pinned === null ? `belongs to the group ${entry.routingGroup}` : 'is not the cluster that the rule chose';
+}
+
+function fullText({ maxRunningQueries }: ClusterEntry): string {
+  return `full (${maxRunningQueries} queries, maxRunningQueries)`;
 }
 
 function servesTail(as: TakerRole, group: string, because: 'unavailable' | 'full' | undefined): string {

@@ -32,6 +32,8 @@ export interface QueryDecision {
   readonly attempts?: readonly FailedAttempt[];
   /** What it waited for before it was admitted, and how long; absent where it did not wait. */
   readonly admission?: string;
+  /** The gateway's own id under which it waited; absent where it did not wait for long. */
+  readonly queuedAs?: string;
   /** Absent where there were no rules. */
   readonly rules?: readonly RuleTrace[];
 }

@@ -2,7 +2,14 @@ import type { Knex } from 'knex';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { cutToWidth } from './historyText.ts';
-import type { Fence, ListedQueuedQuery, NewQueuedQuery, QueuedQueryRepository, QueuedQueryRow } from './store.ts';
+import type {
+  Fence,
+  ListedQueuedQuery,
+  NewQueuedQuery,
+  QueuedCommand,
+  QueuedQueryRepository,
+  QueuedQueryRow,
+} from './store.ts';
 
 /** Rows and bytes that one statement takes at most: below the packets that MySQL takes by default. */
 const BATCH_ROWS = 200;
@@ -11,6 +18,7 @@ const BATCH_BYTES = 1_500_000;
 const BATCH_IDS = 500;
 /** Width of the columns of text in characters. */
 const WIDTH = 256;
+const REASON_WIDTH = 1_024;
 
 interface Row {
   readonly id: string;
@@ -21,6 +29,7 @@ interface Row {
   readonly replica: string;
   readonly state: QueuedQueryRow['state'];
   readonly command: QueuedQueryRow['command'];
+  readonly moved_at: number | string | null;
   readonly engine_id: string | null;
   readonly answer: string | null;
   readonly now: number | string;
@@ -145,15 +154,48 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     return this.#change({ id, state: 'waiting' }, { command });
   }
 
-  commands(replica: string): Promise<readonly { readonly id: string; readonly command: 'drop' | 'kill' }[]> {
-    return this.database.run(
-      async (knex) =>
-        (await knex('eg_queued_queries')
-          .where({ replica, state: 'waiting' })
-          .whereNotNull('command')
-          .limit(BATCH_IDS)
-          .select('id', 'command')) as { id: string; command: 'drop' | 'kill' }[],
-    );
+  moveFirst(id: string): Promise<boolean> {
+    return this.database.run(async (knex) => {
+      const now = knex.raw(this.database.dialect.clockMs);
+      const changed: number = await knex('eg_queued_queries')
+        .where({ id, state: 'waiting' })
+        .update({ moved_at: now, changed: now });
+      return changed > 0;
+    });
+  }
+
+  commands(replica: string): Promise<readonly QueuedCommand[]> {
+    return this.database.run(async (knex) => {
+      const rows = (await knex('eg_queued_queries')
+        .where({ replica, state: 'waiting' })
+        .where((either) => either.whereNotNull('command').orWhereNotNull('moved_at'))
+        // However many were moved, what is to end comes first.
+        .orderByRaw('case when command is null then 1 else 0 end, moved_at desc')
+        .limit(BATCH_IDS)
+        .select('id', 'command', 'moved_at')) as Pick<Row, 'id' | 'command' | 'moved_at'>[];
+      return rows.reverse().map(({ id, command, moved_at }) => ({ id, command, movedAt: numberOf(moved_at) }));
+    });
+  }
+
+  setReason(ids: readonly string[], reason: string): Promise<void> {
+    const sorted = [...ids].sort();
+    return this.database.run(async (knex) => {
+      for (let start = 0; start < sorted.length; start += BATCH_IDS) {
+        await knex('eg_queued_queries')
+          .whereIn('id', sorted.slice(start, start + BATCH_IDS))
+          .update({ reason: cutToWidth(reason, REASON_WIDTH) });
+      }
+    });
+  }
+
+  countElsewhere(group: string, replica: string): Promise<number> {
+    return this.database.run(async (knex) => {
+      const [row] = (await knex('eg_queued_queries')
+        .where({ state: 'waiting', routing_group: cutToWidth(group, WIDTH) })
+        .whereNot({ replica })
+        .count({ count: '*' })) as { count: number | string }[];
+      return Number(row?.count ?? 0);
+    });
   }
 
   touch(ids: readonly string[]): Promise<void> {
@@ -211,6 +253,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
           'replica',
           'state',
           'reason',
+          'moved_at',
           knex.raw(`${this.database.dialect.clockMs} as now`),
         )) as (Row & { readonly reason: string })[];
       return rows.map((row) => ({
@@ -221,6 +264,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
         user: row.user_name,
         source: row.source,
         replica: row.replica,
+        movedAt: numberOf(row.moved_at),
         state: row.state === 'submitting' ? 'submitting' : 'waiting',
         reason: row.reason,
       }));
@@ -265,6 +309,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
         'q.replica',
         'q.state',
         'q.command',
+        'q.moved_at',
         'q.engine_id',
         'q.answer',
         'r.expires',
@@ -317,7 +362,7 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
         routing_group: cutToWidth(row.group, WIDTH),
         user_name: row.user === null ? null : cutToWidth(row.user, WIDTH),
         source: row.source === null ? null : cutToWidth(row.source, WIDTH),
-        reason: cutToWidth(row.reason, 1024),
+        reason: cutToWidth(row.reason, REASON_WIDTH),
         request: row.request,
         replica: row.replica,
         state: 'waiting',
@@ -328,6 +373,8 @@ export class KnexQueuedQueryRepository implements QueuedQueryRepository {
     });
   }
 }
+
+const numberOf = (value: number | string | null): number | null => (value === null ? null : Number(value));
 
 const fromRow = (row: Row): QueuedQueryRow => ({
   id: row.id,
@@ -340,6 +387,7 @@ const fromRow = (row: Row): QueuedQueryRow => ({
   isHeld: row.expires !== null && Number(row.expires) > Number(row.now),
   state: row.state,
   command: row.command,
+  movedAt: numberOf(row.moved_at),
   engineId: row.engine_id,
   answer: row.answer,
 });

@@ -128,7 +128,7 @@ export const ownTables: readonly TableDefinition[] = [
     ['id', 'created', 'routing_group', 'request', 'replica', 'state', 'engine_id', 'answer', 'polled_at'],
     ({ types }) => `id varchar(64) primary key, created bigint not null, routing_group varchar(256) not null,
       user_name varchar(256), source varchar(256), reason varchar(1024) not null, request ${types.longText},
-      replica varchar(64) not null, state varchar(16) not null, command varchar(16), engine_id varchar(256),
+      replica varchar(64) not null, state varchar(16) not null, command varchar(16), moved_at bigint, engine_id varchar(256),
       answer ${types.longText}, polled_at bigint not null, changed bigint not null`,
   ),
   table('eg_queue_replicas', ['replica', 'expires'], () => 'replica varchar(64) primary key, expires bigint not null'),

@@ -349,6 +349,8 @@ export interface QueuedQueryRow {
    * for nothing.
    */
   readonly command: 'drop' | 'kill' | null;
+  /** When an administrator moved it before all others of its group; null for never. */
+  readonly movedAt: number | null;
   /** Id that the cluster gave it. */
   readonly engineId: string | null;
   /** The answer that its client gets, sealed; null where there is none yet, or none any more. */
@@ -357,10 +359,13 @@ export interface QueuedQueryRow {
 
 /** A submission that waits, as a list shows it. */
 export interface ListedQueuedQuery
-  extends Pick<QueuedQueryRow, 'id' | 'created' | 'waitingMs' | 'group' | 'user' | 'source' | 'replica'> {
+  extends Pick<QueuedQueryRow, 'id' | 'created' | 'waitingMs' | 'group' | 'user' | 'source' | 'replica' | 'movedAt'> {
   readonly state: 'waiting' | 'submitting';
   readonly reason: string;
 }
+
+/** What is asked of the replica that holds a query. */
+export type QueuedCommand = Pick<QueuedQueryRow, 'id' | 'command' | 'movedAt'>;
 
 /**
  * `eg_queued_queries`: submissions that wait for their turn. Each change is a compare-and-set: of several replicas that
@@ -396,8 +401,14 @@ export interface QueuedQueryRepository {
   remove(id: string): Promise<boolean>;
   /** Asks the replica that holds a waiting one for something. */
   setCommand(id: string, command: 'drop' | 'kill'): Promise<boolean>;
-  /** What is asked of a replica. */
-  commands(replica: string): Promise<readonly { readonly id: string; readonly command: 'drop' | 'kill' }[]>;
+  /** Notes that a waiting one comes before all others of its group, also those that were moved before; false where it does not wait. */
+  moveFirst(id: string): Promise<boolean>;
+  /** What is asked of a replica: commands, and the queries that were moved first, the last one at the end. */
+  commands(replica: string): Promise<readonly QueuedCommand[]>;
+  /** Writes down why some of them wait. */
+  setReason(ids: readonly string[], reason: string): Promise<void>;
+  /** How many wait for a routing group at other replicas than this one, and at none. */
+  countElsewhere(group: string, replica: string): Promise<number>;
   /** Notes that their clients ask for them. */
   touch(ids: readonly string[]): Promise<void>;
   /** Those of the ids that no client has asked for in so many milliseconds. */

@@ -46,6 +46,7 @@ function explainingRules(): NonNullable<ServerOptions['rules']> {
     reader,
     () => 'adhoc',
     (draft) => compiler.tryRule(draft),
+    {},
   );
   return {
     explain,

@@ -131,7 +131,7 @@ export async function startApiOver<R extends ClusterRegistry>(
       publishedKeys: null,
       queuedQueries: options.queuedQueries ?? null,
       runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
-      waitingQueries: options.waitingQueries ?? (() => 0),
+      waitingQueries: options.waitingQueries ?? (async () => ({ count: 0, complete: true })),
     },
     { names, version: '1.2.3', bodyLimit: defaultApiBodyLimit, ...options },
   );

@@ -12,7 +12,12 @@ export const QueueList = Type.Object({
       source: nullable(Type.String(), 'What its client says it is.'),
       since: Type.String({ format: 'date-time', description: 'When it was put into the queue.' }),
       waitedSeconds: Type.Integer({ description: 'Seconds since then.' }),
-      position: Type.Integer({ description: 'Its place among those of its routing group, by age; 1 is the oldest.' }),
+      position: Type.Union([Type.Integer(), Type.Null()], {
+        description:
+          'Its place among those of its routing group, in which users (or sources) take turns; 1 is the next. Each replica admits in this order what it holds. Null while it is being sent.',
+      }),
+      groupWaiting: Type.Integer({ description: 'Queries that wait for its routing group.' }),
+      movedFirst: Type.Boolean({ description: 'An administrator moved it before all others of its group.' }),
       state: Type.Union([Type.Literal('waiting'), Type.Literal('submitting')], {
         description: '`submitting`: it is being sent to a cluster.',
       }),

@@ -42,6 +42,7 @@ export const Explanation = Type.Object({
       reason: Type.String({ description: 'Why, or why not.' }),
     }),
   ),
+  waitsFor: nullable(Type.String(), 'What it would wait for now: the limits that are full. Null: nothing.'),
   rules: Type.Array(RuleEffect, { description: 'Every rule in order, and what became of it.' }),
   request: Type.Object({
     isSubmission: Type.Boolean(),
@@ -67,13 +68,17 @@ export const RoutedQuery = Type.Object({
   user: nullable(Type.String()),
   source: nullable(Type.String()),
   routingGroup: nullable(Type.String()),
-  cluster: Type.String({ description: 'Registry name of the cluster it ran on.' }),
+  cluster: Type.String({ description: 'Registry name of the cluster it ran on; empty until one has it.' }),
   backendUrl: Type.String(),
   externalUrl: nullable(Type.String()),
   created: Type.String({ description: 'RFC 3339.' }),
+  queuedAs: nullable(
+    Type.String(),
+    'Id of the gateway under which it waits, or waited; the same as `queryId` while no cluster has it. Null: it did not wait for long.',
+  ),
   decision: nullable(
     Type.Unsafe<QueryDecision>(Type.Record(Type.String(), Type.Unknown())),
-    'How it was routed: group, rule, what rules did. Null for queries of a gateway that ran before.',
+    'How it was routed: group, rule, what rules did. Null for queries of a gateway that ran before, and until a cluster has the query.',
   ),
 });
 export type RoutedQuery = Answer<typeof RoutedQuery>;

@@ -6,7 +6,7 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 /** What a program that scales the clusters of a routing group asks for. */
 export const Scaling = Type.Object({
   group: Type.String({ description: 'The routing group.' }),
-  queued: count('Queries that wait for the group at the replica that answers; wake a cluster while it is above 0.'),
+  queued: count('Queries that wait for the group, on all replicas; wake a cluster while it is above 0.'),
   running: count('Queries that run on its clusters.'),
   demand: count('Both, and queries in the queues of its clusters: what clusters are needed for.'),
   capacity: nullable(
@@ -19,7 +19,7 @@ export const Scaling = Type.Object({
     healthy: count('Those of the active ones whose last check was good.'),
   }),
   complete: Type.Boolean({
-    description: "False while the database is unavailable: then only this replica's own running queries are counted.",
+    description: "False while the database is unavailable: then only this replica's own queries are counted.",
   }),
 });
 export type Scaling = Answer<typeof Scaling>;

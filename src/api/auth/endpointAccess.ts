@@ -127,7 +127,7 @@ export function endpointTable(
     ...accessToLimits(/^\/api\/groups(\/:name)?$/, routingGroup.plural),
     ...accessToLimits(/^\/api\/limits(\/:namespace\/:name)?$/, queryLimit.plural),
     [/^\/api\/queue$/, pages(listClusters)],
-    [/^\/api\/queue\/:id$/, admin(updateCluster)],
+    [/^\/api\/queue\/:id(\/first)?$/, admin(updateCluster)],
     [/^\/api\/rules$/, readRules],
     [/^\/api\/rules\/:name$/, changeRules],
     [/^\/api\/explain/, admin(listRules)],

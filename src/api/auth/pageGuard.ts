@@ -24,6 +24,7 @@ const rows: readonly Row[] = [
   [/^\/webapp\/(get|update)RoutingRules$/, ['routing-rules']],
   [/^\/api\/rules(\/|$)/, ['routing-rules']],
   [/^\/api\/(groups|limits)(\/|$)/, ['limits']],
+  [/^\/api\/queue(\/|$)/, ['queue']],
   [/^\/webapp\/[a-z]+ResourceGroup$/, ['resource-group', 'selector']],
   [/^\/webapp\/[a-z]+(Selector|ExactMatchSourceSelector)$/, ['selector', 'resource-group']],
   [/^\/webapp\/[a-z]+GlobalProperty$/, ['resource-group', 'selector']],

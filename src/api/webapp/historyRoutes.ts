@@ -3,10 +3,17 @@ import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import type { Clock } from '../../model/clock.ts';
 import { compileCheck } from '../../model/validation.ts';
+import { isQueuedId } from '../../routing/queryId.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { QueryCount, QueryCounts } from '../../store/queryCounts.ts';
-import type { HistoryFilter, HistoryPage, ListedQuery, QueryHistoryRepository } from '../../store/store.ts';
+import type {
+  HistoryFilter,
+  HistoryPage,
+  ListedQuery,
+  QueryHistoryRepository,
+  QueuedQueryRepository,
+} from '../../store/store.ts';
 import { HistoryRow } from '../answers/history.ts';
 import { visibleUser } from '../auth/guard.ts';
 import { bodyIsOptional } from '../openapi.ts';
@@ -16,6 +23,8 @@ import { bodyOf, type EnvelopeRoutes, envelopeErrors, failureAnswers, succeed, s
 /** Dependencies of the history calls. */
 export interface HistoryRoutes extends EnvelopeRoutes {
   readonly history: QueryHistoryRepository;
+  /** Queries that waited, by the gateway's own ids; null where none do. */
+  readonly queued: Pick<QueuedQueryRepository, 'get'> | null;
   readonly counts: QueryCounts;
   readonly table: RoutingTableHolder;
   readonly clock: Clock;
@@ -99,7 +108,7 @@ const Distribution = Type.Object({
 
 /** History and its figures (docs/rest-api.md#calls-of-the-web-application). */
 export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes): Promise<void> {
-  const { history, counts, table, clock, startedAt } = options;
+  const { history, queued, counts, table, clock, startedAt } = options;
   envelopeErrors(app, options);
 
   app.post(
@@ -109,7 +118,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
         tags,
         summary: 'Finds queries of the history, newest first',
         description:
-          'Filters match exactly, but for `text`, a part of the query in any letter case; an empty one is none. Callers without ADMIN see their own queries. `total` is exact up to 100,000, and so far pages reach; `after` reaches all rows.',
+          'Filters match exactly, but for `text`, a part of the query in any letter case; an empty one is none. `queryId` finds a query that waited by the id that it waited under as well. Callers without ADMIN see their own queries. `total` is exact up to 100,000, and so far pages reach; `after` reaches all rows.',
         ...bodyIsOptional,
         body: HistoryQuery,
         response: {
@@ -123,7 +132,7 @@ export async function historyRoutes(app: FastifyInstance, options: HistoryRoutes
       const limit = query.size ?? 10;
       const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
       const user = await visibleUser(request);
-      const filter = user === null ? filterOf(query) : { ...filterOf(query), user };
+      const filter = await idsOfClusters(user === null ? filterOf(query) : { ...filterOf(query), user }, queued);
       const { total, records } = await history.find(filter, { offset, limit, ...afterOf(query) });
       return succeed(reply, { total, rows: records.map(historyRow) });
     },
@@ -195,6 +204,14 @@ export function namesByUrl(table: RoutingTable): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const { name, proxyTo } of table.clusters.values()) if (!names.has(proxyTo)) names.set(proxyTo, name);
   return names;
+}
+
+/** A query that waited is in the history under the id that its cluster gave it. */
+async function idsOfClusters(filter: HistoryFilter, queued: HistoryRoutes['queued']): Promise<HistoryFilter> {
+  const { queryId } = filter;
+  if (queued === null || queryId === undefined || !isQueuedId(queryId)) return filter;
+  const row = await queued.get(queryId);
+  return { ...filter, queryId: row?.engineId ?? queryId };
 }
 
 function afterOf({ after }: Static<typeof HistoryQuery>): Pick<HistoryPage, 'after'> {

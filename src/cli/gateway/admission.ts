@@ -1,4 +1,5 @@
 import { LeasedSlots } from '../../admission/leasedSlots.ts';
+import type { WaitingQueriesCount } from '../../api/scalingRoutes.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { AdmissionChain } from '../../gateway/admission/admissionChain.ts';
 import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
@@ -8,6 +9,7 @@ import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
 import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
 import { RunningSlots } from '../../gateway/admission/runningSlots.ts';
 import { SlotBeats } from '../../gateway/admission/slotBeats.ts';
+import type { QueueOptions } from '../../gateway/dataPlaneComposition.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import type { GatewayContext } from './context.ts';
 import type { Control } from './control.ts';
@@ -19,20 +21,21 @@ const REFRESH_MS = 1_000;
 /** When submissions are sent on, and how many wait for that. */
 export interface AdmissionParts {
   readonly admission: Admission;
-  readonly queue: Pick<QueueMetrics, 'waiting'>;
+  /** How many submissions wait for a group, on all replicas. */
+  readonly countWaiting: WaitingQueriesCount;
   /** Notes which queries clients follow, and gives back the slots of those that end. */
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
 }
 
 /**
  * Makes what submissions wait for, in this order: a cluster that is available, then slots of limits.
- * @param isKeeping whether the gateway can keep submissions that wait for long
+ * @param kept what keeps submissions that wait for long; null where none are kept
  */
 export function openAdmission(
   context: GatewayContext,
   { table }: Pick<Control, 'table'>,
   { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
-  isKeeping: boolean,
+  kept: QueueOptions | null,
 ): AdmissionParts {
   const { current, names, replica, logger, metrics, clock, random, onClose } = context;
   const ledger = new LeasedSlots({ replica, clock, random });
@@ -49,7 +52,7 @@ export function openAdmission(
     table,
     ledger,
     running,
-    room: new HoldingRoom(isKeeping, () => clock.monotonic()),
+    room: new HoldingRoom(kept !== null, () => clock.monotonic()),
     metrics: new AdmissionMetrics(metrics, ledger),
     clock,
     isDatabaseAway: () => beats.isFailing,
@@ -68,15 +71,25 @@ export function openAdmission(
   });
   const clusterWait = new ClusterWait({ table, defaultGroup: () => current().routing.defaultRoutingGroup });
   const queue = new QueueMetrics({ registry: metrics, table, clock });
-  const chain = queue.measured(new AdmissionChain([clusterWait, limits]));
+  const chain = queue.measured(new AdmissionChain([clusterWait, limits], () => clock.monotonic()));
   return {
     admission: {
       admit: (request) => chain.admit(request),
       countBound: (request) => limits.countBound(request),
       hasRoom: (cluster) => limits.hasRoom(cluster),
+      whyItWaits: (request) => limits.whyItWaits(request),
       watchCoordinators: (isSuperseded) => limits.watchCoordinators(isSuperseded),
     },
-    queue,
+    countWaiting: async (group) => {
+      const here = queue.waiting(group);
+      if (kept === null) return { count: here, complete: true };
+      try {
+        return { count: here + (await kept.repository.countElsewhere(group, kept.replica)), complete: true };
+      } catch (error) {
+        logger.debug({ err: error, group }, 'queries that wait at other replicas could not be counted');
+        return { count: here, complete: false };
+      }
+    },
     runningQueries: {
       noteActivity(queryId, cluster, isNew) {
         runningQueries.noteActivity(queryId, cluster, isNew);

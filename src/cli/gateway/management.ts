@@ -4,6 +4,7 @@ import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
 import type { JwksRoutes } from '../../api/jwksRoutes.ts';
 import { readBuiltFiles } from '../../api/userInterface/builtFiles.ts';
+import type { Admission } from '../../gateway/admission/admission.ts';
 import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import type { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
@@ -31,7 +32,7 @@ export async function openApi(
   bodies: RequestBodies,
   externalRules: Pick<ExternalRulesClient, 'leftAloneBecause'> | null,
   certificates: CertificateParts | null,
-  queue: AdmissionParts['queue'],
+  { admission, countWaiting }: Pick<AdmissionParts, 'admission' | 'countWaiting'>,
 ): Promise<Api> {
   const { config, current, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } =
     context;
@@ -80,7 +81,7 @@ export async function openApi(
     built: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
     enabled: () => current().uiConfiguration.enabled,
   };
-  const rules = ruleDependencies(context, storage, control, analyze);
+  const rules = ruleDependencies(context, storage, control, analyze, admission);
   const api = await createApi(
     {
       registry: operator.registry,
@@ -101,7 +102,7 @@ export async function openApi(
       publishedKeys: publishedKeys(certificates),
       queuedQueries: store.queuedQueries,
       runningQueries: (cluster) => runningQueries.ofCluster(cluster),
-      waitingQueries: (group) => queue.waiting(group),
+      waitingQueries: countWaiting,
     },
     { names, version, bodyLimit: config.server.maxApiBodySize },
   );
@@ -120,6 +121,7 @@ function ruleDependencies(
   { store, history }: Storage,
   { table, routingRules, compiler }: Control,
   analyze: AnalyzeLongRequest,
+  admission: Admission,
 ): RuleDependencies {
   return {
     routingRules,
@@ -134,6 +136,7 @@ function ruleDependencies(
       },
       () => current().routing.defaultRoutingGroup,
       (draft) => compiler.tryRule(draft),
+      admission,
     ),
     history: store.history,
     transactions: store.transactions,

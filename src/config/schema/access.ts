@@ -276,6 +276,7 @@ export const pageNames = [
   'history',
   'routing-rules',
   'limits',
+  'queue',
 ] as const;
 
 /** `uiConfiguration`: what the user interface shows. */

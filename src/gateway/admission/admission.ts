@@ -16,7 +16,10 @@ export interface AdmissionRequest {
 
 /** What a submission has taken of limits; of most there is none. */
 export interface QuerySlots {
-  /** What the trace and the log say of its wait: `group etl: 40 of 40 running; waited 0.3 s`; null where it did not wait. */
+  /**
+   * What the trace and the log say of its wait: `group etl: 40 of 40 running (maxRunningQueries of the group); waited 4.2 s as 3rd of
+   * 12 (fair by user, weight 1); admitted to etl-2`; null where it does not and did not wait.
+   */
   readonly note: string | null;
   /** A cluster is about to be chosen: the slot of the one before is free for the choice. */
   beginChoice(): void;
@@ -31,11 +34,31 @@ export interface QuerySlots {
   release(): void;
 }
 
+/** The place of a submission among those that wait at this replica for the same routing group. */
+export interface QueuePosition {
+  /** 1 is the next. */
+  readonly position: number;
+  /** How many wait, with this one. */
+  readonly waiting: number;
+}
+
+/** What is known of a submission while it waits. */
+export interface WaitPlace {
+  /** What it waits for, for people: `group etl: 40 of 40 running (maxRunningQueries of the group)`. */
+  why(): string;
+  /** Null where those that wait have no order, and before the wait begins. At most a second old. */
+  position(): QueuePosition | null;
+  /** Moves it before all others of its group, as an administrator wants it. */
+  moveFirst(): void;
+}
+
 /** The submission has to wait for its turn. */
 export interface AdmissionWait {
   readonly answer: 'wait';
   /** What it has taken once it is admitted; left out for nothing. */
   readonly slots?: QuerySlots;
+  /** Left out where nothing is known of it. */
+  readonly place?: WaitPlace;
   /** Longest wait, milliseconds; less than 2^31. */
   readonly atMost: number;
   /**
@@ -76,6 +99,11 @@ export interface Admission {
   countBound?(request: AdmissionRequest): QuerySlots | null;
   /** Whether a cluster may run one more query; left out where clusters have no limits. */
   hasRoom?(cluster: string): boolean;
+  /**
+   * What a submission would wait for if it came now, for people; null where it would be sent on, or refused. Takes nothing.
+   * Left out where nothing is known.
+   */
+  whyItWaits?(request: AdmissionRequest): string | null;
   /** @param isSuperseded whether the coordinator of a query was replaced by a new one, and the query is lost */
   watchCoordinators?(isSuperseded: (queryId: string) => boolean): void;
 }

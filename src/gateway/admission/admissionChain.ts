@@ -1,6 +1,14 @@
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { Admission, AdmissionAnswer, AdmissionRequest, AdmissionWait, QuerySlots } from './admission.ts';
+import type {
+  Admission,
+  AdmissionAnswer,
+  AdmissionRequest,
+  AdmissionWait,
+  QuerySlots,
+  QueuePosition,
+  WaitPlace,
+} from './admission.ts';
 
 const now: AdmissionAnswer = { answer: 'now' };
 
@@ -11,9 +19,12 @@ const now: AdmissionAnswer = { answer: 'now' };
  */
 export class AdmissionChain implements Admission {
   readonly #admissions: readonly Admission[];
+  readonly #now: () => number;
 
-  constructor(admissions: readonly Admission[]) {
+  /** @param now monotonic milliseconds */
+  constructor(admissions: readonly Admission[], now: () => number) {
     this.#admissions = admissions;
+    this.#now = now;
   }
 
   admit(request: AdmissionRequest): AdmissionAnswer {
@@ -32,14 +43,19 @@ export class AdmissionChain implements Admission {
 
   /** A wait, with what the admissions behind it say when it is over. */
   #goOn(wait: AdmissionWait, next: number, request: AdmissionRequest): AdmissionWait {
-    const slots = new LaterSlots();
+    const place = new ChangingPlace(wait.place ?? null);
+    const since = this.#now() - (request.waitedMs ?? 0);
+    const slots = new LaterSlots(() => `${place.why()}; waited ${((this.#now() - since) / 1000).toFixed(1)} s`);
     return {
       ...wait,
       slots,
+      place,
       begin: async (signal) => {
         const refusal = await wait.begin(signal);
         if (refusal !== null || signal.aborted) return refusal;
+        slots.endFirstWait();
         const answer = this.#admitFrom(next, request);
+        if (answer.answer === 'wait') place.become(answer.place ?? null);
         if (answer.answer !== 'refuse' && answer.slots !== undefined) slots.become(answer.slots);
         if (answer.answer === 'now') return null;
         return answer.answer === 'refuse' ? answer.refusal : await beginWithin(answer, signal);
@@ -48,18 +64,63 @@ export class AdmissionChain implements Admission {
   }
 }
 
+/** The place of a submission that waits for one thing after the other. */
+class ChangingPlace implements WaitPlace {
+  #place: WaitPlace | null;
+  #isMoved = false;
+
+  constructor(place: WaitPlace | null) {
+    this.#place = place;
+  }
+
+  become(place: WaitPlace | null): void {
+    this.#place = place;
+    if (this.#isMoved) place?.moveFirst();
+  }
+
+  why(): string {
+    return this.#place?.why() ?? 'its turn has not come';
+  }
+
+  position(): QueuePosition | null {
+    return this.#place?.position() ?? null;
+  }
+
+  moveFirst(): void {
+    this.#isMoved = true;
+    this.#place?.moveFirst();
+  }
+}
+
 /** Slots of a submission that waits for something else first. */
 class LaterSlots implements QuerySlots {
   #slots: QuerySlots | null = null;
   #isReleased = false;
+  readonly #textOfFirst: () => string;
+  /** What the first wait was for, once it is over. */
+  #first: string | null = null;
+  /** Cluster that was chosen. */
+  #chosen: string | null = null;
+
+  /** @param textOfFirst what the trace says of the first wait */
+  constructor(textOfFirst: () => string) {
+    this.#textOfFirst = textOfFirst;
+  }
+
+  endFirstWait(): void {
+    this.#first ??= this.#textOfFirst();
+  }
 
   become(slots: QuerySlots): void {
     this.#slots = slots;
     if (this.#isReleased) slots.release();
   }
 
-  get note(): string | null {
-    return this.#slots?.note ?? null;
+  get note(): string {
+    const first = this.#first ?? this.#textOfFirst();
+    const later = this.#slots?.note ?? null;
+    if (later !== null) return `${first}; then ${later}`;
+    return this.#chosen === null ? first : `${first}; admitted to ${this.#chosen}`;
   }
 
   beginChoice(): void {
@@ -67,6 +128,7 @@ class LaterSlots implements QuerySlots {
   }
 
   takeCluster(cluster: ClusterEntry): Refusal | null {
+    this.#chosen = cluster.name;
     return this.#slots?.takeCluster(cluster) ?? null;
   }
 
@@ -76,6 +138,7 @@ class LaterSlots implements QuerySlots {
 
   release(): void {
     this.#isReleased = true;
+    this.endFirstWait();
     this.#slots?.release();
   }
 }

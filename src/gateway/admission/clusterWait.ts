@@ -51,6 +51,12 @@ export class ClusterWait implements Admission {
       answer: 'wait',
       atMost: maxWaitMs,
       hold: holdMs,
+      place: {
+        why: () => `no cluster of routing group ${policy.name} is available (queue.whenUnavailable)`,
+        // All go on together.
+        position: () => null,
+        moveFirst: () => undefined,
+      },
       late: tooLate(policy),
       begin: (signal) => this.#wait(decision, signal),
     };

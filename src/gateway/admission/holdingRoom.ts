@@ -1,15 +1,27 @@
 import { type Attempt, FairQueue } from '../../admission/fairQueue.ts';
 import { durationText } from '../../model/durationText.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import type { AdmissionWait } from './admission.ts';
+import type { AdmissionWait, QueuePosition, WaitPlace } from './admission.ts';
 import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
 
 /** The wait ends by itself; this only guards against a defect. */
 const GUARD_MS = 5_000;
 
+/** As many may wait for a group that the place of a new one among them is counted. */
+const MAX_COUNTED = 2_000;
+/** Most age of the places that clients get. */
+const PLACES_MS = 1_000;
+
 interface Place {
   readonly submission: WaitingSubmission;
   readonly admitted: () => void;
+}
+
+/** The places of those that wait for a group, as they were a moment ago. */
+interface Places {
+  /** Monotonic milliseconds. */
+  readonly at: number;
+  readonly positions: ReadonlyMap<WaitingSubmission, number>;
 }
 
 /**
@@ -18,6 +30,7 @@ interface Place {
  */
 export class HoldingRoom implements WaitingRoom {
   readonly #queues = new Map<string, FairQueue<Place>>();
+  readonly #places = new Map<string, Places>();
   readonly #isKeeping: boolean;
   readonly #now: () => number;
   #isScheduled = false;
@@ -31,21 +44,26 @@ export class HoldingRoom implements WaitingRoom {
     this.#now = now;
   }
 
-  wait(submission: WaitingSubmission): Pick<AdmissionWait, 'atMost' | 'hold' | 'late' | 'whenUnkept' | 'begin'> {
+  wait(
+    submission: WaitingSubmission,
+  ): Pick<AdmissionWait, 'place' | 'atMost' | 'hold' | 'late' | 'whenUnkept' | 'begin'> {
+    const place = new HeldPlace(submission, () => this.#positionOf(submission));
     if (this.#isKeeping) {
       const { holdMs, maxWaitMs } = submission;
       return {
+        place,
         atMost: maxWaitMs,
         hold: holdMs,
         late: lateRefusal(submission),
         whenUnkept: () => (submission.takeAnyway() ? null : submission.refusal()),
-        begin: (signal) => this.#hold(submission, signal),
+        begin: (signal) => this.#hold(submission, place, signal),
       };
     }
     return {
+      place,
       atMost: submission.holdMs + GUARD_MS,
       late: submission.refusal(),
-      begin: (signal) => this.#hold(submission, signal),
+      begin: (signal) => this.#hold(submission, place, signal),
     };
   }
 
@@ -74,10 +92,27 @@ export class HoldingRoom implements WaitingRoom {
       this.#queues.delete(group);
       // At the end, so that each group is the first one at times: limits may count several of them.
       if (queue.size > 0) this.#queues.set(group, queue);
+      else this.#places.delete(group);
     }
   }
 
-  #hold(submission: WaitingSubmission, signal: AbortSignal): Promise<Refusal | null> {
+  /** As it was at most a second ago, as all clients of a group ask for theirs each second; null for one that came since. */
+  #positionOf(submission: WaitingSubmission): QueuePosition | null {
+    const { group } = submission;
+    const queue = this.#queues.get(group);
+    if (queue === undefined) return null;
+    let places = this.#places.get(group);
+    const now = this.#now();
+    if (places === undefined || now - places.at >= PLACES_MS) {
+      const positions = new Map(queue.inOrder().map((place, index) => [place.submission, index + 1]));
+      places = { at: now, positions };
+      this.#places.set(group, places);
+    }
+    const position = places.positions.get(submission);
+    return position === undefined ? null : { position, waiting: places.positions.size };
+  }
+
+  #hold(submission: WaitingSubmission, held: HeldPlace, signal: AbortSignal): Promise<Refusal | null> {
     const { promise, resolve } = Promise.withResolvers<Refusal | null>();
     const { group, flow, weight, holdMs, waitedMs } = submission;
     const leave = () => {
@@ -85,13 +120,15 @@ export class HoldingRoom implements WaitingRoom {
       signal.removeEventListener('abort', leave);
       const queue = this.#queues.get(group);
       queue?.remove(place);
-      if (queue?.size === 0) this.#queues.delete(group);
+      held.end();
+      if (queue?.size === 0) this.#forget(group);
     };
     const place: Place = {
       submission,
       admitted: () => {
         if (timer !== null) clearTimeout(timer);
         signal.removeEventListener('abort', leave);
+        held.end();
         resolve(null);
       },
     };
@@ -102,15 +139,68 @@ export class HoldingRoom implements WaitingRoom {
           resolve(submission.takeAnyway() ? null : submission.refusal());
         }, holdMs);
     signal.addEventListener('abort', leave);
-    let queue = this.#queues.get(group);
-    if (queue === undefined) {
-      queue = new FairQueue();
-      this.#queues.set(group, queue);
-    }
+    const queue = this.#queues.get(group) ?? new FairQueue();
+    this.#queues.set(group, queue);
     // One that has waited before has its place again: those that came later stand behind it.
     queue.push(flow, weight, place, waitedMs > 0 ? this.#now() - waitedMs : Number.POSITIVE_INFINITY);
+    const { size } = queue;
+    const entry = size > MAX_COUNTED ? null : { position: queue.position(place), waiting: size };
+    submission.noteEntry(entry);
+    held.begin(entry, () => {
+      this.#places.delete(group);
+      queue.moveFirst(place);
+      this.admit();
+    });
     this.admit();
     return promise;
+  }
+
+  #forget(group: string): void {
+    this.#queues.delete(group);
+    this.#places.delete(group);
+  }
+}
+
+/** The place of a submission, also before its wait begins and after it has ended. */
+class HeldPlace implements WaitPlace {
+  readonly #submission: WaitingSubmission;
+  readonly #position: () => QueuePosition | null;
+  /** Null while it does not wait. */
+  #move: (() => void) | null = null;
+  #isMoved = false;
+  #entry: QueuePosition | null = null;
+
+  constructor(submission: WaitingSubmission, position: () => QueuePosition | null) {
+    this.#submission = submission;
+    this.#position = position;
+  }
+
+  /**
+   * @param entry its place when the wait begins
+   * @param move moves it before all others
+   */
+  begin(entry: QueuePosition | null, move: () => void): void {
+    this.#entry = entry;
+    this.#move = move;
+    if (this.#isMoved) move();
+  }
+
+  end(): void {
+    this.#move = null;
+  }
+
+  why(): string {
+    return this.#submission.why();
+  }
+
+  position(): QueuePosition | null {
+    return this.#move === null ? null : (this.#position() ?? this.#entry);
+  }
+
+  moveFirst(): void {
+    this.#isMoved = true;
+    this.#submission.noteMoved();
+    this.#move?.();
   }
 }
 

@@ -8,7 +8,7 @@ import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy, type QueuePolicy } from 
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import { findTakers } from '../../routing/takers.ts';
-import type { Admission, AdmissionAnswer, AdmissionRequest, QuerySlots } from './admission.ts';
+import type { Admission, AdmissionAnswer, AdmissionRequest, QuerySlots, QueuePosition } from './admission.ts';
 import type { AdmissionMetrics } from './admissionMetrics.ts';
 import { clusterDemand, type Demands, LimitDemands, limitOfKey, noDemands, sharedDemands } from './limitDemands.ts';
 import type { RunningSlots } from './runningSlots.ts';
@@ -36,6 +36,8 @@ export interface LimitedAdmissionSettings {
 }
 
 const now: AdmissionAnswer = { answer: 'now' };
+/** Counters that a text names. */
+const MAX_TEXTS = 3;
 
 /**
  * Admits submissions within the limits of groups, clusters and `QueryLimit`s: by slots that this replica has, without I/O. Those
@@ -99,6 +101,48 @@ export class LimitedAdmission implements Admission {
   hasRoom(cluster: string): boolean {
     const demand = this.#clusters.get(cluster);
     return demand === undefined || this.#dependencies.ledger.hasRoom(demand);
+  }
+
+  whyItWaits(request: AdmissionRequest): string | null {
+    this.refresh();
+    if (!this.#isLimited) return null;
+    const { ledger } = this.#dependencies;
+    const user = request.user.user ?? '';
+    const source = firstHeader(request.headers, this.#sourceHeader) ?? '';
+    const demands = this.#demands.of(this.#policy, request.decision.group, user, source);
+    const clusters = this.clustersOf(request) ?? [];
+    const areFull = clusters.length > 0 && clusters.every((demand) => ledger.isExhausted(demand));
+    const full = [...demands.enforced.filter((demand) => ledger.isExhausted(demand)), ...(areFull ? clusters : [])];
+    return full.length === 0 ? null : this.textOf(full.map(({ key }) => key));
+  }
+
+  /** What people read of counters that are full. */
+  textOf(keys: readonly string[]): string {
+    return keys
+      .slice(0, MAX_TEXTS)
+      .map((key) => this.#textOfCounter(key))
+      .join(', ');
+  }
+
+  #textOfCounter(key: string): string {
+    const [kind = '', ...rest] = key.split(':');
+    const [name = '', value] = rest.map((part) => decodedText(part));
+    const inUse = () => this.#dependencies.ledger.inUse(key);
+    if (kind === 'cluster') {
+      const limit = this.demandOfCluster(name)?.limit;
+      return `cluster ${name}: ${inUse()} of ${limit} running (maxRunningQueries)`;
+    }
+    if (kind === 'group') {
+      const limit = this.#policy.groups.get(name)?.maxRunning;
+      return `group ${name}: ${inUse()} of ${limit} running (maxRunningQueries of the group)`;
+    }
+    const limit = limitOfKey(this.#policy, key);
+    const of = value === undefined ? '' : ` of ${limit?.per ?? 'user'} ${value}`;
+    if (kind === 'rate') {
+      const { queries = 0, periodMs = 0 } = limit?.rate ?? {};
+      return `limit ${name}${of}: ${queries} queries in ${periodMs / 1000} s (rate)`;
+    }
+    return `limit ${name}${of}: ${inUse()} of ${limit?.maxRunning} running (maxRunning)`;
   }
 
   watchCoordinators(isSuperseded: (queryId: string) => boolean): void {
@@ -218,7 +262,6 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   maxWaitMs = 0;
   readonly waitedMs: number;
   flow = '';
-  note: string | null = null;
   readonly #admission: LimitedAdmission;
   /** Null: it is bound to a cluster, and never waits. */
   readonly #request: AdmissionRequest | null;
@@ -230,6 +273,11 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   #cluster: TakenSlots | null = null;
   #isOver = false;
   #waitingSince: number | null = null;
+  #wait: WaitText | null = null;
+  /** What the wait came to, once it is over. */
+  #waited: string | null = null;
+  /** Cluster that was chosen. */
+  #chosen: string | null = null;
   /** Counters that it waits for. */
   #waitsFor: readonly SlotDemand[] = [];
   #full: readonly string[] = [];
@@ -254,13 +302,22 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   }
 
   /** From now on it waits. */
-  beginWait({ holdMs, maxWaitMs }: QueuePolicy, flow: string): void {
+  beginWait({ holdMs, maxWaitMs, fairBy }: QueuePolicy, flow: string): void {
+    this.#wait = new WaitText(fairBy, this.weight);
     this.holdMs = holdMs;
     this.maxWaitMs = maxWaitMs;
     this.flow = flow;
     this.#waitingSince = this.#admission.parts.clock.monotonic();
     this.#admission.countQueued(this.group, this.#demands, 1);
-    this.#waitFor(this.#missing());
+    const missing = this.#missing();
+    // One that others wait before was not tried.
+    if (this.#full.length === 0) this.#full = this.#fullOf(missing);
+    this.#waitFor(missing);
+  }
+
+  #fullOf(demands: readonly SlotDemand[]): readonly string[] {
+    const { ledger } = this.#admission.parts;
+    return demands.flatMap((demand) => (ledger.hasRoom(demand) ? [] : [demand.key]));
   }
 
   #waitFor(demands: readonly SlotDemand[]): void {
@@ -294,7 +351,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     if (this.#waitingSince !== null) {
       const waited = this.#endWait();
       metrics.waited();
-      this.note = `${this.#fullText()}; waited ${(waited / 1000).toFixed(1)} s`;
+      this.#waited = `${this.#fullText()}; ${this.#waitText(waited)}`;
     }
     return 'admitted';
   }
@@ -308,8 +365,31 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     }
     metrics.admittedAnyway();
     this.#taken = ledger.adopt(this.#demands.enforced);
-    this.note = `${this.#fullText()}; admitted after ${(waited / 1000).toFixed(1)} s as the database is unavailable`;
+    this.#waited = `${this.#fullText()}; ${this.#waitText(waited)}; not held longer as the database is unavailable`;
     return true;
+  }
+
+  noteEntry(position: QueuePosition | null): void {
+    this.#wait?.noteEntry(position);
+  }
+
+  noteMoved(): void {
+    this.#wait?.noteMoved();
+  }
+
+  why(): string {
+    return this.#fullText();
+  }
+
+  get note(): string | null {
+    if (this.#waited !== null)
+      return this.#chosen === null ? this.#waited : `${this.#waited}; admitted to ${this.#chosen}`;
+    return this.#wait === null ? null : `${this.#fullText()}; waits${this.#wait.place}`;
+  }
+
+  #waitText(waitedMs: number): string {
+    const all = this.waitedMs + waitedMs;
+    return `waited ${(all / 1000).toFixed(1)} s${this.#wait?.place ?? ''}`;
   }
 
   refusal(): Refusal {
@@ -329,6 +409,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
 
   takeCluster({ name }: ClusterEntry): Refusal | null {
     const { ledger } = this.#admission.parts;
+    this.#chosen = name;
     this.beginChoice();
     const demand = this.#admission.demandOfCluster(name);
     if (demand === null) return null;
@@ -353,7 +434,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   release(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#endWait();
+    if (this.#waitingSince !== null) this.#waited = `${this.#fullText()}; ${this.#waitText(this.#endWait())}`;
     this.#taken?.release();
     this.#observed?.release();
     this.#cluster?.release();
@@ -378,29 +459,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   }
 
   #fullText(): string {
-    const texts = this.#full.slice(0, 3).map((key) => this.#counterText(key));
-    return texts.length === 0 ? `others wait for group ${this.group}` : texts.join(', ');
-  }
-
-  #counterText(key: string): string {
-    const [kind = '', ...rest] = key.split(':');
-    const [name = '', value] = rest.map((part) => decodedText(part));
-    const { policy, parts } = this.#admission;
-    if (kind === 'cluster') {
-      const limit = this.#admission.demandOfCluster(name)?.limit;
-      return `cluster ${name}: ${parts.ledger.inUse(key)} of ${limit} running (maxRunningQueries)`;
-    }
-    if (kind === 'group') {
-      const limit = policy.groups.get(name)?.maxRunning;
-      return `group ${name}: ${parts.ledger.inUse(key)} of ${limit} running (maxRunningQueries of the group)`;
-    }
-    const limit = limitOfKey(policy, key);
-    const of = value === undefined ? '' : ` of ${limit?.per ?? 'user'} ${value}`;
-    if (kind === 'rate') {
-      const { queries = 0, periodMs = 0 } = limit?.rate ?? {};
-      return `limit ${name}${of}: ${queries} queries in ${periodMs / 1000} s (rate)`;
-    }
-    return `limit ${name}${of}: ${parts.ledger.inUse(key)} of ${limit?.maxRunning} running (maxRunning)`;
+    return this.#full.length === 0 ? `others wait for group ${this.group}` : this.#admission.textOf(this.#full);
   }
 
   #messageOfLimit(): string | null {
@@ -410,6 +469,36 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     }
     return null;
   }
+}
+
+/** What the trace says of the place of a submission that waits. */
+class WaitText {
+  readonly #fairness: string;
+  #entry: QueuePosition | null = null;
+  #isMoved = false;
+
+  constructor(fairBy: QueuePolicy['fairBy'], weight: number) {
+    this.#fairness = ` (fair by ${fairBy}, weight ${weight})`;
+  }
+
+  noteEntry(position: QueuePosition | null): void {
+    this.#entry = position;
+  }
+
+  noteMoved(): void {
+    this.#isMoved = true;
+  }
+
+  /** `as 3rd of 12 (fair by user, weight 1)`; empty before it has a place. */
+  get place(): string {
+    const place = this.#entry === null ? '' : ` as ${ordinal(this.#entry.position)} of ${this.#entry.waiting}`;
+    return `${place}${this.#fairness}${this.#isMoved ? ', moved first by an administrator' : ''}`;
+  }
+}
+
+function ordinal(place: number): string {
+  const last = Math.floor(place / 10) % 10 === 1 ? 0 : place % 10;
+  return `${place}${['th', 'st', 'nd', 'rd'][last] ?? 'th'}`;
 }
 
 /** @param rest of the sentence that says what is full @param message text of the limit for people */

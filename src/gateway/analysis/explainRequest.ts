@@ -1,14 +1,17 @@
 import { GatewayError } from '../../model/errors.ts';
-import { headerValues } from '../../model/rawHeaders.ts';
+import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
+import type { RequestUser } from '../../model/requestUser.ts';
 import {
   explainRouting,
   type RoutingExplanation,
   routingOf,
   type TransactionOwner,
 } from '../../routing/explanation.ts';
+import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { routers } from '../../routing/routers/routers.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { HasRoom } from '../../routing/takers.ts';
 import { transactionIdOf } from '../../routing/transactionId.ts';
 import { placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import type { RuleRequest, RuleSet } from '../../rules/decision.ts';
@@ -24,6 +27,8 @@ import {
 
 /** What a request would come to, and what was seen of it. */
 export interface ExplainedRequest extends RoutingExplanation {
+  /** The limits that it would wait for now; null where it would not. */
+  readonly waitsFor: string | null;
   readonly request: {
     readonly isSubmission: boolean;
     /** Null: none was recognised, or request analysis is off. */
@@ -38,6 +43,18 @@ export interface ExplainedRequest extends RoutingExplanation {
       readonly errorMessage: string | null;
     } | null;
   };
+}
+
+/** What would let a request wait; left out, nothing does. */
+export interface ExplainedAdmission {
+  /** Whether a cluster may run one more query. */
+  readonly hasRoom?: HasRoom;
+  /** The limits that a submission would wait for now; null for none. */
+  readonly whyItWaits?: (submission: {
+    readonly decision: GroupDecision;
+    readonly user: RequestUser;
+    readonly headers: RawHeaders;
+  }) => string | null;
 }
 
 /** Explains described requests. */
@@ -60,19 +77,29 @@ export interface ExplainRequest {
  * Makes the explanation of described requests: the same steps as for a real one, with nothing sent and nobody asked.
  * @param defaultGroup `routing.defaultRoutingGroup`, as it is now
  * @param tryRule makes the rule set of the rules in force with a draft among them
+ * @param admission what would let it wait; nothing is taken of limits
  */
 export function requestExplanation(
   table: RoutingTableHolder,
   reader: DescriptionReader<AnalyzeLongRequest>,
   defaultGroup: () => string,
   tryRule: RuleCompiler['tryRule'],
+  admission: ExplainedAdmission,
 ): ExplainRequest {
   const chain = routers({ names: reader.names, defaultGroup, external: null });
   const transactionKey = reader.names.headerKey('Transaction-Id');
   const explained = async (description: DescribedRequest, current: RoutingTable, began: TransactionOwner | null) => {
     const request = await awaitedRuleRequest(description, reader);
     const routing = await routingOf(chain, request, current);
-    return { ...explainRouting(current, routing, defaultGroup(), began), request: describe(request) };
+    const hasRoom: HasRoom = (cluster) => admission.hasRoom?.(cluster) ?? true;
+    const explanation = explainRouting(current, routing, defaultGroup(), began, hasRoom);
+    const { decision, refused } = routing;
+    // Statements of transactions and calls of kill_query never wait, and other requests than submissions do not.
+    const mayWait = refused === null && began === null && request.isSubmission && !isKill(request);
+    const user = request.user ?? { user: null, userInfo: null };
+    const why = mayWait ? (admission.whyItWaits?.({ decision, user, headers: request.headers }) ?? null) : null;
+    const message = why === null ? explanation.message : `${explanation.message}; it would wait: ${why}`;
+    return { ...explanation, message, waitsFor: why, request: describe(request) };
   };
   const now = (description: DescribedRequest, began: TransactionOwner | null) =>
     explained(description, table.current, began);
@@ -84,6 +111,10 @@ export function requestExplanation(
       return transactionIdOf(headerValues(describedHeaders(description), transactionKey)[0]);
     },
   });
+}
+
+function isKill({ queryProperties }: RuleRequest): boolean {
+  return queryProperties?.queryId != null;
 }
 
 function triedRules(tried: TriedRule | null): RuleSet {

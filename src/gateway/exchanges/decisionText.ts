@@ -13,6 +13,8 @@ export interface WayToCluster {
   readonly attempts: readonly FailedAttempt[] | null;
   /** What it waited for, and how long; null where it did not wait. */
   readonly admission?: string | null;
+  /** The gateway's own id under which it waited; left out where it did not. */
+  readonly queuedAs?: string;
 }
 
 /**
@@ -20,7 +22,7 @@ export interface WayToCluster {
  * the same values share.
  */
 export function decisionText(decision: GroupDecision, way: WayToCluster): string {
-  const { cluster, fallback, steps, attempts, admission = null } = way;
+  const { cluster, fallback, steps, attempts, admission = null, queuedAs } = way;
   const { stored } = decision.trace;
   const rest = JSON.stringify({
     group: decision.group,
@@ -33,6 +35,7 @@ export function decisionText(decision: GroupDecision, way: WayToCluster): string
     ...(steps === null ? {} : { steps: steps.map(({ text }) => text) }),
     ...(attempts === null ? {} : { attempts }),
     ...(admission === null ? {} : { admission }),
+    ...(queuedAs === undefined ? {} : { queuedAs }),
   } satisfies StoredDecision);
   return stored === null ? rest : `${rest.slice(0, -1)},"rules":${stored}}`;
 }

@@ -28,6 +28,32 @@ export function explainLine(
   return [names.header('Routing-Decision'), parts.join('; ')];
 }
 
+/** What the header says of a query that waits. */
+export interface ExplainedWait {
+  readonly group: string;
+  /** Null where this replica does not know. */
+  readonly decidedBy: string | null;
+  readonly rule: string | null;
+  /** Null where those that wait have no order, and where another replica holds it. */
+  readonly position: { readonly position: number; readonly waiting: number } | null;
+  /** What it waits for; null where another replica holds it. */
+  readonly why: string | null;
+}
+
+/** The same line while a query waits: its group and its place there. */
+export function waitLine(names: ProductNames, wait: ExplainedWait): readonly string[] {
+  const { group, decidedBy, rule, position, why } = wait;
+  const parts = [
+    ...(group === '' ? [] : [`group=${token(group)}`]),
+    ...(decidedBy === null ? [] : [`by=${decidedBy}`]),
+    ...(rule === null ? [] : [`rule=${token(rule)}`]),
+    'queued=true',
+    ...(position === null ? [] : [`position=${position.position}`, `waiting=${position.waiting}`]),
+    ...(why === null ? [] : [`admission="${headerText(why)}"`]),
+  ];
+  return [names.header('Routing-Decision'), parts.join('; ')];
+}
+
 function shortStep({ group, outcome }: ChoiceStep): string {
   return `${token(group)}:${outcome}`;
 }

@@ -12,7 +12,7 @@ import type { HistoryWriter } from '../../store/store.ts';
 import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { decisionText } from './decisionText.ts';
-import type { Submission } from './submission.ts';
+import { type Submission, waitNote } from './submission.ts';
 
 /** How a submission was routed. */
 export interface SubmissionRoute {
@@ -64,9 +64,10 @@ export class QueryRecorder {
     queryId: string,
     cluster: ClusterEntry,
     proxied: ProxiedRequest,
-    { body, user, slots }: Submission,
+    submission: Submission,
     { decision, fallback, steps, attempts }: SubmissionRoute,
   ): void {
+    const { body, user, queuedAs } = submission;
     const { history, clock, settings } = this.#dependencies;
     if (!settings().historyEnabled) return;
     history.add({
@@ -84,7 +85,8 @@ export class QueryRecorder {
         fallback,
         steps,
         attempts,
-        admission: slots?.note ?? null,
+        admission: waitNote(submission),
+        ...(queuedAs === undefined ? {} : { queuedAs }),
       }),
     });
   }
@@ -97,11 +99,12 @@ export class QueryRecorder {
   /** Logs the end of a submission. */
   logEnd(
     proxied: ProxiedRequest,
-    { body, user, slots, queuedAs }: Submission,
+    submission: Submission,
     { decision, cluster, fallback, steps, attempts }: SubmissionRoute,
     { queryId, refused, queued, status }: SubmissionEnd,
   ): void {
     const { logger, settings } = this.#dependencies;
+    const { body, user, queuedAs } = submission;
     logger.info(
       {
         queryId,
@@ -112,7 +115,7 @@ export class QueryRecorder {
         fallback: fallback || undefined,
         steps: steps === null ? undefined : stepsText(steps),
         attempts: attempts ?? undefined,
-        admission: slots?.note ?? undefined,
+        admission: waitNote(submission) ?? undefined,
         refused: refused ?? undefined,
         queued: queued || undefined,
         queuedAs,

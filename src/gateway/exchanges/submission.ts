@@ -11,6 +11,8 @@ export interface Submission {
   readonly decision: GroupDecision;
   /** The id of the gateway's own under which it waited; left out where it did not. */
   readonly queuedAs?: string;
+  /** Milliseconds that it waited under that id, at all replicas. */
+  readonly waitedMs?: number;
   /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
   readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
   /**
@@ -20,4 +22,10 @@ export interface Submission {
   readonly transaction: { readonly id: string; readonly cluster: ClusterEntry | null } | null;
   /** What it takes of limits; null for nothing. */
   readonly slots: QuerySlots | null;
+}
+
+/** What trace, header and log say of the wait of a submission; null where it did not wait. */
+export function waitNote({ slots, waitedMs }: Pick<Submission, 'slots' | 'waitedMs'>): string | null {
+  const note = slots?.note ?? null;
+  return note === null && waitedMs !== undefined ? `waited ${(waitedMs / 1000).toFixed(1)} s` : note;
 }

@@ -17,7 +17,7 @@ import { overloaded, unknownTransaction } from './exchangeRefusals.ts';
 import type { AttemptStage, HeldAnswer } from './exchangeState.ts';
 import type { OutgoingRequest } from './outgoingRequests.ts';
 import type { QueryRecorder, SubmissionRoute } from './queryRecorder.ts';
-import type { Submission } from './submission.ts';
+import { type Submission, waitNote } from './submission.ts';
 import { SubmissionRetry } from './submissionRetry.ts';
 import type { SubmittedQueries, UnreleasedAnswer } from './submittedQueries.ts';
 
@@ -207,7 +207,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
 
   protected override answering(): AnsweringCluster {
     const { cluster, fallback, steps } = this.#target as Target;
-    const admission = this.#submission.slots?.note ?? null;
+    const admission = waitNote(this.#submission);
     return { cluster, decision: this.#decision, fallback, steps, admission, handshake: null };
   }
 

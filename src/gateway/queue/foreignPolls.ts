@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { type PollAnswers, QueuedPolls } from './queuedPolls.ts';
+import { type PollAnswers, QueuedPolls, type QueuedState } from './queuedPolls.ts';
 import type { WaitingRoom } from './waitingRoom.ts';
 
 /** Time between two looks for queries that are asked for here and held elsewhere, and do not wait any more. */
@@ -64,7 +64,7 @@ export class ForeignPolls {
     let watched = this.#watched.get(id);
     if (watched === undefined) {
       if (this.#watched.size >= MAX_WATCHED) {
-        answers.waiting(proxied, id, token, 0);
+        answers.waiting(proxied, id, token, 0, unknownState);
         return;
       }
       watched = { polls: new QueuedPolls(), row: null, readAt: Number.NEGATIVE_INFINITY, heldAt: now };
@@ -89,7 +89,7 @@ export class ForeignPolls {
     if (row === null) {
       const message = `Query ${id} cannot be looked up at the moment; ask again in a second.`;
       answers.refuse(proxied, id, 'undecided_query', message);
-    } else answers.waiting(proxied, id, token, row.waitingMs + clock.monotonic() - readAt);
+    } else answers.waiting(proxied, id, token, row.waitingMs + clock.monotonic() - readAt, stateOf(row));
   }
 
   /** Has the next look or read begin when it is due. */
@@ -177,7 +177,9 @@ export class ForeignPolls {
     const { room, answers } = this.#dependencies;
     this.#watched.delete(id);
     watched.polls.answerAll((proxied, token) => {
-      if (!room.poll(proxied, id, token, LOOK_MS)) answers.waiting(proxied, id, token, watched.row?.waitingMs ?? 0);
+      if (room.poll(proxied, id, token, LOOK_MS)) return;
+      const { row } = watched;
+      answers.waiting(proxied, id, token, row?.waitingMs ?? 0, row === null ? unknownState : stateOf(row));
     });
   }
 
@@ -190,4 +192,10 @@ export class ForeignPolls {
     if (this.#touched.size > MAX_WATCHED) this.#touched.clear();
     for (const id of old) this.#touched.set(id, now);
   }
+}
+
+const unknownState: QueuedState = { group: '', decidedBy: null, rule: null, place: null };
+
+function stateOf({ group }: QueuedQueryRow): QueuedState {
+  return { ...unknownState, group };
 }

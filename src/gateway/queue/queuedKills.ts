@@ -1,11 +1,8 @@
-import { timingSafeEqual } from 'node:crypto';
-import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
+import type { QueuedQueryRepository } from '../../store/store.ts';
 import type { BodyStart } from '../bodies/body.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import type { QueueKey } from './queueKey.ts';
-import { decodeSubmission } from './storedSubmission.ts';
+import type { QueuedOwners } from './queuedOwners.ts';
 import type { WaitingRoom } from './waitingRoom.ts';
 
 /** What becomes of a call of kill_query that names a query with an id of the gateway's own. */
@@ -19,7 +16,7 @@ export type KillAnswer =
 /** What such calls are answered with. */
 export interface QueuedKillsDependencies {
   readonly repository: QueuedQueryRepository;
-  readonly key: QueueKey;
+  readonly owners: Pick<QueuedOwners, 'haveSameCredentials'>;
   readonly room: Pick<WaitingRoom, 'drop'>;
 }
 
@@ -37,13 +34,14 @@ export class QueuedKills {
    * @param id that the statement names
    */
   async kill(proxied: ProxiedRequest, body: BodyStart, user: string | null, id: string): Promise<KillAnswer> {
-    const { repository, room } = this.#dependencies;
+    const { repository, room, owners } = this.#dependencies;
     try {
       const row = await repository.get(id);
       if (row === null) return refused('unknown_query', id, 'no query of this id waits, or waited in the last days.');
       if (row.engineId !== null) return named(body, id, row.engineId);
       if (row.state !== 'waiting') return refused('undecided_query', id, 'it is on its way to a cluster.');
-      if (!(await this.#isOwn(proxied.request.rawHeaders, user, row))) {
+      const isUser = user !== null && user === row.user;
+      if (!isUser || !(await owners.haveSameCredentials(proxied.request.rawHeaders, row))) {
         const why = `it waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;
         return refused('denied', id, why);
       }
@@ -56,24 +54,6 @@ export class QueuedKills {
       return refused('undecided_query', id, 'the database cannot be read; try again in a second.');
     }
   }
-
-  /** The gateway checks no passwords: a caller who shows those that the query came with is its user. */
-  async #isOwn(headers: RawHeaders, user: string | null, row: QueuedQueryRow): Promise<boolean> {
-    const { repository, key } = this.#dependencies;
-    if (user === null || user !== row.user) return false;
-    const sealed = await repository.request(row.id, row.replica);
-    const bytes = sealed === null ? null : key.open('request', row.id, sealed);
-    if (bytes === null) return false;
-    const stored = decodeSubmission(bytes).headers;
-    return ['authorization', 'cookie'].every((name) =>
-      areSame(headerValues(headers, name).join('\n'), headerValues(stored, name).join('\n')),
-    );
-  }
-}
-
-function areSame(one: string, other: string): boolean {
-  const [a, b] = [Buffer.from(one), Buffer.from(other)];
-  return a.length === b.length && timingSafeEqual(a, b);
 }
 
 /** The statement with the cluster's id, as long as it was: its length is announced. */

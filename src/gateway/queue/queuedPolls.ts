@@ -1,14 +1,25 @@
 import type { RefusalReason } from '../../routing/refusal.ts';
+import type { WaitPlace } from '../admission/admission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { StoredOutcome } from './storedOutcome.ts';
 
 /** Requests for one query that are held at a time; of more, the oldest is answered at once. */
 const MAX_POLLS = 4;
 
+/** What is said of a query that waits, beside how long it has. */
+export interface QueuedState {
+  readonly group: string;
+  /** What decided about the group, and the rule that did; null where this replica does not know. */
+  readonly decidedBy: string | null;
+  readonly rule: string | null;
+  /** Null where another replica holds it. */
+  readonly place: WaitPlace | null;
+}
+
 /** What requests for queries that wait are answered with. */
 export interface PollAnswers {
   /** Answers that a query waits. @param token of this request */
-  waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number): void;
+  waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number, state: QueuedState): void;
   /** Answers with what came of it. */
   outcome(proxied: ProxiedRequest, id: string, outcome: StoredOutcome): void;
   /** Answers that nobody has the query, or nobody has it any more. */

@@ -1,12 +1,17 @@
 import type { Logger } from 'pino';
+import type { ProductNames } from '../../model/names.ts';
 import { type ProxiedPaths, STATEMENT_PATH, targetText } from '../../routing/proxiedPaths.ts';
 import type { Refusal, RefusalReason } from '../../routing/refusal.ts';
 import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
+import type { DataPlaneSettings } from '../dataPlaneSettings.ts';
+import { waitLine } from '../exchanges/explain.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { ForeignPolls } from './foreignPolls.ts';
 import { finishedCall, maxWaitOf, queuedAnswer, queuedTarget } from './queuedAnswer.ts';
-import type { PollAnswers } from './queuedPolls.ts';
+import type { QueuedOwners } from './queuedOwners.ts';
+import { type QueuedPage, queuedPage } from './queuedPage.ts';
+import type { PollAnswers, QueuedState } from './queuedPolls.ts';
 import type { QueueKey } from './queueKey.ts';
 import { nextTargetOf, type StoredOutcome } from './storedOutcome.ts';
 import { abandonedText, type WaitingRoom } from './waitingRoom.ts';
@@ -22,10 +27,12 @@ export interface OwnAnswer {
 
 /** What answers about waiting queries are made with. */
 export interface QueueAnswersDependencies {
+  readonly names: ProductNames;
   readonly key: QueueKey;
   readonly paths: ProxiedPaths;
   readonly clients: Pick<RequestHeaders, 'clientOf' | 'prefixOf'>;
   readonly answers: OwnAnswer;
+  readonly settings: () => Pick<DataPlaneSettings, 'explainHeader'>;
 }
 
 const plainText = ['content-type', 'text/plain; charset=utf-8', 'cache-control', 'no-store'];
@@ -39,15 +46,19 @@ export class QueueAnswers implements PollAnswers {
     this.#dependencies = dependencies;
   }
 
-  waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number): void {
-    const { key, paths, answers } = this.#dependencies;
+  waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number, state: QueuedState): void {
+    const { names, key, paths, answers, settings } = this.#dependencies;
+    const { place: waits, ...decided } = state;
+    const lines = settings().explainHeader
+      ? waitLine(names, { ...decided, position: waits?.position() ?? null, why: waits?.why() ?? null })
+      : [];
     const place = {
       base: this.#base(proxied),
       statementPath: paths.statementPathOf(proxied.target.path) ?? STATEMENT_PATH,
       id,
       slug: key.slugOf(id),
     };
-    const { status, headers, body } = queuedAnswer(place, { token: token + 1, waitedMs, lines: [] });
+    const { status, headers, body } = queuedAnswer(place, { token: token + 1, waitedMs, lines });
     answers.answer(proxied, status, headers, body);
   }
 
@@ -95,6 +106,10 @@ export interface QueuedRequestsDependencies {
   readonly answers: OwnAnswer;
   /** Sends a request on to the cluster of a query. */
   readonly followUp: (proxied: ProxiedRequest, id: string) => void;
+  /** Says whether a caller is the client that sent a query. */
+  readonly owners: Pick<QueuedOwners, 'areSameClient'>;
+  /** Whether pages of clusters are served, here or at an address that they are redirected to. */
+  readonly hasEnginePages: boolean;
   readonly logger: Logger;
 }
 
@@ -112,7 +127,9 @@ export class QueuedRequests {
     const { method, target, statementPath } = proxied;
     const base = statementPath ? paths.statementPathOf(target.path) : null;
     if (base === null) {
-      this.#later(proxied, id, (row) => this.#show(proxied, id, row));
+      this.#later(proxied, id, (row) =>
+        proxied.pathKind === 'ui' ? this.#show(proxied, id, row) : this.#about(proxied, id, row),
+      );
       return;
     }
     const parts = queuedTarget(target.path, base);
@@ -129,7 +146,7 @@ export class QueuedRequests {
       }
       case 'DELETE':
         if (room.drop(id)) answers.answer(proxied, 204, [], '');
-        else this.#later(proxied, id, (row) => this.#cancel(proxied, id, row));
+        else this.#later(proxied, id, (row) => this.#cancel(proxied, row));
         return;
       default: {
         const message = `Method ${method} is not taken for a query that waits; take GET or DELETE.`;
@@ -139,12 +156,10 @@ export class QueuedRequests {
   }
 
   /** Cancels a query that this replica does not hold. */
-  async #cancel(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): Promise<void> {
-    const { repository, room, answers, followUp } = this.#dependencies;
-    if (row?.state === 'waiting') {
-      if (row.isHeld) await repository.setCommand(id, 'drop');
-      else await repository.remove(id);
-    } else if (row?.state === 'submitted' && row.engineId !== null) {
+  async #cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
+    const { room, answers, followUp } = this.#dependencies;
+    if (row?.state === 'waiting') await this.#drop(row);
+    else if (row?.state === 'submitted' && row.engineId !== null) {
       const next = nextTargetOf(room.outcomeOf(row));
       if (next !== null) {
         followUp({ ...proxied, target: next, rawTarget: targetText(next) }, row.engineId);
@@ -154,21 +169,66 @@ export class QueuedRequests {
     answers.answer(proxied, 204, [], '');
   }
 
-  /** Leads to the pages and information of the cluster's query, once there is one. */
+  async #drop({ id, isHeld }: QueuedQueryRow): Promise<void> {
+    const { repository, room } = this.#dependencies;
+    if (room.drop(id)) return;
+    if (isHeld) await repository.setCommand(id, 'drop');
+    else await repository.remove(id);
+  }
+
+  /** A call about a query by its id alone (`/v1/query/{id}`): the cluster's, once that has the query. */
+  async #about(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): Promise<void> {
+    const { answers, polls, followUp, owners } = this.#dependencies;
+    if (row === null) {
+      polls.gone(proxied, id);
+      return;
+    }
+    const { engineId, state } = row;
+    if (engineId !== null) {
+      const { path, query } = proxied.target;
+      const named = (text: string) => text.replaceAll(id, engineId);
+      const target = { path: named(path), query: query === null ? null : named(query) };
+      followUp({ ...proxied, target, rawTarget: named(proxied.rawTarget) }, engineId);
+    } else if (state !== 'waiting' || proxied.method !== 'DELETE') {
+      const what =
+        state === 'failed' ? 'ended before a cluster had it' : `waits for its turn in routing group ${row.group}`;
+      answers.answer(proxied, 404, plainText, `Query ${id} ${what}.\n`);
+    } else if (await owners.areSameClient(proxied.request.rawHeaders, row)) {
+      await this.#drop(row);
+      answers.answer(proxied, 204, [], '');
+    } else {
+      const message = `Query ${id} waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;
+      polls.refuse(proxied, id, 'denied', message);
+    }
+  }
+
+  /** The page of a query: the cluster's own, once that has the query. */
   #show(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): void {
-    const { answers, polls } = this.#dependencies;
-    if (row === null) polls.gone(proxied, id);
-    else if (row.engineId !== null && (proxied.method === 'GET' || proxied.method === 'HEAD')) {
+    const { answers, hasEnginePages } = this.#dependencies;
+    if (proxied.method !== 'GET' && proxied.method !== 'HEAD') {
+      const message = `Method ${proxied.method} is not taken for the page of a query that waits; take GET.`;
+      answers.refuse(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD' });
+      return;
+    }
+    if (row !== null && row.engineId !== null && hasEnginePages) {
       const location = proxied.rawTarget.replaceAll(id, row.engineId);
       answers.answer(proxied, 307, ['location', location, ...plainText], `${row.engineId}\n`);
-    } else {
-      const seconds = Math.round(row.waitingMs / 1000);
-      const text =
-        row.state === 'waiting' || row.state === 'submitting'
-          ? `Query ${id} waits for its turn in routing group ${row.group}, for ${seconds} s.\n`
-          : `Query ${id} ended before a cluster had it.\n`;
-      answers.answer(proxied, proxied.pathKind === 'ui' ? 200 : 404, plainText, text);
+      return;
     }
+    const { status, headers, body } = queuedPage(id, this.#pageOf(row));
+    answers.answer(proxied, status, headers, body);
+  }
+
+  #pageOf(row: QueuedQueryRow | null): QueuedPage {
+    if (row === null) return { state: 'unknown' };
+    const { id, engineId, group, waitingMs } = row;
+    if (engineId !== null) return { state: 'submitted', engineId };
+    if (row.state === 'failed') return { state: 'failed' };
+    const place = this.#dependencies.room.placeOf(id);
+    return {
+      state: 'waiting',
+      ...{ group, waitedMs: waitingMs, why: place?.why() ?? null, position: place?.position() ?? null },
+    };
   }
 
   /** Goes on once the row is read; a database that is unavailable is the client's answer. */

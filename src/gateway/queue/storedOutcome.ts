@@ -27,11 +27,13 @@ export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, a
 /**
  * Sends a stored submission on and takes the answer in, whether or not its client asks at that moment.
  * @param query id under which it waited, monotonic milliseconds at which its client sent it, and what it takes of limits
+ * @param now monotonic milliseconds
  */
 export function sendStored(
   send: SendSubmission,
   stored: StoredSubmission,
   { id, since, slots }: { readonly id: string; readonly since: number; readonly slots: QuerySlots | null },
+  now: number,
 ): Promise<SubmissionOutcome> {
   const response = new CapturedResponse();
   const { promise, resolve } = Promise.withResolvers<SubmissionOutcome>();
@@ -52,7 +54,7 @@ export function sendStored(
     else resolve({ kind: 'answer', answer, engineId: engineIdOf(answer) });
   });
   response.on('error', () => undefined);
-  send(requestOf(stored, response.asResponse, since), submissionOf(stored, id, slots), answers);
+  send(requestOf(stored, response.asResponse, since), submissionOf(stored, id, now - since, slots), answers);
   return promise;
 }
 

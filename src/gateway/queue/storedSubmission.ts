@@ -72,14 +72,19 @@ export function decodeSubmission(bytes: Buffer): StoredSubmission {
   return { ...rest, body: bytes.subarray(end + 1) };
 }
 
-/** The submission as exchanges know it. @param queuedAs id under which it waited */
+/**
+ * The submission as exchanges know it.
+ * @param queuedAs id under which it waited
+ * @param waitedMs how long, milliseconds
+ */
 export function submissionOf(
   { body, user, decision }: StoredSubmission,
   queuedAs: string,
+  waitedMs: number,
   slots: QuerySlots | null,
 ): Submission {
   const start = { bytes: body, complete: true, text: body.toString('utf8') };
-  return { body: start, user, decision, about: null, transaction: null, queuedAs, slots };
+  return { body: start, user, decision, about: null, transaction: null, queuedAs, waitedMs, slots };
 }
 
 /**

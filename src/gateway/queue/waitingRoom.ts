@@ -6,12 +6,12 @@ import { firstHeader } from '../../model/rawHeaders.ts';
 import { QUEUE_SUFFIX } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { QueuedQueryRepository, QueuedQueryRow } from '../../store/store.ts';
-import type { Admission, AdmissionWait, QuerySlots } from '../admission/admission.ts';
+import type { Admission, AdmissionWait, QuerySlots, WaitPlace } from '../admission/admission.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { CapturedResponse } from './capturedResponse.ts';
 import { QueuedIds } from './queuedAnswer.ts';
-import { type PollAnswers, QueuedPolls } from './queuedPolls.ts';
+import { type PollAnswers, QueuedPolls, type QueuedState } from './queuedPolls.ts';
 import type { QueueKey } from './queueKey.ts';
 import {
   decodeOutcome,
@@ -51,6 +51,8 @@ const TIDY_MS = 60_000;
 const RETRY_MS = 1_000;
 /** How often a query goes back into the queue because no cluster could take it. */
 const MAX_PUT_BACKS = 5;
+/** Different reasons of waiting that are written down at a time. */
+const MAX_REASONS = 50;
 /** How long the client's answer waits for the database; then memory serves, and it is stored later. */
 const STORE_PATIENCE_MS = 2_000;
 
@@ -74,7 +76,7 @@ export interface WaitingRoomDependencies {
 
 /** The turn that a submission waits for, which has begun. */
 export interface BegunWait {
-  readonly wait: Pick<AdmissionWait, 'atMost' | 'late'>;
+  readonly wait: Pick<AdmissionWait, 'atMost' | 'late' | 'place'>;
   /** Settles as `AdmissionWait.begin` does. */
   readonly turn: Promise<Refusal | null>;
   readonly giveUp: AbortController;
@@ -91,12 +93,17 @@ interface HeldQuery {
   readonly polls: QueuedPolls;
   giveUp: AbortController;
   slots: QuerySlots | null;
+  state: QueuedState;
+  /** Why it waits, as its row has it. */
+  reason: string;
+  /** When an administrator moved it first, by the database's clock, as far as that was done here; null for never. */
+  movedAt: number | null;
   deadline: number;
   late: Refusal;
   polledAt: number;
   /** When the database had the last request noted. */
   touchedAt: number;
-  state: 'waiting' | 'submitting' | 'ended';
+  stage: 'waiting' | 'submitting' | 'ended';
   /** Its client has cancelled it while it was being submitted. */
   isCancelled: boolean;
   putBacks: number;
@@ -106,7 +113,7 @@ interface HeldQuery {
 
 /** What came of writing a submission down. */
 export type EnteredQueue =
-  | { readonly id: string; readonly waitedMs: number }
+  | { readonly id: string; readonly waitedMs: number; readonly state: QueuedState }
   | { readonly id: null; readonly refusal: Refusal };
 
 const unavailable: Refusal = {
@@ -142,6 +149,7 @@ export class WaitingRoom {
   /** Until when the database has this replica as alive, by the monotonic clock. */
   #aliveUntil = Number.NEGATIVE_INFINITY;
   #stopping = false;
+  #isObeying = false;
   /** When a query waited here last, and when rows are tidied next; monotonic milliseconds. */
   #usedAt = Number.NEGATIVE_INFINITY;
   #tidyAt = 0;
@@ -177,8 +185,9 @@ export class WaitingRoom {
     if (this.#queries.size >= MAX_HELD) return refused(full);
     const id = this.#ids.next(clock.now());
     const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
-    const query = this.#newQuery(id, since, giveUp, wait);
+    const query = this.#newQuery(id, since, giveUp, wait, stateOf(submission, wait.place));
     query.slots = slots;
+    query.reason = reasonOf(query);
     this.#queries.set(id, query);
     try {
       if (!this.#stopping) await this.renew();
@@ -188,7 +197,7 @@ export class WaitingRoom {
           group: submission.decision.group,
           user: submission.user.user,
           source: firstHeader(proxied.request.rawHeaders, this.#sourceHeader) ?? null,
-          reason: `group ${submission.decision.group}`,
+          reason: query.reason,
           request,
           replica: this.#stopping ? '' : replica,
         }),
@@ -205,7 +214,13 @@ export class WaitingRoom {
       turn.catch(() => undefined);
       void repository.adopt(id, replica, '').catch(() => undefined);
     } else this.#follow(query, turn);
-    return { id, waitedMs: clock.monotonic() - since };
+    return { id, waitedMs: clock.monotonic() - since, state: query.state };
+  }
+
+  /** What is known of a query that waits here; null for others. */
+  placeOf(id: string): WaitPlace | null {
+    const query = this.#queries.get(id);
+    return query?.stage === 'waiting' ? query.state.place : null;
   }
 
   /** Holds a request for a query that this replica has; false where it has it not. */
@@ -229,7 +244,9 @@ export class WaitingRoom {
     if (!(await repository.adopt(row.id, row.replica, replica))) return false;
     const sealed = await repository.request(row.id, replica);
     const since = clock.monotonic() - row.waitingMs;
-    const query = this.#newQuery(row.id, since, new AbortController(), { atMost: 0, late: full });
+    const unread: QueuedState = { group: row.group, decidedBy: null, rule: null, place: null };
+    const query = this.#newQuery(row.id, since, new AbortController(), { atMost: 0, late: full }, unread);
+    query.movedAt = row.movedAt;
     this.#queries.set(row.id, query);
     const stored = this.#opened(row.id, sealed);
     if (stored === null) {
@@ -269,11 +286,11 @@ export class WaitingRoom {
   drop(id: string, refusal: Refusal | null = null): boolean {
     const query = this.#queries.get(id);
     if (query === undefined) return false;
-    if (query.state === 'submitting') {
+    if (query.stage === 'submitting') {
       query.isCancelled = true;
       return true;
     }
-    if (query.state === 'ended') return true;
+    if (query.stage === 'ended') return true;
     if (refusal !== null) {
       void this.#end(query, 'waiting', refusal);
       return true;
@@ -284,6 +301,34 @@ export class WaitingRoom {
     );
     void this.#persist('delete', id, () => this.#dependencies.repository.remove(id));
     return true;
+  }
+
+  /** Moves a query before all others of its group that wait here. @returns false where this replica has it not */
+  #moveFirst(id: string, movedAt: number): boolean {
+    const query = this.#queries.get(id);
+    if (query === undefined) return false;
+    if (query.movedAt === movedAt) return true;
+    query.movedAt = movedAt;
+    query.state.place?.moveFirst();
+    this.#dependencies.logger.info({ queryId: id }, 'a waiting query was moved first by an administrator');
+    return true;
+  }
+
+  /** Does what administrators and other replicas ask of the queries here; called by a timer. Never rejects. */
+  async obey(): Promise<void> {
+    if (this.#stopping || this.#queries.size === 0 || this.#isObeying) return;
+    const { repository, replica, logger } = this.#dependencies;
+    this.#isObeying = true;
+    try {
+      for (const { id, command, movedAt } of await repository.commands(replica)) {
+        if (command !== null) this.drop(id, command === 'kill' ? { ...killed, queryId: id } : null);
+        else if (movedAt !== null) this.#moveFirst(id, movedAt);
+      }
+    } catch (error) {
+      logger.debug({ err: error }, 'what is asked of waiting queries could not be read');
+    } finally {
+      this.#isObeying = false;
+    }
   }
 
   /** The database learns that this replica lives, unless it knows. Rejects while the database is unavailable. */
@@ -300,12 +345,12 @@ export class WaitingRoom {
     if (this.#stopping) return;
     await this.#tidy();
     if (this.#queries.size === 0) return;
-    const { repository, clock, logger, replica } = this.#dependencies;
+    const { repository, clock, logger } = this.#dependencies;
     const now = clock.monotonic();
     const silent: string[] = [];
     const touched: HeldQuery[] = [];
     for (const query of this.#queries.values()) {
-      if (query.state !== 'waiting') continue;
+      if (query.stage !== 'waiting') continue;
       if (query.polls.size > 0) query.polledAt = now;
       if (now >= query.deadline) void this.#end(query, 'waiting', { ...query.late, queryId: query.id });
       else if (now - query.polledAt >= ABANDONED_AFTER_MS) silent.push(query.id);
@@ -316,16 +361,33 @@ export class WaitingRoom {
       if (touched.length > 0) {
         await repository.touch(touched.map(({ id }) => id));
         for (const query of touched) query.touchedAt = now;
+        await this.#noteReasons(touched);
       }
       for (const id of silent.length === 0 ? [] : await repository.unpolled(silent, ABANDONED_AFTER_MS)) {
         logger.info({ queryId: id }, 'a waiting query is dropped: nobody has asked for it for 5 minutes');
         this.drop(id, null);
       }
-      for (const { id, command } of await repository.commands(replica)) {
-        this.drop(id, command === 'kill' ? { ...killed, queryId: id } : null);
-      }
     } catch (error) {
       logger.debug({ err: error }, 'waiting queries could not be looked after');
+    }
+  }
+
+  /** What queries wait for changes: their rows say it. Those of a group mostly wait for the same. */
+  async #noteReasons(queries: readonly HeldQuery[]): Promise<void> {
+    const changed = new Map<string, HeldQuery[]>();
+    for (const query of queries) {
+      const reason = reasonOf(query);
+      if (reason === query.reason || query.stage !== 'waiting') continue;
+      const others = changed.get(reason);
+      if (others !== undefined) others.push(query);
+      else if (changed.size < MAX_REASONS) changed.set(reason, [query]);
+    }
+    for (const [reason, those] of changed) {
+      await this.#dependencies.repository.setReason(
+        those.map(({ id }) => id),
+        reason,
+      );
+      for (const query of those) query.reason = reason;
     }
   }
 
@@ -348,11 +410,11 @@ export class WaitingRoom {
   async stop(): Promise<void> {
     this.#stopping = true;
     const { repository, replica, answers, logger, clock } = this.#dependencies;
-    const waiting = [...this.#queries.values()].filter(({ state }) => state === 'waiting');
+    const waiting = [...this.#queries.values()].filter(({ stage }) => stage === 'waiting');
     for (const query of waiting) {
       this.#release(query);
       query.polls.answerAll((proxied, token) =>
-        answers.waiting(proxied, query.id, token, clock.monotonic() - query.since),
+        answers.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
       );
     }
     await Promise.all(this.#submissions);
@@ -361,7 +423,13 @@ export class WaitingRoom {
     );
   }
 
-  #newQuery(id: string, since: number, giveUp: AbortController, wait: BegunWait['wait']): HeldQuery {
+  #newQuery(
+    id: string,
+    since: number,
+    giveUp: AbortController,
+    wait: Pick<BegunWait['wait'], 'atMost' | 'late'>,
+    state: QueuedState,
+  ): HeldQuery {
     const now = this.#dependencies.clock.monotonic();
     return {
       id,
@@ -369,11 +437,14 @@ export class WaitingRoom {
       polls: new QueuedPolls(),
       giveUp,
       slots: null,
+      state,
+      reason: '',
+      movedAt: null,
       deadline: since + wait.atMost,
       late: wait.late,
       polledAt: now,
       touchedAt: now,
-      state: 'waiting',
+      stage: 'waiting',
       isCancelled: false,
       putBacks: 0,
       outcome: null,
@@ -389,7 +460,7 @@ export class WaitingRoom {
     }
     query.polls.hold(proxied, token, holdMs, (late, lateToken) => {
       query.polledAt = clock.monotonic();
-      answers.waiting(late, query.id, lateToken, query.polledAt - query.since);
+      answers.waiting(late, query.id, lateToken, query.polledAt - query.since, query.state);
     });
   }
 
@@ -397,7 +468,10 @@ export class WaitingRoom {
   #admit(query: HeldQuery, { decision, user, headers }: StoredSubmission): void {
     const { admission, clock } = this.#dependencies;
     const answer = admission.admit({ decision, user, headers, waitedMs: clock.monotonic() - query.since });
-    query.state = 'waiting';
+    const place = answer.answer === 'wait' ? answer.place : undefined;
+    query.state = stateOf({ decision }, place);
+    if (query.movedAt !== null) place?.moveFirst();
+    query.stage = 'waiting';
     query.slots = answer.answer === 'refuse' ? null : (answer.slots ?? null);
     if (answer.answer === 'refuse') void this.#end(query, 'waiting', answer.refusal);
     else if (answer.answer === 'now') this.#submit(query);
@@ -415,7 +489,7 @@ export class WaitingRoom {
     const { signal } = query.giveUp;
     turn.then(
       (refusal) => {
-        if (signal.aborted || query.state !== 'waiting') return;
+        if (signal.aborted || query.stage !== 'waiting') return;
         if (refusal === null) this.#submit(query);
         else void this.#end(query, 'waiting', refusal);
       },
@@ -429,7 +503,7 @@ export class WaitingRoom {
   }
 
   #submit(query: HeldQuery): void {
-    query.state = 'submitting';
+    query.stage = 'submitting';
     const submission = this.#submitNow(query).catch((error: unknown) =>
       this.#dependencies.logger.error({ err: error, queryId: query.id }, 'a waiting query could not be sent on'),
     );
@@ -438,7 +512,7 @@ export class WaitingRoom {
   }
 
   async #submitNow(query: HeldQuery): Promise<void> {
-    const { send, repository, replica } = this.#dependencies;
+    const { send, repository, replica, clock } = this.#dependencies;
     const sealed = await this.#begin(query);
     if (sealed === null) {
       // Cancelled, or taken over by another replica: its row says what its client gets.
@@ -448,7 +522,7 @@ export class WaitingRoom {
     }
     const stored = this.#opened(query.id, sealed);
     if (stored === null) throw new Error('what was sealed here cannot be opened here');
-    const outcome = await sendStored(send, stored, query);
+    const outcome = await sendStored(send, stored, query, clock.monotonic());
     if (this.#goesBack(query, outcome)) {
       query.putBacks++;
       await pause(RETRY_MS);
@@ -519,7 +593,7 @@ export class WaitingRoom {
       query.giveUp.abort();
       query.slots?.release();
     }
-    query.state = 'ended';
+    query.stage = 'ended';
     const answer = key.seal('answer', id, encodeOutcome(outcome));
     const state = engineId === null ? 'failed' : 'submitted';
     const stored = this.#persist('end', id, () => repository.end(id, replica, from, { state, engineId, answer }));
@@ -557,13 +631,13 @@ export class WaitingRoom {
   #answerLater(query: HeldQuery): void {
     const { answers, clock } = this.#dependencies;
     query.polls.answerAll((proxied, token) =>
-      answers.waiting(proxied, query.id, token, clock.monotonic() - query.since),
+      answers.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
     );
   }
 
   /** This replica has nothing to do with a query any more. */
   #release(query: HeldQuery): void {
-    query.state = 'ended';
+    query.stage = 'ended';
     query.giveUp.abort();
     query.slots?.release();
     this.#queries.delete(query.id);
@@ -573,6 +647,15 @@ export class WaitingRoom {
     const bytes = sealed === null ? null : this.#dependencies.key.open('request', id, sealed);
     return bytes === null ? null : decodeSubmission(bytes);
   }
+}
+
+function stateOf({ decision }: Pick<Submission, 'decision'>, place: WaitPlace | undefined): QueuedState {
+  const { group, decidedBy, rule } = decision;
+  return { group, decidedBy, rule, place: place ?? null };
+}
+
+function reasonOf({ state: { group, place } }: Pick<HeldQuery, 'state'>): string {
+  return place?.why() ?? `group ${group}`;
 }
 
 function outcomeForClient(id: string, outcome: SubmissionOutcome): StoredOutcome {

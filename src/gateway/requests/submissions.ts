@@ -167,7 +167,7 @@ export class Submissions {
               if (entered.id === null) this.#goOnUnkept(exchange, entered.refusal, wait);
               else {
                 exchange.noteQueued(entered.id);
-                queue.answers.waiting(proxied, entered.id, 0, entered.waitedMs);
+                queue.answers.waiting(proxied, entered.id, 0, entered.waitedMs, entered.state);
               }
             });
           },

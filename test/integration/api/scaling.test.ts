@@ -19,7 +19,7 @@ interface Member extends Partial<RoutableCluster> {
 /** An API over a group night of these clusters, of which each follows two queries where its check counts none. */
 async function startWith(members: readonly Member[], waiting: number, maxRunning: number | null = null) {
   api = await startApi({
-    waitingQueries: (group) => (group === 'night' ? waiting : 0),
+    waitingQueries: async (group) => ({ count: group === 'night' ? waiting : 0, complete: waiting < 9 }),
     runningQueries: async () => {
       const query = { cluster: 'n', started: 0, lastSeen: 0 };
       return { queries: ['q1', 'q2'].map((queryId) => ({ ...query, queryId })), complete: true };
@@ -67,6 +67,11 @@ describe('the call', () => {
       active: members.filter(({ active }) => active !== false).length,
       healthy: members.filter(isHealthy).length,
     });
+  });
+
+  test('says that counts are not complete while what waits elsewhere is not known', async () => {
+    await startWith([{ health: healthy(1) }], 9);
+    expect(await scaling('night')).toMatchObject({ queued: 9, running: 1, complete: false });
   });
 
   test('knows groups by their clusters and by their RoutingGroup', async () => {

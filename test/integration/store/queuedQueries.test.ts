@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import type { NewQueuedQuery } from '../../../src/store/store.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
@@ -120,9 +120,47 @@ for (const database of databases) {
       expect(await queue().setCommand('b', 'kill')).toBe(true);
       expect(await queue().setCommand('c', 'drop')).toBe(true);
       expect(await queue().setCommand('none', 'drop')).toBe(false);
-      expect(await queue().commands('one')).toEqual([{ id: 'b', command: 'kill' }]);
+      expect(await queue().commands('one')).toEqual([{ id: 'b', command: 'kill', movedAt: null }]);
       expect(await queue().remove('b')).toBe(true);
       expect(await queue().commands('one')).toEqual([]);
+    });
+
+    it('passes on which ones were moved first, the last one at the end, and what is to end before all', async () => {
+      await Promise.all(['a', 'b', 'c'].map((id) => queue().put(query(id))));
+      expect(await queue().moveFirst('b')).toBe(true);
+      await vi.waitFor(async () => {
+        await queue().moveFirst('a');
+        const [b, a] = await Promise.all(['b', 'a'].map((id) => queue().get(id)));
+        expect(a?.movedAt ?? 0).toBeGreaterThan(b?.movedAt ?? 0);
+      });
+      expect(await queue().moveFirst('none')).toBe(false);
+      expect((await queue().commands('one')).map(({ id }) => id)).toEqual(['b', 'a']);
+      await queue().setCommand('c', 'kill');
+      expect((await queue().commands('one')).find(({ command }) => command !== null)?.id).toBe('c');
+      expect((await queue().list(5)).filter(({ movedAt }) => movedAt !== null).map(({ id }) => id)).toEqual(['a', 'b']);
+      await queue().begin('a', 'one');
+      expect(await queue().moveFirst('a')).toBe(false);
+    });
+
+    it('says why some wait, and counts those of a group that others hold', async () => {
+      const rows = [
+        query('a'),
+        query('b', { replica: 'two' }),
+        query('c', { replica: '' }),
+        query('d', { group: 'x' }),
+      ];
+      await Promise.all(rows.map((row) => queue().put(row)));
+      await queue().setReason(['a', 'b'], 'limit people: 3 of 3 running');
+      const reasons = (await queue().list(5)).map(({ id, reason }) => [id, reason]).toSorted();
+      expect(reasons.slice(0, 3)).toEqual([
+        ['a', 'limit people: 3 of 3 running'],
+        ['b', 'limit people: 3 of 3 running'],
+        ['c', 'group etl: 5 of 5 running'],
+      ]);
+      expect(await queue().countElsewhere('etl', 'one')).toBe(2);
+      expect(await queue().countElsewhere('ETL', 'one')).toBe(0);
+      await queue().begin('b', 'two');
+      expect(await queue().countElsewhere('etl', 'one')).toBe(1);
     });
 
     it('finds those that nobody asks for, and deletes them', async () => {

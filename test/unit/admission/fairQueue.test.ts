@@ -63,6 +63,39 @@ describe('those that wait', () => {
     expect(admitted(queue, 5)).toEqual(['earlier', 'later', 'new']);
   });
 
+  test('one that is moved first comes before all, the last one moved before those that were', () => {
+    const queue = queueOf(['a1', 'a2', 'b1', 'b2']);
+    queue.moveFirst('b2');
+    queue.moveFirst('a2');
+    queue.moveFirst('none');
+    expect([queue.size, queue.position('a2'), queue.position('b2'), queue.position('a1')]).toEqual([4, 1, 2, 3]);
+    expect(admitted(queue, 1, (item) => item === 'a2')).toEqual(['b2']);
+    queue.remove('a2');
+    expect(admitted(queue, 5)).toEqual(['a1', 'b1']);
+    expect(queue.size).toBe(0);
+  });
+
+  test('places are those in which all are admitted, whatever came before', () => {
+    const one = fc.record({
+      flow: fc.integer({ min: 0, max: 4 }),
+      isMoved: fc.integer({ max: 9 }).map((n) => n === 0),
+    });
+    const weights = fc.array(fc.constantFrom(0.25, 0.5, 1, 2, 3), { minLength: 5, maxLength: 5 });
+    fc.assert(
+      fc.property(fc.array(one, { maxLength: 40 }), weights, fc.nat(10), (items, weightOf, before) => {
+        const queue = new FairQueue<string>();
+        for (const [index, { flow, isMoved }] of items.entries()) {
+          queue.push(`${flow}`, weightOf[flow] ?? 1, `${flow}:${index}`);
+          if (isMoved) queue.moveFirst(`${flow}:${index}`);
+        }
+        admitted(queue, before);
+        const order = queue.inOrder();
+        expect(order.map((item) => queue.position(item))).toEqual(order.map((_, index) => index + 1));
+        expect(admitted(queue, 1_000)).toEqual(order);
+      }),
+    );
+  });
+
   test('nobody is lost or admitted twice, and no flow waits longer than the others need for a turn', () => {
     const action = fc.oneof(
       fc.record({ kind: fc.constant('push' as const), flow: fc.integer({ min: 0, max: 4 }) }),

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { Admission, AdmissionAnswer, AdmissionRequest } from '../../../src/gateway/admission/admission.ts';
+import type {
+  Admission,
+  AdmissionAnswer,
+  AdmissionRequest,
+  AdmissionWait,
+  QuerySlots,
+} from '../../../src/gateway/admission/admission.ts';
 import { AdmissionChain } from '../../../src/gateway/admission/admissionChain.ts';
 import { ClusterWait } from '../../../src/gateway/admission/clusterWait.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
@@ -145,9 +151,48 @@ describe('a chain of admissions', () => {
     ['two waits', [waiting(null), waiting(null), now], 'wait', null],
     ['a second wait that takes longer than it may', [waiting(null), never(1)], 'wait', late],
   ])('%s', async (_what, admissions, answer, end) => {
-    const admitted = new AdmissionChain(admissions).admit(request());
+    const admitted = new AdmissionChain(admissions, () => 0).admit(request());
     expect(admitted.answer).toBe(answer);
     if (admitted.answer === 'wait') expect(await begun(admitted)).toBe(end);
+  });
+
+  test('a wait after a wait: the trace has both, and what was moved first is moved in the second as well', async () => {
+    let now = 0;
+    const nothing = saying({ answer: 'now' });
+    const moves: string[] = [];
+    const placeOf = (why: string) => ({ why: () => why, position: () => null, moveFirst: () => void moves.push(why) });
+    const slots: QuerySlots = {
+      note: 'full; waited 1.0 s',
+      beginChoice: () => undefined,
+      takeCluster: () => null,
+      bind: () => undefined,
+      release: () => undefined,
+    };
+    const first = saying({
+      answer: 'wait',
+      atMost: 9_999,
+      late,
+      place: placeOf('asleep'),
+      begin: async () => {
+        now += 2_500;
+        return null;
+      },
+    });
+    const second = (more: object): Admission =>
+      saying({ answer: 'wait', atMost: 9_999, late, place: placeOf('full'), begin: async () => null, ...more });
+    const answer = new AdmissionChain([first, second({ slots })], () => now).admit(request()) as AdmissionWait;
+    answer.place?.moveFirst();
+    expect([answer.place?.why(), answer.slots?.note]).toEqual(['asleep', 'asleep; waited 0.0 s']);
+    await begun(answer);
+    expect([answer.place?.why(), answer.slots?.note]).toEqual([
+      'full',
+      'asleep; waited 2.5 s; then full; waited 1.0 s',
+    ]);
+    expect(moves).toEqual(['asleep', 'full']);
+    const alone = new AdmissionChain([first, nothing], () => now).admit(request()) as AdmissionWait;
+    await begun(alone);
+    alone.slots?.takeCluster({ name: 'night-1' } as never);
+    expect(alone.slots?.note).toBe('asleep; waited 2.5 s; admitted to night-1');
   });
 
   test('the wait that is given up reaches the admission that lets it wait', async () => {
@@ -162,7 +207,7 @@ describe('a chain of admissions', () => {
       },
     });
     const giveUp = new AbortController();
-    const end = begun(new AdmissionChain([waiting(null), last]).admit(request()), giveUp.signal);
+    const end = begun(new AdmissionChain([waiting(null), last], () => 0).admit(request()), giveUp.signal);
     await Promise.resolve().then(() => Promise.resolve());
     giveUp.abort();
     await end;

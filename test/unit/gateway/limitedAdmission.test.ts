@@ -36,10 +36,12 @@ interface World {
   readonly groups?: readonly GroupPolicy[];
   readonly clusters?: readonly RoutableCluster[];
   readonly onDatabaseUnavailable?: 'refuse' | 'admit';
+  /** Whether submissions wait for as long as their group says. */
+  readonly isKeeping?: boolean;
 }
 
 /** Limits of one replica whose beats the test runs. */
-function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 'refuse' }: World) {
+function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 'refuse', isKeeping = false }: World) {
   const state = { now: 1_000_000, isDatabaseAway: false };
   const clock = { now: () => state.now, monotonic: () => state.now };
   const table = new RoutingTableHolder();
@@ -66,7 +68,7 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
     table,
     ledger,
     running,
-    room: new HoldingRoom(false, () => clock.monotonic()),
+    room: new HoldingRoom(isKeeping, () => clock.monotonic()),
     metrics: new AdmissionMetrics(registry, ledger),
     clock,
     isDatabaseAway: () => state.isDatabaseAway,
@@ -137,7 +139,9 @@ describe('limits', () => {
     running.noteEnd(id, 'one');
     await beat();
     expect(await ended).toBeNull();
-    expect(second.slots?.note).toBe('limit default/people of user alice: 1 of 1 running (maxRunning); waited 0.5 s');
+    expect(second.slots?.note).toBe(
+      'limit default/people of user alice: 1 of 1 running (maxRunning); waited 0.5 s as 1st of 1 (fair by user, weight 1)',
+    );
   });
 
   test('say what is full, what to do and the message of the limit', async () => {
@@ -236,6 +240,55 @@ describe('limits', () => {
     expect(third.slots?.takeCluster(entry('one'))).toBeNull();
     const bound = admission.countBound({ decision: { group: 'adhoc' } } as never);
     expect(bound?.takeCluster(entry('one'))).toBeNull();
+  });
+
+  test('say the place of each that waits, and admit first what an administrator moved', async () => {
+    const { admit, slotsOf, waits, beat, table, state } = world({
+      isKeeping: true,
+      groups: [groupPolicy('adhoc', { maxRunning: 1 })],
+      limits: [
+        limit({
+          per: 'user',
+          match: { users: (user) => user === 'bob', groups: null, sources: null, routingGroups: null },
+          maxRunning: 5,
+          weight: 2,
+        }),
+      ],
+    });
+    let running = await slotsOf(admit());
+    const names = ['alice', 'alice', 'alice', 'bob', 'bob'];
+    const all = names.map((name) => waits(admit(name)));
+    const ended: number[] = [];
+    for (const [index, wait] of all.entries()) {
+      void wait.begin(new AbortController().signal).then(() => ended.push(index));
+      state.now += 100;
+    }
+    const places = () => all.map(({ place }) => place?.position()?.position ?? null);
+    state.now += 1_000;
+    expect(places()).toEqual([1, 4, 5, 2, 3]);
+    expect(all[1]?.place?.why()).toBe('group adhoc: 1 of 1 running (maxRunningQueries of the group)');
+    expect(all[1]?.slots?.note).toBe(`${all[1]?.place?.why()}; waits as 2nd of 2 (fair by user, weight 1)`);
+    all[2]?.place?.moveFirst();
+    expect(places()).toEqual([2, 5, 1, 3, 4]);
+    const order: (string | null | undefined)[] = [];
+    for (let turn = 0; turn < all.length; turn++) {
+      running.release();
+      await beat();
+      const next = all[ended.at(-1) ?? 0]?.slots as QuerySlots;
+      expect(next.takeCluster(table.current.clusters.get('one') as never)).toBeNull();
+      order.push(next.note);
+      running = next;
+    }
+    expect(ended).toEqual([2, 0, 3, 4, 1]);
+    expect(places()).toEqual([null, null, null, null, null]);
+    const why = 'group adhoc: 1 of 1 running (maxRunningQueries of the group)';
+    expect(order).toEqual([
+      `${why}; waited 1.8 s as 3rd of 3 (fair by user, weight 1), moved first by an administrator; admitted to one`,
+      `${why}; waited 2.0 s as 1st of 1 (fair by user, weight 1); admitted to one`,
+      `${why}; waited 2.3 s as 2nd of 4 (fair by user, weight 2); admitted to one`,
+      `${why}; waited 2.5 s as 3rd of 5 (fair by user, weight 2); admitted to one`,
+      `${why}; waited 2.8 s as 2nd of 2 (fair by user, weight 1); admitted to one`,
+    ]);
   });
 
   test('a client that goes away leaves no place behind', async () => {

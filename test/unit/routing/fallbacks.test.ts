@@ -236,6 +236,26 @@ test('the sentences of the explanation', () => {
   ]);
 });
 
+test('the explanation says which clusters are full', () => {
+  const reasonsOf = (fleet: Fleet, policy: GroupPolicy) => {
+    const routing = { decision: { ...wish(), decidedBy: 'header' as const }, refused: null };
+    const { clusters } = explainRouting(tableOf(fleet, [policy]), routing, 'adhoc', null, roomIn(fleet));
+    return clusters.map(({ cluster, taken, reason }) => `${cluster} ${taken ? 'taken' : 'not'}: ${reason}`);
+  };
+  const full = 'full (5 queries, maxRunningQueries)';
+  const others = { adhoc: { a: 'full' } } as const;
+  expect(reasonsOf({ etl: { e1: 'full', e2: 'ok' }, ...others }, spill)).toEqual([
+    'a not: belongs to the group adhoc',
+    `e1 not: ${full}`,
+    'e2 taken: active and healthy',
+  ]);
+  expect(reasonsOf({ etl: { e1: 'full' }, spill: { s1: 'ok' } }, whenFull)).toEqual([
+    `e1 not: ${full}`,
+    's1 taken: active and healthy',
+  ]);
+  expect(reasonsOf({ etl: { e1: 'full' } }, spill)).toEqual([`e1 taken: active and healthy, ${full}`]);
+});
+
 test('each attempt goes on along the same list, past clusters that failed', () => {
   const fleet: Fleet = { etl: { e1: 'ok', e2: 'sick5' }, spill: { s1: 'ok' }, adhoc: { a: 'ok' } };
   const table = tableOf(fleet, [bestEffort]);

@@ -97,6 +97,11 @@ export const stateRows: Record<string, OperationRows> = {
     unknown: null,
     conflict: null,
   },
+  'POST /api/queue/{id}/first': {
+    success: [{ why: 'moves one', path: { id: queuedId }, status: 204 }],
+    unknown: [{ why: 'an unknown id', path: { id: '20261121_000000_000000000001_queue' }, status: 404 }],
+    conflict: null,
+  },
   'DELETE /api/queue/{id}': {
     success: [{ why: 'takes one out', path: { id: queuedId }, status: 204 }],
     unknown: [{ why: 'an unknown id', path: { id: '20261121_000000_000000000001_queue' }, status: 404 }],

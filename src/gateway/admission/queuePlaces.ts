@@ -1,0 +1,44 @@
+import { FairQueue } from '../../admission/fairQueue.ts';
+import { type AdmissionPolicy, DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
+import type { QueuePosition } from './admission.ts';
+import { LimitDemands } from './limitDemands.ts';
+
+/** A submission that waits at any replica. */
+export interface PlacedSubmission {
+  readonly id: string;
+  readonly group: string;
+  readonly user: string | null;
+  readonly source: string | null;
+  /** When an administrator moved it first; null for never. Times have one unit and one clock. */
+  readonly movedAt: number | null;
+}
+
+/** Finds the places of all that waits, as if one replica had all of it. */
+export class QueuePlaces {
+  readonly #demands = new LimitDemands();
+
+  /**
+   * The places of submissions by their ids, each in its routing group: users (or sources) take turns, by their weights.
+   * @param submissions those that wait, the oldest first
+   */
+  of(policy: AdmissionPolicy, submissions: readonly PlacedSubmission[]): ReadonlyMap<string, QueuePosition> {
+    const queues = new Map<string, FairQueue<string>>();
+    for (const { id, group, user, source } of submissions) {
+      const queue = queues.get(group) ?? new FairQueue<string>();
+      queues.set(group, queue);
+      const { fairBy } = policy.groups.get(group)?.queue ?? DEFAULT_QUEUE;
+      const { weight } = this.#demands.of(policy, group, user ?? '', source ?? '');
+      queue.push((fairBy === 'user' ? user : source) ?? '', weight, id);
+    }
+    const moved = submissions.filter(({ movedAt }) => movedAt !== null);
+    for (const { id, group } of moved.toSorted((one, other) => (one.movedAt ?? 0) - (other.movedAt ?? 0))) {
+      queues.get(group)?.moveFirst(id);
+    }
+    const places = new Map<string, QueuePosition>();
+    for (const queue of queues.values()) {
+      const order = queue.inOrder();
+      for (const [index, id] of order.entries()) places.set(id, { position: index + 1, waiting: order.length });
+    }
+    return places;
+  }
+}

@@ -1,0 +1,77 @@
+import { durationText } from '../../model/durationText.ts';
+import type { PlainAnswer } from '../../routing/refusal.ts';
+import type { QueuePosition } from '../admission/admission.ts';
+
+/** Seconds after which a browser asks for the page again. */
+const REFRESH_SECONDS = 2;
+
+/** What the page of a query that waits, or waited, shows. */
+export type QueuedPage =
+  | {
+      readonly state: 'waiting';
+      readonly group: string;
+      /** Milliseconds. */
+      readonly waitedMs: number;
+      /** What it waits for, and its place; null where another replica holds it. */
+      readonly why: string | null;
+      readonly position: QueuePosition | null;
+    }
+  /** A cluster has it, whose own page is not served here. */
+  | { readonly state: 'submitted'; readonly engineId: string }
+  | { readonly state: 'failed' }
+  | { readonly state: 'unknown' };
+
+/** The page that the `infoUri` of a query leads to until a cluster has the query. It needs no login, and shows nobody's statement. */
+export function queuedPage(id: string, page: QueuedPage): PlainAnswer {
+  const waits = page.state === 'waiting';
+  const body = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Query ${escaped(id)}</title></head>
+<body><h1>Query ${escaped(id)}</h1>
+${linesOf(page)
+  .map((line) => `<p>${escaped(line)}</p>\n`)
+  .join('')}</body></html>
+`;
+  return {
+    status: page.state === 'unknown' ? 404 : 200,
+    headers: [
+      ...['Content-Type', 'text/html; charset=utf-8', 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'],
+      ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'", 'Referrer-Policy', 'no-referrer'],
+      ...(waits ? ['Refresh', String(REFRESH_SECONDS)] : []),
+    ],
+    body,
+  };
+}
+
+function linesOf(page: QueuedPage): readonly string[] {
+  switch (page.state) {
+    case 'waiting': {
+      const { group, waitedMs, why, position } = page;
+      const seconds = Math.round(waitedMs / 1000);
+      const waited = seconds < 120 ? `${seconds} s` : durationText(seconds * 1000);
+      return [
+        `It waits for its turn in routing group ${group}, for ${waited}.`,
+        ...(position === null ? [] : [`Place: ${position.position} of ${position.waiting}.`]),
+        ...(why === null ? [] : [`It waits for: ${why}.`]),
+        'This page follows by itself, and leads to the page of the cluster once that has the query.',
+      ];
+    }
+    case 'submitted':
+      return [`A cluster has it, as ${page.engineId}. The pages of clusters are not served here.`];
+    case 'failed':
+      return ['It ended before a cluster had it: its client has the reason.'];
+    default:
+      return ['It does not wait here: it was cancelled, or ended long ago.'];
+  }
+}
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+function escaped(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? '');
+}
