@@ -3,6 +3,7 @@ import {
   IconChartLine,
   IconGauge,
   IconHistory,
+  IconHourglass,
   type IconProps,
   IconRoute,
   IconServer2,
@@ -56,6 +57,13 @@ export const pages: readonly Page[] = [
     title: 'Limits',
     icon: IconGauge,
     load: () => import('../pages/limits/LimitsPage.tsx'),
+  },
+  {
+    id: 'queue',
+    path: 'queue',
+    title: 'Queue',
+    icon: IconHourglass,
+    load: () => import('../pages/queue/QueuePage.tsx'),
   },
   {
     id: 'resource-group',

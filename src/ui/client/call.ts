@@ -4,7 +4,7 @@ import { ApiError, errorOf } from './apiError.ts';
 /** How a call is made, beside its path. */
 export interface CallOptions {
   /** POST where there is a body or nothing is said, as the calls under /webapp want. */
-  readonly method?: 'GET' | 'POST' | 'PUT';
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly body?: unknown;
   /** Ends the call when its result is not used any more; TanStack Query gives one. */
   readonly signal?: AbortSignal;

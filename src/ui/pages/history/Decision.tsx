@@ -9,11 +9,13 @@ export function Decision({ decision }: { readonly decision: QueryDecision | null
       <Alert role="status">No decision is stored with this query: it was routed by a gateway that ran before.</Alert>
     );
   }
-  const { cluster, attempts = [], steps = [], external, rules } = decision;
+  const { cluster, attempts = [], steps = [], external, admission, queuedAs, rules } = decision;
   return (
     <Stack gap="sm">
       <Text>{sentence(decision)}</Text>
       {external !== undefined && <Text size="sm">{answered(external)}</Text>}
+      {admission !== undefined && <Text size="sm">It waited: {admission}.</Text>}
+      {queuedAs !== undefined && <Text size="sm">While it waited its id was {queuedAs}.</Text>}
       {steps.length > 0 && (
         <List size="sm">
           {steps.map((step) => (
