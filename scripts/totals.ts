@@ -33,6 +33,8 @@ interface Step {
   readonly isSuite: boolean;
   readonly exitCode: number;
   readonly seconds: number;
+  /** Processor time of its processes that ended; two processors give two seconds of it in one. */
+  readonly processorSeconds: number;
 }
 
 interface Result extends Step {
@@ -50,12 +52,13 @@ const MESSAGE_LINES = 15;
 /** A line of a stack that leads through a package or Node itself. */
 const FOREIGN_FRAME = /^\s+at .*(?:node_modules|node:)/;
 
-/** `steps.tsv`: a line a step, of name, kind, exit code and seconds. */
+/** `steps.tsv`: a line a step, of name, kind, exit code, seconds and seconds of processor time. */
 function readSteps(folder: string): Step[] {
   const lines = readFileSync(join(folder, 'steps.tsv'), 'utf8').trim().split('\n');
   return lines.map((line) => {
-    const [name = '', kind, exitCode, seconds] = line.split('\t');
-    return { name, isSuite: kind === 'suite', exitCode: Number(exitCode), seconds: Number(seconds) };
+    const [name = '', kind, ...figures] = line.split('\t');
+    const [exitCode = 1, seconds = 0, processorSeconds = 0] = figures.map(Number);
+    return { name, isSuite: kind === 'suite', exitCode, seconds, processorSeconds };
   });
 }
 
@@ -96,9 +99,9 @@ function readResult(folder: string, step: Step): Result {
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
 function printTable(results: readonly Result[]): void {
-  const rows = [['step', 'passed', 'failed', 'skipped', 'seconds']];
-  for (const { name, passed, failures, skipped, seconds } of results) {
-    rows.push([name, ...[passed, failures.length, skipped, seconds].map(String)]);
+  const rows = [['step', 'passed', 'failed', 'skipped', 'seconds', 'cpu']];
+  for (const { name, passed, failures, skipped, seconds, processorSeconds } of results) {
+    rows.push([name, ...[passed, failures.length, skipped, seconds, processorSeconds].map(String)]);
   }
   for (const [name = '', ...figures] of rows) {
     console.log(`${name.padEnd(12)}${figures.map((figure) => figure.padStart(9)).join('')}`);
