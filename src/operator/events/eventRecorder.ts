@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { API_GROUP } from '../../model/resource.ts';
+import { within } from '../../model/timeLimit.ts';
 import type { ForeignWrite } from '../reconcile/foreignWrites.ts';
 import type { Transition } from '../reconcile/statusWriter.ts';
 import type { AppliedChange } from '../registry/appliedChange.ts';
@@ -82,19 +83,12 @@ export class EventRecorder {
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping = true;
-    let timer: NodeJS.Timeout | undefined;
     const last = (async () => {
       await Promise.all(this.#writers);
       for (const series of this.#series.unwritten) this.#enqueue(series);
       await Promise.all(this.#writers);
     })();
-    await Promise.race([
-      last,
-      new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, STOP_TIMEOUT_MS);
-      }),
-    ]);
-    clearTimeout(timer);
+    await within(last, STOP_TIMEOUT_MS, undefined);
   }
 
   #record(draft: EventDraft | null, isByNote: boolean): void {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { keyOfText, keyText, type ResourceKey } from '../../model/resource.ts';
+import { within } from '../../model/timeLimit.ts';
 import type { Observation, ObservationRepository } from '../../store/store.ts';
 
 /** Time between two writes. */
@@ -71,19 +72,12 @@ export class ObservationWriter {
   /** Writes what was not written yet, for a short time at most, and ends. */
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
-    let timer: NodeJS.Timeout | undefined;
     const last = (async () => {
       await this.#writing;
       for (const entry of this.#entries.values()) entry.notBefore = Number.NEGATIVE_INFINITY;
       await this.#write();
     })();
-    await Promise.race([
-      last,
-      new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, STOP_TIMEOUT_MS);
-      }),
-    ]);
-    clearTimeout(timer);
+    await within(last, STOP_TIMEOUT_MS, undefined);
   }
 
   /** Notes what was observed now. Never throws, never waits. */

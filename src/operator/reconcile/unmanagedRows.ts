@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Kind } from '../../model/resource.ts';
+import { within } from '../../model/timeLimit.ts';
 import type { BackendRow, ReplicaObservation, SourceName, Store, StoredResource } from '../../store/store.ts';
 
 /** What the database had at one time. */
@@ -117,14 +118,7 @@ export class RowWatch {
   async start(timeoutMs: number): Promise<void> {
     this.#running = true;
     this.#turn = this.#loop();
-    let timer: NodeJS.Timeout | undefined;
-    await Promise.race([
-      this.#turn,
-      new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, timeoutMs);
-      }),
-    ]);
-    clearTimeout(timer);
+    await within(this.#turn, timeoutMs, undefined);
   }
 
   async stop(): Promise<void> {

@@ -12,6 +12,7 @@ import {
   type ResourceKey,
   type ResourceStatus,
 } from '../../../model/resource.ts';
+import { within } from '../../../model/timeLimit.ts';
 import {
   type ApplyOptions,
   type NewResource,
@@ -111,12 +112,7 @@ export class KubernetesSource extends WatchedSource implements ResourceSource {
   async start(syncTimeoutMs: number): Promise<void> {
     const informers = [...this.#informers.values()];
     for (const informer of informers) informer.start();
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, syncTimeoutMs);
-    });
-    await Promise.race([Promise.all(informers.map((informer) => informer.whenSynced())), late]);
-    clearTimeout(timer);
+    await within(Promise.all(informers.map((informer) => informer.whenSynced())), syncTimeoutMs, undefined);
   }
 
   async stop(): Promise<void> {
