@@ -22,6 +22,18 @@ export function nameConflict(resource: Resource, holder: Resource): Acceptance {
   return refused('NameConflict', nameConflictMessage(resource, holder));
 }
 
+/** Why a namespace may not declare something of routing groups (docs/resources.md#several-teams). */
+export interface GroupRefusal {
+  /** Field of the spec, without `spec.`; null: no field is to be corrected. */
+  readonly field: string | null;
+  readonly message: string;
+}
+
+/** The acceptance of a resource whose namespace may not declare it. */
+export function groupNotAllowed({ field, message }: GroupRefusal): Acceptance {
+  return refused('GroupNotAllowed', field === null ? message : `spec.${field}: ${message}`);
+}
+
 /** The acceptance of a version in whose place the last good one is in force. */
 export function withLastGood(acceptance: Acceptance): Acceptance {
   return { ...acceptance, message: `${acceptance.message}; the last good version stays in force` };

@@ -1,7 +1,7 @@
 import { durationMs } from '../../model/durationField.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import type { LimitPolicy } from '../../routing/admissionPolicy.ts';
-import { type Acceptance, refused } from '../acceptance.ts';
+import type { Acceptance, GroupRefusal } from '../acceptance.ts';
 import { groupsText, type References } from '../groupReferences.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { limitMatch, namedGroups } from './limitMatch.ts';
@@ -48,14 +48,14 @@ export function limitPolicy(
 }
 
 /** Why a namespace may not declare a limit (docs/resources.md#several-teams); null when it may. */
-export function limitRefusal(bindings: GroupBindings, namespace: string, spec: QueryLimitSpec): Acceptance | null {
+export function limitRefusal(bindings: GroupBindings, namespace: string, spec: QueryLimitSpec): GroupRefusal | null {
   for (const group of namedGroups(spec)) {
     const refusal = bindings.denyRefusal(namespace, group);
-    if (refusal !== null) return refused('GroupNotAllowed', `spec.match.routingGroups: ${refusal}`);
+    if (refusal !== null) return { field: 'match.routingGroups', message: refusal };
   }
   if (bindings.deniable(namespace) !== 'none') return null;
   const message = `namespace ${namespace} may limit queries to no routing group; have it added to resources.groups["*"].deny, or to deny of a group, in the gateway's configuration`;
-  return refused('GroupNotAllowed', message);
+  return { field: null, message };
 }
 
 /** Whether the routing groups that a limit names are there. @param served those that queries can be sent to */

@@ -2,7 +2,7 @@ import { problemText } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { LimitPolicy } from '../../routing/admissionPolicy.ts';
-import { type Acceptance, refused, withLastGood } from '../acceptance.ts';
+import { type Acceptance, groupNotAllowed, refused, withLastGood } from '../acceptance.ts';
 import { servedGroups } from '../groupReferences.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
@@ -92,7 +92,7 @@ export class LimitProgram implements KindProgram {
       if (problems.length > 0) return { acceptance: refused('InvalidSpec', problemText(problems)) };
       const spec = resource.spec as QueryLimitSpec;
       const refusal = limitRefusal(bindings, resource.metadata.namespace, spec);
-      if (refusal !== null) return { acceptance: refusal };
+      if (refusal !== null) return { acceptance: groupNotAllowed(refusal) };
       return { policy: limitPolicy(resource.metadata, spec, bindings), groups: namedGroups(spec), rights };
     });
   }

@@ -2,7 +2,7 @@ import { durationMs } from '../../model/durationField.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { DEFAULT_QUEUE, type GroupPolicy } from '../../routing/admissionPolicy.ts';
 import { requestKeyOf } from '../../routing/requestKey.ts';
-import { type Acceptance, refused } from '../acceptance.ts';
+import type { Acceptance, GroupRefusal } from '../acceptance.ts';
 import { groupsText, type References } from '../groupReferences.ts';
 import type { ResourceOutcome } from '../outcome.ts';
 import { ROUTING_GROUP, type RoutingGroupSpec } from './spec.ts';
@@ -53,12 +53,12 @@ export function groupRefusal(
   bindings: GroupBindings,
   namespace: string,
   { name, fallbacks }: Pick<GroupPolicy, 'name' | 'fallbacks'>,
-): Acceptance | null {
+): GroupRefusal | null {
   const join = bindings.joinRefusal(namespace, name);
-  if (join !== null) return refused('GroupNotAllowed', `spec.name: ${join}`);
+  if (join !== null) return { field: 'name', message: join };
   for (const [index, fallback] of fallbacks.entries()) {
     const route = bindings.routeRefusal(namespace, fallback);
-    if (route !== null) return refused('GroupNotAllowed', `spec.fallbacks[${index}]: ${route}`);
+    if (route !== null) return { field: `fallbacks[${index}]`, message: route };
   }
   return null;
 }

@@ -3,7 +3,7 @@ import { claimNames } from '../../model/nameClaims.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { GroupPolicy } from '../../routing/admissionPolicy.ts';
-import { type Acceptance, nameConflict, refused, withLastGood } from '../acceptance.ts';
+import { type Acceptance, groupNotAllowed, nameConflict, refused, withLastGood } from '../acceptance.ts';
 import { clustersByGroup } from '../groupReferences.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { isPaused } from '../paused.ts';
@@ -98,7 +98,7 @@ export class GroupProgram implements KindProgram {
       if (problems.length > 0) return { acceptance: refused('InvalidSpec', problemText(problems)) };
       const policy = groupPolicy(name, resource.spec as RoutingGroupSpec);
       const refusal = groupRefusal(groups, resource.metadata.namespace, policy);
-      return refusal === null ? { policy } : { acceptance: refusal };
+      return refusal === null ? { policy } : { acceptance: groupNotAllowed(refusal) };
     });
   }
 }

@@ -1,4 +1,4 @@
-import type { Acceptance } from '../../kinds/acceptance.ts';
+import type { Acceptance, GroupRefusal } from '../../kinds/acceptance.ts';
 import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { queryLimit } from '../../kinds/queryLimit/kind.ts';
 import { isLimitOutcome, type LimitOutcome, limitRefusal } from '../../kinds/queryLimit/limitOutcome.ts';
@@ -173,11 +173,10 @@ function rank({ declared }: InventoryGroup): number {
 }
 
 /** Refuses what would be stored and then not accepted. */
-function mustBeAllowed(refusal: Acceptance | null): void {
+function mustBeAllowed(refusal: GroupRefusal | null): void {
   if (refusal === null) return;
-  const [path = '', ...rest] = refusal.message.split(': ');
-  const field = path.replace(/^spec\./, '');
-  throw path.startsWith('spec.')
-    ? new GatewayError('EG_IMPOSSIBLE', `${field}: ${rest.join(': ')}`, { field })
-    : new GatewayError('EG_IMPOSSIBLE', refusal.message);
+  const { field, message } = refusal;
+  throw field === null
+    ? new GatewayError('EG_IMPOSSIBLE', message)
+    : new GatewayError('EG_IMPOSSIBLE', `${field}: ${message}`, { field });
 }
