@@ -12,8 +12,7 @@ export type QueuedPage =
       readonly group: string;
       /** Milliseconds. */
       readonly waitedMs: number;
-      /** What it waits for, and its place; null where another replica holds it. */
-      readonly why: string | null;
+      /** Null where another replica holds it, or those that wait have no order. */
       readonly position: QueuePosition | null;
     }
   /** A cluster has it, whose own page is not served here. */
@@ -21,7 +20,10 @@ export type QueuedPage =
   | { readonly state: 'failed' }
   | { readonly state: 'unknown' };
 
-/** The page that the `infoUri` of a query leads to until a cluster has the query. It needs no login, and shows nobody's statement. */
+/**
+ * The page that the `infoUri` of a query leads to until a cluster has the query. It needs no login, so it has no names of users:
+ * neither the statement nor the limits that the query waits for.
+ */
 export function queuedPage(id: string, page: QueuedPage): PlainAnswer {
   const waits = page.state === 'waiting';
   const body = `<!doctype html>
@@ -45,13 +47,12 @@ ${linesOf(page)
 function linesOf(page: QueuedPage): readonly string[] {
   switch (page.state) {
     case 'waiting': {
-      const { group, waitedMs, why, position } = page;
+      const { group, waitedMs, position } = page;
       const seconds = Math.round(waitedMs / 1000);
       const waited = seconds < 120 ? `${seconds} s` : durationText(seconds * 1000);
       return [
         `It waits for its turn in routing group ${group}, for ${waited}.`,
         ...(position === null ? [] : [`Place: ${position.position} of ${position.waiting}.`]),
-        ...(why === null ? [] : [`It waits for: ${why}.`]),
         'This page follows by itself, and leads to the page of the cluster once that has the query.',
       ];
     }

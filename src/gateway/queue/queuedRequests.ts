@@ -224,11 +224,8 @@ export class QueuedRequests {
     const { id, engineId, group, waitingMs } = row;
     if (engineId !== null) return { state: 'submitted', engineId };
     if (row.state === 'failed') return { state: 'failed' };
-    const place = this.#dependencies.room.placeOf(id);
-    return {
-      state: 'waiting',
-      ...{ group, waitedMs: waitingMs, why: place?.why() ?? null, position: place?.position() ?? null },
-    };
+    const position = this.#dependencies.room.placeOf(id)?.position() ?? null;
+    return { state: 'waiting', group, waitedMs: waitingMs, position };
   }
 
   /** Goes on once the row is read; a database that is unavailable is the client's answer. */

@@ -318,6 +318,25 @@ test("a page of the engine that is opened with the gateway's id leads to the clu
   });
 });
 
+test('where pages of engines are not served, the page of a query shows the id that its cluster gave it', async () => {
+  const { gateway, admission } = await gatewayWith({ dataPlane: { enginePages: 'off' } });
+  const first = await submit(gateway.url, 'SELECT 1');
+  const page = `/ui/query.html?${first.id}`;
+  expect(await send(gateway.url, page)).toMatchObject({
+    status: 200,
+    headers: { 'content-type': 'text/html; charset=utf-8', refresh: '2' },
+    text: expect.stringContaining('waits for its turn in routing group adhoc'),
+  });
+  expect((await send(gateway.url, page, { method: 'DELETE' })).status).toBe(405);
+  admission.next();
+  await expect.poll(async () => (await store.queuedQueries.get(first.id))?.state).toBe('submitted');
+  const { engineId } = (await store.queuedQueries.get(first.id)) ?? {};
+  const shown = await send(gateway.url, page);
+  expect([shown.status, shown.text.includes(`A cluster has it, as ${engineId}.`)]).toEqual([200, true]);
+  expect(shown.headers.refresh).toBeUndefined();
+  expect((await send(gateway.url, '/ui/query.html?20261121_000000_000000000000_queue')).status).toBe(404);
+});
+
 /** Follows a query to its end, as clients do. */
 async function followToEnd(first: QueryResults): Promise<QueryResults> {
   let page = first;
