@@ -13,6 +13,8 @@ const toEtl = (user: string) => ({ user, headers: { 'X-Engine-Routing-Group': 'e
 
 describe.skipIf(!canBrowse)('the page of the queue', () => {
   let rig: Rig;
+  /** A query that waited, and has the one slot. */
+  let ran: { readonly queuedAs: string; readonly id: string };
   beforeAll(async () => {
     rig = await startRig(formAccess());
     const etl = { maxRunningQueries: 1, queue: { hold: '10ms', maxWait: '10m' } };
@@ -24,9 +26,11 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
       return ((await response.json()) as { inForce: boolean }).inForce;
     };
     await until(isInForce, 'the limit to be in force');
+    let first = await untilSent(await waitingQuery('zoe'));
+    const second = await waitingQuery('zoe');
+    while (first.nextUri !== undefined) first = await follow(first.nextUri, toEtl('zoe'));
     // It runs for ever, as nobody follows it: what comes later waits.
-    let running = await submit(rig.gateway.url, 'SELECT 1', toEtl('zoe'));
-    while (running.id.endsWith('_queue')) running = await follow(running.nextUri ?? '', toEtl('zoe'));
+    ran = { queuedAs: second.id, id: (await untilSent(second)).id };
   });
   afterAll(async () => await rig?.[Symbol.asyncDispose]());
 
@@ -40,6 +44,9 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
   const rowOf = (window: Window, { id }: QueryResults) => queries(window).filter({ hasText: id });
   const textOf = async (window: Window, query: QueryResults) => (await rowOf(window, query).textContent()) ?? '';
 
+  async function untilSent(query: QueryResults): Promise<QueryResults> {
+    return query.id.endsWith('_queue') ? await untilSent(await follow(query.nextUri ?? '', toEtl('zoe'))) : query;
+  }
   const waitingQuery = (user: string) => submit(rig.gateway.url, 'SELECT 1', toEtl(user));
 
   test('says that nothing waits', async () => {
@@ -84,6 +91,22 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     expect(audits).toContainEqual(
       expect.objectContaining({ user: 'ada', method: 'DELETE', path: `/api/queue/${bobs.id}` }),
     );
+  });
+
+  test('the history finds a query by the id that it waited under, and leads to the queue while it waits', async () => {
+    const waiting = await waitingQuery('carol');
+    await using window = await openWindow(`${rig.pages}/history?queryId=${waiting.id}`);
+    await logIn(window, 'ada');
+    const { page } = window;
+    await page.getByRole('link', { name: 'To the queries that wait for a cluster' }).click();
+    await expect.poll(() => textOf(window, waiting)).toContain('carol');
+
+    await page.goto(`${rig.pages}/history?queryId=${ran.queuedAs}`);
+    await page.getByRole('button', { name: `Show query ${ran.id}` }).click();
+    await page.getByRole('tab', { name: 'Why it went there' }).click();
+    await page.getByText(`While it waited its id was ${ran.queuedAs}.`).waitFor();
+    await page.getByText(/^It waited: group etl: 1 of 1 running .* as 1st of 1 \(fair by user, weight 1\)/).waitFor();
+    await expectSound(window);
   });
 
   test('a user sees the own queries, and cannot change them', async () => {

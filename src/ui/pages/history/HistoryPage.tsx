@@ -68,6 +68,7 @@ export default function HistoryPage() {
                 rows={rows}
                 clusters={clusters.data ?? []}
                 filtered={parameters.size > 0}
+                queryId={filters.queryId}
                 onOpen={setOpened}
               />
             </Paper>

@@ -1,5 +1,6 @@
 import { Anchor, Group, Text, UnstyledButton } from '@mantine/core';
 import { type ReactNode, useMemo } from 'react';
+import { Link } from 'react-router';
 import type { ClusterState, HistoryRow } from '../../client/types.ts';
 import { CopyText } from '../../components/CopyText.tsx';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
@@ -13,16 +14,24 @@ interface HistoryTableProps {
   readonly clusters: readonly ClusterState[];
   /** Something is filtered by. */
   readonly filtered: boolean;
+  /** The id that is filtered by; empty for none. */
+  readonly queryId: string;
   readonly onOpen: (row: HistoryRow) => void;
 }
 
 /** A page of the history, newest first as the gateway gives it. */
-export function HistoryTable({ rows, clusters, filtered, onOpen }: HistoryTableProps) {
+export function HistoryTable({ rows, clusters, filtered, queryId, onOpen }: HistoryTableProps) {
   const columns = useMemo(() => columnsOf(clusters, onOpen), [clusters, onOpen]);
   const empty = (
     <EmptyState
       title={filtered ? 'No query matches the filters.' : 'No query has run yet, or the history is switched off.'}
-    />
+    >
+      {queryId.endsWith('_queue') && (
+        <Anchor component={Link} to="/queue" size="sm">
+          To the queries that wait for a cluster
+        </Anchor>
+      )}
+    </EmptyState>
   );
   return <DataTable label="Queries" columns={columns} rows={rows} rowId={({ queryId }) => queryId} empty={empty} />;
 }
