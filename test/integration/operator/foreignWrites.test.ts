@@ -323,6 +323,8 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
           expect(follower.registry.get('a')?.active).toBe(false);
           expect(settled).toHaveLength(1);
         });
+        // It would take the lease as soon as it is free.
+        await follower.stop();
         const fence = leader.leadership.fence!;
         await store.leader.release(fence);
         expect(await store.leader.acquire('another', 600_000)).not.toBeNull();
