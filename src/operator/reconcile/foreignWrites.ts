@@ -24,20 +24,29 @@ const SETTLE_MS = 1_000;
 /** Who changed a cluster, in annotations. */
 const BY = 'another gateway (gateway_backend)';
 
+/** How often a foreign write is read again as the resource changed under its settlement. */
+const ATTEMPTS = 5;
+/** Time before the second of these, in milliseconds; before each further one that much more. */
+const PAUSE_MS = 50;
+
 /** Fields that are written together. */
 export type WrittenFields = Partial<Omit<RegistryCluster, 'name' | 'active'>>;
 
+/** Who writes; each write is refused where the resource is changed at the same time, as the row may be another as well. */
+interface AdopterContext {
+  readonly by: string;
+  readonly force: boolean;
+  readonly once: true;
+}
+
+const context: AdopterContext = { by: BY, force: false, once: true };
+
 /** The registry, as far as it takes over what another gateway wrote: with the rules that REST writes have. */
 export interface RowAdopter {
-  setActive(name: string, active: boolean, context: { readonly by: string; readonly force: boolean }): Promise<unknown>;
+  setActive(name: string, active: boolean, context: AdopterContext): Promise<unknown>;
   /** Changes only these fields, whatever the others are by now; EG_CONFLICT where one is not as expected any more. */
-  updateFields(
-    name: string,
-    fields: WrittenFields,
-    expected: WrittenFields,
-    context: { readonly by: string; readonly force: boolean },
-  ): Promise<unknown>;
-  delete(name: string, context: { readonly by: string; readonly force: boolean }): Promise<unknown>;
+  updateFields(name: string, fields: WrittenFields, expected: WrittenFields, context: AdopterContext): Promise<unknown>;
+  delete(name: string, context: AdopterContext): Promise<unknown>;
 }
 
 /** What became of a foreign write: `overruled` as the resource was changed as well. */
@@ -115,6 +124,21 @@ export class ForeignWrites {
    * unavailable.
    */
   async settle(outcome: ResourceOutcome): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      const now = attempt === 1 ? outcome : this.#options.outcome(keyText(outcome.key));
+      if (now === undefined) return;
+      try {
+        await this.#settleOnce(now);
+        return;
+      } catch (error) {
+        if (!isConflict(error) || attempt === ATTEMPTS) throw error;
+        // Read again, not written again: a value that is out of date by now is not to be taken over.
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * attempt));
+      }
+    }
+  }
+
+  async #settleOnce(outcome: ResourceOutcome): Promise<void> {
     const { kinds, store, leadership } = this.#options;
     const { fence } = leadership;
     const wanted = rowOfOutcome(kinds, outcome);
@@ -179,7 +203,6 @@ export class ForeignWrites {
     const adopter = this.#options.adopter();
     const { name } = present;
     const theirs = registryClusterOf(present);
-    const context = { by: BY, force: false };
     const attempt = async (part: readonly FieldChange[], write: () => Promise<unknown>): Promise<void> => {
       if (part.length === 0) return;
       const reason = (await refusalOf(write)) ?? this.#withoutEffect(outcome.key, theirs, part);
@@ -221,7 +244,7 @@ export class ForeignWrites {
   }
 
   async #delete(name: string): Promise<string | null> {
-    const reason = await refusalOf(() => this.#options.adopter().delete(name, { by: BY, force: false }));
+    const reason = await refusalOf(() => this.#options.adopter().delete(name, context));
     if (reason === null) this.#deletions = [...this.#recentDeletions(), this.#options.clock.monotonic()];
     return reason;
   }
@@ -329,9 +352,14 @@ async function refusalOf(write: () => Promise<unknown>): Promise<string | null> 
     await write();
     return null;
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.status >= 500 || error.cause instanceof VersionConflict) throw error;
+    if (!(error instanceof GatewayError) || error.status >= 500 || isConflict(error)) throw error;
     return error.message;
   }
+}
+
+/** Whether a write was refused as the resource was changed at the same time. */
+function isConflict(error: unknown): boolean {
+  return error instanceof GatewayError && error.cause instanceof VersionConflict;
 }
 
 /** Fields whose values no cluster may have. */

@@ -75,7 +75,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   async update(cluster: RegistryCluster, context: WriteContext): Promise<RegistryWrite> {
     this.#mayWrite('update a cluster', false);
-    return await this.#decided(async () => {
+    return await this.#decided(context, async () => {
       const holder = this.#holder(cluster.name);
       return holder === null ? await this.#create(cluster) : await this.#change(holder, cluster, context);
     });
@@ -92,7 +92,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     context: WriteContext,
   ): Promise<RegistryWrite> {
     this.#mayWrite('update a cluster', false);
-    return await this.#decided(async () => {
+    return await this.#decided(context, async () => {
       const holder = this.#holder(name);
       if (holder?.routable == null) {
         throw new GatewayError('EG_NOT_FOUND', `there is no resource of a cluster named ${name}`, { field: 'name' });
@@ -107,9 +107,9 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     });
   }
 
-  async delete(name: string, _context: WriteContext): Promise<RegistryDeletion> {
+  async delete(name: string, context: WriteContext): Promise<RegistryDeletion> {
     this.#mayWrite('delete a cluster', false);
-    return await this.#decided(async () => {
+    return await this.#decided(context, async () => {
       const holder = this.#holder(name);
       if (holder !== null) {
         this.#mustNotBePaused(holder);
@@ -131,7 +131,7 @@ export class ResourceClusterRegistry implements ClusterRegistry {
 
   async setActive(name: string, active: boolean, context: WriteContext): Promise<RegistryWrite> {
     this.#mayWrite(active ? 'activate a cluster' : 'deactivate a cluster', true);
-    return await this.#decided(async () => {
+    return await this.#decided(context, async () => {
       const holder = this.#holder(name);
       if (holder === null) {
         const row = this.get(name);
@@ -218,8 +218,8 @@ export class ResourceClusterRegistry implements ClusterRegistry {
     throw new GatewayError('EG_CONFLICT', `the cluster ${name} is stored but not routed: ${why}`);
   }
 
-  async #decided<T>(decide: () => Promise<T>): Promise<T> {
-    return await decideRepeatedly(decide, () => this.#options.controller.refreshNow());
+  async #decided<T>({ once = false }: WriteContext, decide: () => Promise<T>): Promise<T> {
+    return await decideRepeatedly(decide, () => this.#options.controller.refreshNow(), once ? 1 : undefined);
   }
 
   /** The outcome of the resource that has a registry name. */

@@ -179,6 +179,25 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         expect(drift(rig, 'a')).toBeUndefined();
       });
 
+      test('is read again where the resource is changed at the same time: what the row no longer has is not taken over', async () => {
+        const rig = await started();
+        await declared(rig, 'a');
+        // Between reading the row and writing the resource, both are changed.
+        vi.spyOn(rig.source, 'apply').mockImplementationOnce(async (...write) => {
+          await other([setActive('a', true)]);
+          await rig.registry.update(cluster('a', { routingGroup: 'etl' }), by);
+          return await rig.source.apply(...write);
+        });
+        await other([setActive('a', false)]);
+        await until(async () => expect(await rows()).toEqual(['a etl http://a:8080 true']));
+        await other([update('a', 'large', 'http://a:8080')]);
+        await until(() => expect(rig.registry.get('a')).toEqual(cluster('a', { routingGroup: 'large' })));
+        await until(() => expect(settled).not.toEqual([]));
+        expect(settled).toMatchObject([
+          { outcome: 'adopted', fields: [{ field: 'routingGroup', row: 'large', resource: 'etl' }] },
+        ]);
+      });
+
       test('is put back where resources.foreignWrites is refuse; the condition stays until the resource is changed', async () => {
         const options = { controller: { foreignWrites: () => 'refuse' as const } };
         const rig = await started(options);
