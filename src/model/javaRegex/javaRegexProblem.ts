@@ -1,4 +1,4 @@
-import type { Alternatives, PatternNode } from './pattern.ts';
+import { type Alternatives, isCharacter, type PatternNode } from './pattern.ts';
 import { PatternError, parsePattern } from './patternParser.ts';
 
 /** Deepest nesting of groups and classes; far less than what a JVM's stack holds. */
@@ -41,7 +41,7 @@ function extentOf(node: PatternNode): Extent {
       return extentOfAlternatives(node);
     case 'group': {
       const extent = extentOfAlternatives(node.body);
-      if ((node.form === 'behind' || node.form === 'notBehind') && !extent.bounded) {
+      if ((node.form === 'behind' || node.form === 'notBehind') && !extent.bounded && !hasOneLoop(node.body)) {
         throw new PatternError('has a look-behind without an obvious maximum length', node.offset);
       }
       return extent;
@@ -61,4 +61,17 @@ function extentOf(node: PatternNode): Extent {
     default:
       return single;
   }
+}
+
+/**
+ * Whether characters and places are all that is there beside one `*` or `+` of a character. Java takes that as bounded, by
+ * what it can count to; with anything more it refuses the look-behind or, where its sum of lengths overflows, misses places.
+ */
+function hasOneLoop({ branches }: Alternatives): boolean {
+  const [pieces = [], ...others] = branches;
+  const isPlain = (piece: PatternNode): boolean =>
+    isCharacter(piece) || piece.kind === 'anchor' || (piece.kind === 'boundary' && !'RX'.includes(piece.letter));
+  const [loop, ...more] = pieces.filter((piece) => !isPlain(piece));
+  if (others.length > 0 || more.length > 0 || loop?.kind !== 'repetition') return false;
+  return isCharacter(loop.of) && loop.mode === 'greedy' && /^[*+]$/.test(loop.quantifier);
 }

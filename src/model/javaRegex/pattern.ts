@@ -81,3 +81,12 @@ export type ClassItem =
   | ClassAtom
   | CharacterClass
   | { readonly kind: 'range'; readonly from: number; readonly to: number; readonly offset: number };
+
+const characterKinds: ReadonlySet<PatternNode['kind']> = new Set([
+  ...(['character', 'set', 'property', 'namedCharacter', 'class', 'dot'] as const),
+]);
+
+/** Whether a piece stands for exactly one character. */
+export function isCharacter({ kind }: PatternNode): boolean {
+  return characterKinds.has(kind);
+}

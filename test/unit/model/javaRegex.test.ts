@@ -43,7 +43,7 @@ test.each([
   ['\\p{Foo}', 'has an unknown property \\p{Foo}'],
   ['(?<n>a)(?<n>b)', 'has two groups named n'],
   ['\\k<n>', 'refers to a group n that is not before it'],
-  ['(?<=ab*)c', 'has a look-behind without an obvious maximum length'],
+  ['(?<=(ab)*)c', 'has a look-behind without an obvious maximum length'],
   ['('.repeat(300) + ')'.repeat(300), 'nests deeper than 250 levels'],
 ])('%s %s', (pattern, problem) => {
   expect(javaRegexProblem(pattern)).toBe(problem);
