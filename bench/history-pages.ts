@@ -64,10 +64,10 @@ async function measure(family: (typeof databases)[number], rows: number): Promis
     console.log(`${family.name}, ${rows} queries of a year:`);
     const parsed = parseJdbcUrl(settings);
     if ('problems' in parsed || parsed.target.dialect === 'sqlite') throw new Error('no server');
-    const { host, port, user, password, database } = parsed.target;
+    const { hosts, user, password, database } = parsed.target;
     const knex = knexFactory({
       client: family.name === 'mysql' ? 'mysql2' : 'pg',
-      connection: { host, port, user: user ?? '', password: password ?? '', database },
+      connection: { ...hosts[0], user: user ?? '', password: password ?? '', database },
     });
     await knex.raw(table(family.name === 'mysql' ? 'longtext' : 'text'));
     await timed('filling', () => knex.raw(fill(family.name, rows, now - YEAR)));

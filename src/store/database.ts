@@ -4,11 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import knexFactory, { type Knex } from 'knex';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { systemClock } from '../model/clock.ts';
+import { type DatabaseHost, DatabaseHosts } from './databaseHosts.ts';
 import type { SqlDialect } from './dialect.ts';
 import { mysqlDialect } from './dialects/mysql.ts';
 import { postgresqlDialect } from './dialects/postgresql.ts';
 import { sqliteDialect } from './dialects/sqlite.ts';
 import { databaseFailure, storeError } from './failures.ts';
+import type { HostConnections } from './hostConnections.ts';
 import type { DatabaseTarget, DatabaseTls, ServerTarget } from './jdbcUrl.ts';
 import { MysqlClient, PostgresqlClient, SqliteClient } from './knexClients.ts';
 import { SqliteSearchClient } from './sqliteSearchClient.ts';
@@ -126,11 +129,11 @@ function serverTls(tls: DatabaseTls | null): object | undefined {
   };
 }
 
-function serverConnection(target: ServerTarget, connectTimeoutMs: number): object {
+function serverConnection(target: ServerTarget, host: DatabaseHost, connectTimeoutMs: number): object {
   const tls = serverTls(target.tls);
   const common = {
-    host: target.host,
-    port: target.port,
+    host: host.host,
+    port: host.port,
     database: target.database,
     ...(target.user === null ? {} : { user: target.user }),
     ...(target.password === null ? {} : { password: target.password }),
@@ -145,6 +148,22 @@ function serverConnection(target: ServerTarget, connectTimeoutMs: number): objec
         types: postgresqlTypes,
         application_name: 'engine-gateway',
       };
+}
+
+/** Shortest time for connecting to one of several hosts. */
+const LEAST_CONNECT_TIMEOUT_MS = 1000;
+
+/** How connections find their host; null where there is one, whatever its role. */
+function hostConnections(target: ServerTarget, connectTimeoutMs: number, logger: Logger): HostConnections | null {
+  const { hosts, choice } = target;
+  if (hosts.length < 2 && choice.role === 'any') return null;
+  return {
+    hosts: new DatabaseHosts(hosts, choice, systemClock, Math.random),
+    settingsOf: (host) => serverConnection(target, host, connectTimeoutMs),
+    checkTimeoutMs: connectTimeoutMs,
+    clock: systemClock,
+    logger,
+  };
 }
 
 /** Opens the pool; connections are made when they are needed, so a server that is unavailable is no error here. */
@@ -177,18 +196,24 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
     };
     return new Database(knexFactory(config), sqliteDialect, knexFactory(searches));
   }
-  const connectTimeoutMs = target.connectTimeoutMs ?? limits.connectTimeoutMs;
+  const [first] = target.hosts;
+  if (first === undefined) throw new Error('a database server without a host');
+  const { length: hostCount } = target.hosts;
+  // All hosts are tried while a connection is waited for, unless the URL says otherwise.
+  const ownTimeoutMs = Math.max(Math.ceil(limits.connectTimeoutMs / hostCount), LEAST_CONNECT_TIMEOUT_MS);
+  const connectTimeoutMs = target.connectTimeoutMs ?? ownTimeoutMs;
   const config = {
     ...shared,
     client: (target.dialect === 'mysql' ? MysqlClient : PostgresqlClient) as unknown as typeof Knex.Client,
-    connection: serverConnection(target, connectTimeoutMs) as Knex.StaticConnectionConfig,
+    connection: serverConnection(target, first, connectTimeoutMs) as Knex.StaticConnectionConfig,
+    hostConnections: hostConnections(target, connectTimeoutMs, logger),
     queryTimeoutMs: target.queryTimeoutMs ?? limits.queryTimeoutMs,
     ...(target.schemas.length > 0 ? { searchPath: target.schemas } : {}),
     pool: {
       min: 0,
       max: limits.maxConnections,
       acquireTimeoutMillis,
-      createTimeoutMillis: connectTimeoutMs + 2000,
+      createTimeoutMillis: connectTimeoutMs * hostCount + 2000,
       destroyTimeoutMillis: 2000,
       idleTimeoutMillis: 60_000,
       propagateCreateError: true,

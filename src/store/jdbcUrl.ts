@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Problem } from '../model/errors.ts';
+import { type DatabaseHost, type HostChoice, plainChoice } from './databaseHosts.ts';
 
 /** TLS towards a database server; null: clear text. */
 export interface DatabaseTls {
@@ -21,8 +22,9 @@ export interface SqliteTarget {
 /** A database server. */
 export interface ServerTarget {
   readonly dialect: 'mysql' | 'postgresql';
-  readonly host: string;
-  readonly port: number;
+  /** At least one, as they are listed. */
+  readonly hosts: readonly DatabaseHost[];
+  readonly choice: HostChoice;
   readonly database: string;
   readonly user: string | null;
   readonly password: string | null;
@@ -66,7 +68,7 @@ export function parseJdbcUrl(settings: JdbcSettings): JdbcParse {
     return { target: { dialect: 'sqlite', file: DEFAULT_SQLITE_FILE }, ignored: [] };
   }
   const problem = (message: string): JdbcParse => ({ problems: [{ field: URL_FIELD, message }] });
-  const scheme = /^jdbc:([a-z0-9]+):/i.exec(url);
+  const scheme = /^jdbc:([a-z0-9+]+):/i.exec(url);
   if (scheme?.[1] === undefined) return problem(`is not a JDBC URL; write ${forms}`);
   const name = scheme[1].toLowerCase();
   const rest = url.slice(scheme[0].length);
@@ -77,7 +79,14 @@ export function parseJdbcUrl(settings: JdbcSettings): JdbcParse {
       : { target: { dialect: 'sqlite', file }, ignored: [] };
   }
   if (name === 'oracle') {
-    return problem('names an Oracle database, which this gateway does not support; use PostgreSQL, MySQL or MariaDB');
+    return problem(
+      'names an Oracle database, which this gateway cannot use; move its tables to PostgreSQL, MySQL or MariaDB',
+    );
+  }
+  if (name === 'mysql+srv') {
+    return problem(
+      'names its hosts by an SRV record, which is not looked up here; list them: "jdbc:mysql://A,B/DATABASE"',
+    );
   }
   if (name !== 'mysql' && name !== 'mariadb' && name !== 'postgresql') {
     return problem(`names the database "${name}", which is not supported; write ${forms}`);
@@ -100,10 +109,17 @@ function parseServer(name: 'mysql' | 'mariadb' | 'postgresql', rest: string, set
   }
   let authority = '';
   let path = location;
-  if (location.startsWith('//')) {
-    const slash = location.indexOf('/', 2);
-    authority = slash < 0 ? location.slice(2) : location.slice(2, slash);
-    path = slash < 0 ? '' : location.slice(slash + 1);
+  const mode = /^([a-z-]+):(?=\/\/)/i.exec(location)?.[1]?.toLowerCase() ?? null;
+  if (mode !== null && (dialect === 'postgresql' || !hostModes.has(mode))) {
+    add(
+      `has the unknown word "${mode}:" before the hosts; write ${[...hostModes].map((word) => `${word}:`).join(', ')} or none`,
+    );
+  }
+  const address = mode === null ? location : location.slice(mode.length + 1);
+  if (address.startsWith('//')) {
+    const slash = address.indexOf('/', 2);
+    authority = slash < 0 ? address.slice(2) : address.slice(2, slash);
+    path = slash < 0 ? '' : address.slice(slash + 1);
   } else if (dialect === 'mysql') {
     add(`has no "//" before the host; write "jdbc:${name}://HOST:PORT/DATABASE"`);
   } else {
@@ -118,7 +134,13 @@ function parseServer(name: 'mysql' | 'mariadb' | 'postgresql', rest: string, set
     }
     return value;
   };
-  const { host, port } = parseAuthority(authority, dialect === 'mysql' ? 3306 : 5432, add);
+  const listed = parseHosts(authority, dialect === 'mysql' ? 3306 : 5432, add);
+  // All that writes goes to the source, and the gateway writes: replicas are of no use to it.
+  const hosts = mode === 'replication' ? listed.slice(0, 1) : listed;
+  const choice =
+    dialect === 'mysql'
+      ? mysqlChoice(name, mode, listed.length, take, add)
+      : postgresqlChoice(listed.length, take, add);
   const user = settings.user ?? take('user') ?? null;
   const password = settings.password ?? take('password') ?? null;
   take('user');
@@ -132,7 +154,7 @@ function parseServer(name: 'mysql' | 'mariadb' | 'postgresql', rest: string, set
   const queryTimeoutMs = timeout('socketTimeout', take('sockettimeout'), unit, add);
   if (problems.length > 0) return { problems };
   const target: ServerTarget = {
-    ...{ dialect, host, port, database, user, password, tls, schemas },
+    ...{ dialect, hosts, choice, database, user, password, tls, schemas },
     ...{ connectTimeoutMs, queryTimeoutMs },
   };
   return { target, ignored: [...parameters.keys()].filter((key) => !used.has(key)) };
@@ -157,21 +179,81 @@ function list(text: string | undefined): readonly string[] {
   });
 }
 
-function parseAuthority(authority: string, defaultPort: number, add: Add): { host: string; port: number } {
-  if (authority.includes('@')) add('has a user before the host; set `dataStore.user` and `dataStore.password`');
-  if (authority.includes(','))
-    add('lists several hosts; name one (a virtual address or proxy that follows the primary)');
-  if (problemsAt(authority)) return { host: '', port: defaultPort };
+/** Words before the hosts of MySQL and MariaDB that say how one is chosen. */
+const hostModes: ReadonlySet<string> = new Set(['loadbalance', 'replication', 'failover', 'sequential']);
+
+/** Most hosts of a URL. */
+const MOST_HOSTS = 32;
+
+/** Hosts between commas; each `HOST:PORT`, `address=(host=HOST)(port=PORT)` or `(host=HOST,port=PORT)`. */
+function parseHosts(authority: string, defaultPort: number, add: Add): readonly DatabaseHost[] {
+  if (authority.includes('@')) {
+    add('has a user before the host; set `dataStore.user` and `dataStore.password`');
+    return [];
+  }
+  const texts = authority.split(/,(?![^(]*\))/);
+  if (texts.length > MOST_HOSTS) add(`lists more than ${MOST_HOSTS} hosts`);
+  return texts.slice(0, MOST_HOSTS).map((text) => {
+    const isKeyed = /^(?:address=)?\(.*\)$/i.test(text);
+    return parseHost(isKeyed ? keyedHost(text, add) : text, defaultPort, add);
+  });
+}
+
+function keyedHost(text: string, add: Add): string {
+  const parts = new Map(
+    [...text.matchAll(/[(,]\s*([a-z]+)\s*=\s*([^(),]*)/gi)].map(([, key = '', value = '']) => [
+      key.toLowerCase(),
+      value.trim(),
+    ]),
+  );
+  if (parts.has('user') || parts.has('password')) {
+    add('has a user or password for one host; set `dataStore.user` and `dataStore.password`');
+  }
+  const port = parts.get('port');
+  return `${parts.get('host') ?? ''}${port === undefined ? '' : `:${port}`}`;
+}
+
+function mysqlChoice(name: string, mode: string | null, hosts: number, take: Take, add: Add): HostChoice {
+  const readOnly = take('failoverreadonly') !== 'false';
+  // MariaDB's driver, which takes the hosts one after the other, has no such key.
+  const isReadOnlyAfterFirst = readOnly && name === 'mysql' && mode === null && hosts > 1;
+  const retry = timeout(
+    'secondsBeforeRetrySource',
+    take('secondsbeforeretrysource', 'secondsbeforeretrymaster'),
+    1000,
+    add,
+  );
+  return {
+    ...plainChoice,
+    ...{ isShuffled: mode === 'loadbalance', isReadOnlyAfterFirst, recheckMs: retry ?? 30_000 },
+  };
+}
+
+/** Kinds of servers that pgJDBC looks for; null: one that takes no writes. */
+const serverRoles: Readonly<Record<string, HostChoice['role'] | null>> = {
+  ...{ any: 'any', primary: 'primary', master: 'primary', preferprimary: 'preferPrimary' },
+  ...{ secondary: null, slave: null, prefersecondary: null, preferslave: null },
+};
+
+function postgresqlChoice(hosts: number, take: Take, add: Add): HostChoice {
+  const kind = take('targetservertype') ?? 'any';
+  const role = serverRoles[kind.toLowerCase()];
+  if (role === undefined) add('has an unknown targetServerType; use any, primary or preferPrimary');
+  if (role === null) {
+    add(`has targetServerType=${kind}, which names servers that take no writes; write primary, as the gateway writes`);
+  }
+  const recheck = timeout('hostRecheckSeconds', take('hostrecheckseconds'), 1000, add);
+  const isShuffled = take('loadbalancehosts') === 'true' && hosts > 1;
+  return { ...plainChoice, isShuffled, role: role ?? 'any', recheckMs: recheck ?? plainChoice.recheckMs };
+}
+
+function parseHost(authority: string, defaultPort: number, add: Add): DatabaseHost {
   const parts = /^(\[[^\]]*\]|[^:]*)(?::(.*))?$/.exec(authority);
   const host = (parts?.[1] ?? '').replace(/^\[(.*)\]$/, '$1') || 'localhost';
   const port = parts?.[2] === undefined || parts[2] === '' ? defaultPort : Number(parts[2]);
   if (parts === null || !/^[A-Za-z0-9._:%-]+$/.test(host)) add('has no valid host name');
   else if (!Number.isInteger(port) || port < 1 || port > 65_535) add('has a port that is no number from 1 to 65535');
   return { host, port };
-}
-
-function problemsAt(authority: string): boolean {
-  return authority.includes('@') || authority.includes(',');
 }
 
 function timeout(name: string, text: string | undefined, unit: number, add: Add): number | null {

@@ -3,6 +3,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import { databaseFailure } from './failures.ts';
+import { connectToHost, type HostConnections, isOverdue, passOverReadOnly } from './hostConnections.ts';
 import { IN_TIME } from './sqliteTime.ts';
 
 /** What our clients use of a driver's connection. */
@@ -12,7 +13,7 @@ export interface RawConnection {
   end?: (done: (error?: unknown) => void) => unknown;
   /** pg: the protocol object with its socket. */
   connection?: { stream: { destroy: () => void } };
-  query?: (sql: string, done: (error: unknown) => void) => void;
+  query?: (sql: string, done: (error: unknown, result?: unknown) => void) => void;
 }
 
 /** A query as knex hands it to its clients. */
@@ -25,11 +26,12 @@ export interface QueryObject {
 
 /** The part of knex's clients that ours override; knex publishes no types for it. */
 interface BaseClient {
-  config: { queryTimeoutMs?: number };
+  config: { queryTimeoutMs?: number; hostConnections?: HostConnections | null };
   connectionSettings: { filename: string };
   driver: unknown;
   acquireRawConnection(): Promise<RawConnection>;
   destroyRawConnection(connection: RawConnection): Promise<unknown>;
+  validateConnection(connection: RawConnection): boolean;
   _query(connection: RawConnection, query: QueryObject): Promise<QueryObject>;
 }
 
@@ -69,7 +71,9 @@ async function timedQuery(
     });
     return await Promise.race([run(), timeUp]);
   } catch (error) {
-    throw databaseFailure(error);
+    const failure = databaseFailure(error);
+    passOverReadOnly(client.config.hostConnections ?? null, connection, failure);
+    throw failure;
   } finally {
     clearTimeout(timer);
   }
@@ -90,6 +94,14 @@ async function closeConnection(connection: RawConnection): Promise<void> {
 
 /** knex's PostgreSQL client with time-outs and classified errors. */
 export class PostgresqlClient extends PostgresqlBase {
+  override acquireRawConnection(): Promise<RawConnection> {
+    return connectToHost(this, () => super.acquireRawConnection());
+  }
+
+  override validateConnection(connection: RawConnection): boolean {
+    return !isOverdue(this.config.hostConnections ?? null, connection) && super.validateConnection(connection);
+  }
+
   override _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
     return timedQuery(this, connection, () => super._query(connection, query));
   }
@@ -108,7 +120,15 @@ const MYSQL_SESSION =
 
 /** knex's mysql2 client with time-outs, classified errors and a fixed session. */
 export class MysqlClient extends MysqlBase {
-  override async acquireRawConnection(): Promise<RawConnection> {
+  override acquireRawConnection(): Promise<RawConnection> {
+    return connectToHost(this, () => this.#connect());
+  }
+
+  override validateConnection(connection: RawConnection): boolean {
+    return !isOverdue(this.config.hostConnections ?? null, connection) && super.validateConnection(connection);
+  }
+
+  async #connect(): Promise<RawConnection> {
     const connection = await super.acquireRawConnection();
     await new Promise<void>((resolve, reject) => {
       connection.query?.(MYSQL_SESSION, (error) => (error ? reject(error) : resolve()));

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { plainChoice } from '../../../src/store/databaseHosts.ts';
 import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
 
 const target = (jdbcUrl: string | undefined, user?: string, password?: string) => {
@@ -11,17 +12,26 @@ describe('JDBC URLs', () => {
   it.each([
     [undefined, { dialect: 'sqlite', file: 'data/gateway.db' }],
     ['jdbc:sqlite:/var/lib/gateway.db', { dialect: 'sqlite', file: '/var/lib/gateway.db' }],
-    ['jdbc:mysql://db/gw', { dialect: 'mysql', host: 'db', port: 3306, database: 'gw', tls: null }],
+    [
+      'jdbc:mysql://db/gw',
+      {
+        dialect: 'mysql',
+        hosts: [{ host: 'db', port: 3306 }],
+        choice: { role: 'any', isShuffled: false },
+        database: 'gw',
+        tls: null,
+      },
+    ],
     [
       'jdbc:mariadb://[::1]:3307/gw?sslMode=verify-full',
-      { host: '::1', port: 3307, tls: { verify: true, verifyHost: true, ca: null } },
+      { hosts: [{ host: '::1', port: 3307 }], tls: { verify: true, verifyHost: true, ca: null } },
     ],
     ['jdbc:mysql://db/gw?useSSL=true&serverTimezone=UTC', { tls: { verify: false, verifyHost: false, ca: null } }],
     [
       'jdbc:postgresql://db:6432/gw?currentSchema=a,"B"&sslmode=require',
-      { port: 6432, schemas: ['a', 'B'], tls: { verify: false } },
+      { hosts: [{ host: 'db', port: 6432 }], schemas: ['a', 'B'], tls: { verify: false } },
     ],
-    ['jdbc:postgresql:gw', { host: 'localhost', port: 5432, database: 'gw' }],
+    ['jdbc:postgresql:gw', { hosts: [{ host: 'localhost', port: 5432 }], database: 'gw' }],
     [
       'jdbc:postgresql://db/gw?user=u&password=p%26w&connectTimeout=3',
       { user: 'u', password: 'p&w', connectTimeoutMs: 3000 },
@@ -29,6 +39,32 @@ describe('JDBC URLs', () => {
     ['jdbc:postgresql://db/gw?ssl=true', { tls: { verify: true, verifyHost: true } }],
   ])('reads %s', (url, expected) => {
     expect(target(url)).toMatchObject(expected);
+  });
+
+  const [a, b] = [{ host: 'a', port: 5432 }, { host: 'b', port: 6432 }] as const; // biome-ignore format: hosts
+  const [c, d] = [{ host: 'c', port: 3306 }, { host: '::1', port: 3307 }] as const; // biome-ignore format: hosts
+
+  it.each([
+    ['jdbc:postgresql://a,b:6432/gw', [a, b], {}],
+    ['jdbc:postgresql://a,b:6432/gw?targetServerType=primary', [a, b], { role: 'primary' }],
+    ['jdbc:postgresql://a/gw?targetServerType=master', [a], { role: 'primary' }],
+    [
+      'jdbc:postgresql://a,b:6432/gw?targetServerType=preferPrimary&loadBalanceHosts=true&hostRecheckSeconds=3',
+      [a, b],
+      { role: 'preferPrimary', isShuffled: true, recheckMs: 3000 },
+    ],
+    ['jdbc:mysql://c,[::1]:3307/gw', [c, d], { isReadOnlyAfterFirst: true, recheckMs: 30_000 }],
+    ['jdbc:mysql://c,[::1]:3307/gw?failOverReadOnly=false', [c, d], { recheckMs: 30_000 }],
+    [
+      'jdbc:mysql://address=(host=c)(port=3306),(host=[::1],port=3307)/gw?failOverReadOnly=false',
+      [c, d],
+      { recheckMs: 30_000 },
+    ],
+    ['jdbc:mysql:loadbalance://c,[::1]:3307/gw', [c, d], { isShuffled: true, recheckMs: 30_000 }],
+    ['jdbc:mysql:replication://c,[::1]:3307/gw', [c], { recheckMs: 30_000 }],
+    ['jdbc:mariadb:sequential://c,[::1]:3307/gw', [c, d], { recheckMs: 30_000 }],
+  ] as const)('reads hosts of %s', (url, hosts, choice) => {
+    expect(target(url)).toMatchObject({ hosts, choice: { ...plainChoice, ...choice } });
   });
 
   it('prefers the configured user and password', () => {
@@ -43,7 +79,14 @@ describe('JDBC URLs', () => {
     ['jdbc:mysql://db', 'names no database'],
     ['jdbc:mysql://db:x/gw', 'port'],
     ['jdbc:postgresql://db:99999/gw', 'port'],
-    ['jdbc:postgresql://a,b/gw', 'several hosts'],
+    ['jdbc:postgresql://a,b:x/gw', 'port'],
+    ['jdbc:postgresql://a,b/gw?targetServerType=secondary', 'take no writes'],
+    ['jdbc:postgresql://a,b/gw?targetServerType=best', 'unknown targetServerType'],
+    ['jdbc:postgresql:loadbalance://a,b/gw', 'unknown word'],
+    ['jdbc:mysql:nearest://a,b/gw', 'unknown word'],
+    ['jdbc:mysql://address=(host=a)(password=secret),b/gw', 'for one host'],
+    ['jdbc:mysql+srv://db/gw', 'SRV'],
+    [`jdbc:mysql://${'a,'.repeat(40)}b/gw`, 'more than 32 hosts'],
     ['jdbc:postgresql://u:secret@db/gw', 'dataStore.user'],
     ['jdbc:postgresql://db/gw?sslmode=sometimes', 'sslmode'],
     ['jdbc:postgresql://db/gw?sslrootcert=/no/such/file', 'sslrootcert'],
