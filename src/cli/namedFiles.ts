@@ -7,12 +7,13 @@ import { readKeyFiles } from '../gateway/user/signingKeys.ts';
 import { openUserMapping } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
+import { parseJdbcUrl } from '../store/jdbcUrl.ts';
 import { signingKeySettings } from './gateway/clientCertificates.ts';
 import { incomingTlsFiles, outgoingTlsFiles } from './tlsSettings.ts';
 
 /**
- * What is wrong with the files of keys, certificates and LDAP servers that the configuration names: each a line for people
- * that names the key. The start reads the same files. Changes nothing.
+ * What is wrong with the URL of the database and with the files of keys, certificates and LDAP servers that the configuration
+ * names: each a line for people that names the key. The start reads the same files. Changes nothing.
  */
 export async function namedFileProblems(config: GatewayConfig, environment: Environment): Promise<readonly string[]> {
   const problems: string[] = [];
@@ -29,6 +30,12 @@ export async function namedFileProblems(config: GatewayConfig, environment: Envi
       problems.push(`${error.file.key}: ${error.message}`);
     }
   }
+  const database = parseJdbcUrl({
+    jdbcUrl: config.dataStore.jdbcUrl,
+    user: config.dataStore.user ?? undefined,
+    password: config.dataStore.password ?? undefined,
+  });
+  if ('problems' in database) problems.push(...database.problems.map(({ field, message }) => `${field}: ${message}`));
   const ldap = ldapServers(environment);
   const { authentication, authorization } = config;
   const tokenKeys = signingKeySettings(config);

@@ -36,7 +36,6 @@ const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkRequestMemory,
   checkTls,
   checkTimes,
-  checkRules,
   checkVerification,
   checkClientCertificates,
   checkMonitor,
@@ -134,17 +133,6 @@ function checkTls({ serverConfig }: GatewayConfig, report: Report): void {
   }
 }
 
-function checkRules({ routingRules }: GatewayConfig, report: Report): void {
-  const external = routingRules.rulesType === 'EXTERNAL' && routingRules.rulesEngineEnabled !== false;
-  if (external && routingRules.rulesExternalConfiguration.urlPath === null) {
-    report(
-      'routingRules.rulesExternalConfiguration.urlPath',
-      'must be given, as routingRules.rulesType is EXTERNAL (routingRules.rulesEngineEnabled: false turns rules off)',
-      'routingRules.rulesType',
-    );
-  }
-}
-
 function checkVerification({ requestAnalyzerConfig }: GatewayConfig, report: Report): void {
   if (requestAnalyzerConfig.jwksUrl !== null) return;
   for (const key of ['issuer', 'audience'] as const) {
@@ -231,7 +219,8 @@ function checkMonitor(config: GatewayConfig, report: Report): void {
   }
   for (const [metric, least] of Object.entries(monitor.metricMinimumValues)) {
     const greatest = monitor.metricMaximumValues[metric];
-    if (greatest === undefined || greatest >= least) continue;
+    // NaN is neither less nor more.
+    if (greatest === undefined || !(greatest < least)) continue;
     report(`monitor.metricMaximumValues.${metric}`, `must be at least ${least}, the metric's metricMinimumValues`);
   }
 }
@@ -275,30 +264,8 @@ function checkAuthentication(config: GatewayConfig, report: Report): void {
     report('server.address', message, 'authentication');
     return;
   }
-  const { defaultType, form, oauth, kubernetes } = authentication;
-  if (defaultType === 'none') {
-    for (const way of ['form', 'oauth', 'kubernetes', 'clientCertificates'] as const) {
-      if (authentication[way] === null || authentication[way] === false) continue;
-      const message = 'must be left out, as authentication.defaultType is none: every call would pass all the same';
-      report(`authentication.${way}`, message);
-    }
-    return;
-  }
-  if (defaultType === null && form === null && oauth === null && kubernetes === null) {
-    report(
-      'authentication',
-      'must hold form, oauth or kubernetes; write "authentication: none" to let every call pass',
-    );
-  }
-  // As in the reference, users then log in by what there is.
-  const isAnyGiven = form !== null || oauth !== null || kubernetes !== null;
-  if (defaultType !== null && authentication[defaultType] === null && !isAnyGiven) {
-    report(
-      `authentication.${defaultType}`,
-      `must be given, as authentication.defaultType is ${defaultType}`,
-      'authentication.defaultType',
-    );
-  }
+  const { defaultType, oauth } = authentication;
+  if (defaultType === 'none') return;
   if (authentication.clientCertificates && !namesUsersByCertificate(config)) {
     report(
       'requestAnalyzerConfig.clientCertificateIdentityField',

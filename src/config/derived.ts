@@ -50,11 +50,18 @@ export function derive(
     const message = `accepted, without effect: there is no page "${page}"; there are ${pages.join(', ')}${hint}`;
     notes.push({ field, line: lineOf(field), message });
   }
-  const defaultType = config.authentication?.defaultType ?? null;
-  if (defaultType !== null && defaultType !== 'none' && config.authentication?.[defaultType] === null) {
-    const field = 'authentication.defaultType';
-    const message = `accepted, without effect: there is no authentication.${defaultType}, so users log in by what there is`;
-    notes.push({ field, line: lineOf(field), message });
+  const note = (field: string, message: string) => notes.push({ field, line: lineOf(field), message });
+  if (config.routing.defaultRoutingGroup === '') {
+    note(
+      'routing.defaultRoutingGroup',
+      'is empty, so that queries are refused for which no group is determined; write the name of a group',
+    );
+  }
+  if (config.dataStore.queryHistoryHoursRetention < 1) {
+    note(
+      'dataStore.queryHistoryHoursRetention',
+      'keeps no history for longer than two hours: it is emptied then; write the number of hours',
+    );
   }
   const routing =
     byQueryCount && !strategyGiven ? { ...config.routing, strategy: QUERY_COUNT_STRATEGY } : config.routing;
@@ -65,7 +72,51 @@ export function derive(
     enginePages: config.server.enginePages ?? enginePages(config),
     ...(isUnguarded ? { address: THIS_MACHINE } : {}),
   };
-  return { config: { ...config, server, routing, monitor: deriveMonitor(config, lineOf, productName) }, notes };
+  const monitor = deriveMonitor(config, lineOf, productName);
+  const authentication = deriveAuthentication(config, lineOf, note);
+  const routingRules = deriveRules(config, note);
+  return { config: { ...config, authentication, server, routing, routingRules, monitor }, notes };
+}
+
+type Note = (field: string, message: string) => void;
+
+/**
+ * `none` means that every call passes where it stands in place of the section alone: in the section the reference takes it
+ * for a way of logging in that is not there, as any other word, and users log in by what there is.
+ */
+function deriveAuthentication(
+  { authentication }: GatewayConfig,
+  lineOf: (field: string) => number | null,
+  note: Note,
+): GatewayConfig['authentication'] {
+  if (authentication === null) return null;
+  const field = 'authentication.defaultType';
+  const { defaultType, form, oauth, kubernetes } = authentication;
+  const isWord = defaultType === 'none' && lineOf(field) === null;
+  if (isWord) return authentication;
+  if (form === null && oauth === null && kubernetes === null) {
+    note(
+      'authentication',
+      'holds neither form nor oauth, so that nobody can log in and calls of the API are refused, as in Trino Gateway; queries are served. Configure one of them (docs/authentication.md), or write "authentication: none" in its place to let every call pass',
+    );
+  } else if (defaultType !== null && (defaultType === 'none' || authentication[defaultType] === null)) {
+    const message = `accepted, without effect: there is no authentication.${defaultType}, so users log in by what there is`;
+    note(field, message);
+  }
+  return defaultType === 'none' ? { ...authentication, defaultType: null } : authentication;
+}
+
+/** Without the URL of its external service the reference routes by header, without a word. */
+function deriveRules({ routingRules }: GatewayConfig, note: Note): GatewayConfig['routingRules'] {
+  const { rulesType, rulesEngineEnabled, rulesExternalConfiguration } = routingRules;
+  if (rulesType !== 'EXTERNAL' || rulesEngineEnabled === false || rulesExternalConfiguration.urlPath !== null) {
+    return routingRules;
+  }
+  note(
+    'routingRules.rulesType',
+    'is EXTERNAL without routingRules.rulesExternalConfiguration.urlPath, so that no service is asked and the header of the routing group decides, as in Trino Gateway; write the URL of the service, or routingRules.rulesEngineEnabled: false',
+  );
+  return { ...routingRules, rulesEngineEnabled: false };
 }
 
 /**

@@ -10,10 +10,12 @@ export type TextFormat =
   | 'host'
   | 'hostNamePattern'
   | 'hostPattern'
+  | 'javaRegex'
   | 'jdbcUrl'
   | 'labelSelector'
   | 'leaseName'
   | 'name'
+  | 'nameOrNothing'
   | 'path'
   | 'plainPath'
   | 'productName'
@@ -60,6 +62,12 @@ export interface FieldSchema extends FieldNotes, Bounds {
   readonly format?: TextFormat;
   /** Values of a choice. */
   readonly enum?: readonly string[];
+  /** Of a choice: its words by the numbers that the reference takes for them. */
+  readonly ordinals?: readonly string[];
+  /** Of a choice that may stay unset: other words leave it unset; what happens then, for a note. */
+  readonly others?: string;
+  /** Of a number: a limit of another value, which the reference also takes as NaN and Infinity. */
+  readonly isBound?: true;
   /** Further words for the values of a flag. */
   readonly words?: Readonly<Record<string, boolean>>;
   /** Schema of a list's elements or of a map's values. */
@@ -96,7 +104,7 @@ export function integer<const D extends number | null = number>(
 
 /** Number, with decimals or without. */
 export function decimal<const D extends number | null = number>(
-  notes: FieldNotes & Default<D> & Bounds,
+  notes: FieldNotes & Default<D> & Bounds & Pick<FieldSchema, 'isBound'>,
 ): TUnsafe<D extends null ? number | null : number> {
   return field('number', 'number', notes);
 }
@@ -118,7 +126,7 @@ export function size<const D extends number | null = number>(
 /** One of some words. */
 export function choice<const V extends readonly string[], const D extends V[number] | null = V[number]>(
   values: V,
-  notes: FieldNotes & Default<D>,
+  notes: FieldNotes & Default<D> & Pick<FieldSchema, 'ordinals' | 'others'>,
 ): TUnsafe<D extends null ? V[number] | null : V[number]> {
   return field('choice', 'string', { enum: values, ...notes });
 }

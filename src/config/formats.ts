@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { RE2JS } from 're2js';
 import { gatewayClassProblem } from '../model/gatewayClass.ts';
 import { hostPatternProblem } from '../model/hostPattern.ts';
+import { wholeMatchProblem } from '../model/javaRegex/wholeMatch.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
 import { parseHost } from '../model/requestHost.ts';
 import { REQUEST_KEY_FORM } from '../model/requestKey.ts';
@@ -38,6 +39,7 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
       ? null
       : `must be a host name without scheme and port, "*.example.com" or "*", not "${text}"`,
   hostPattern: hostPatternProblem,
+  javaRegex: checkJavaRegex,
   jdbcUrl: checkJdbcUrl,
   labelSelector: (text) => {
     const parsed = parseLabelSelector(text);
@@ -49,6 +51,12 @@ export const formatChecks: Readonly<Record<TextFormat, Check>> = {
       : `must be a name of an object of Kubernetes (lower-case letters, digits, "-" and "."), not "${text}"`,
   name: (text) =>
     text.trim() === '' ? 'must not be empty' : text.length > 256 ? 'must have at most 256 characters' : null,
+  nameOrNothing: (text) =>
+    text !== '' && text.trim() === ''
+      ? 'must not be white space alone'
+      : text.length > 256
+        ? 'must have at most 256 characters'
+        : null,
   path: (text) => (text === '' ? 'must be a path, not empty' : text.includes('\0') ? 'must not hold NUL' : null),
   productName: (text) =>
     /^[A-Z][A-Za-z0-9]{0,31}$/.test(text)
@@ -78,21 +86,33 @@ function checkUrl(text: string): string | null {
 }
 
 function checkJdbcUrl(text: string): string | null {
-  const match = /^jdbc:([a-z]+):(.*)$/s.exec(text);
+  const match = /^jdbc:([a-z+]+):(.*)$/s.exec(text);
   if (match === null) return `must be ${jdbcForms}`;
   const [, family = '', rest = ''] = match;
   if (family === 'sqlite') return rest === '' ? 'names no file: write jdbc:sqlite:FILE' : null;
+  if (family === 'oracle') {
+    return `names an Oracle database, which this gateway cannot use; move its tables (docs/migration.md#from-oracle), or write ${jdbcForms}`;
+  }
+  if (family === 'mysql+srv') {
+    return 'names its hosts by an SRV record, which is not looked up here; list them: jdbc:mysql://A,B/DATABASE';
+  }
   if (!['postgresql', 'mysql', 'mariadb'].includes(family)) {
     return `names the database "${family}", which is not supported; must be ${jdbcForms}`;
   }
-  if (/^\/\/[^/?]*,/.test(rest)) {
-    return 'lists several hosts; name one, such as a virtual address or proxy that follows the primary';
-  }
   // The server of this machine, or the database of the user's name (pgJDBC).
   if (family === 'postgresql' && (/^\/?[^/?]+(\?|$)/.test(rest) || /^\/\/[^/?]+\/?(\?|$)/.test(rest))) return null;
-  const url = URL.parse(`${family}:${rest}`);
-  if (url === null || url.hostname === '') return `names no host: write jdbc:${family}://HOST/DATABASE`;
-  return url.pathname.length > 1 ? null : `names no database: write jdbc:${family}://${url.host}/DATABASE`;
+  const [, hosts, database = ''] = /^(?:[a-z-]+:)?\/\/([^/?]+)(?:\/([^?]*))?/.exec(rest) ?? [];
+  const isList = hosts !== undefined && /[,(]/.test(hosts);
+  const url = isList ? null : URL.parse(`${family}:${rest.replace(/^[a-z-]+:(?=\/\/)/, '')}`);
+  if (!isList && (url === null || url.hostname === '')) return `names no host: write jdbc:${family}://HOST/DATABASE`;
+  if (database !== '') return null;
+  return `names no database: write jdbc:${family}://${isList ? hosts : url?.host}/DATABASE`;
+}
+
+/** Expressions of keys that Trino Gateway has, in Java's syntax. */
+function checkJavaRegex(text: string): string | null {
+  const why = wholeMatchProblem(text);
+  return why === null ? null : `is no regular expression that can be used here: it ${why}`;
 }
 
 /** Regular expressions run in linear time here (re2js), so look-around and back references are not supported. */

@@ -67,7 +67,10 @@ class Reader {
     if (inner.kind === 'unreadable') return undefined;
     const { shorthand } = schema;
     if (shorthand !== undefined && inner.kind === 'scalar' && inner.text === shorthand.word) {
-      return this.#sectionFrom(schema, [{ key: shorthand.key, line: inner.line, node: inner }], inner, path);
+      const value = this.#sectionFrom(schema, [{ key: shorthand.key, line: inner.line, node: inner }], inner, path);
+      // The key itself is not in the file.
+      this.keyLines.delete(join(path, shorthand.key));
+      return value;
     }
     if (inner.kind !== 'map') {
       const word = shorthand === undefined ? '' : ` or the word ${shorthand.word}`;
@@ -202,7 +205,10 @@ class Reader {
       return undefined;
     }
     const result = readScalar(schema, node.text);
-    if ('value' in result) return result.value;
+    if ('value' in result) {
+      if (result.note !== undefined) this.#note(path, node.line, result.note);
+      return result.value;
+    }
     this.#problem(path, node.line, withoutSecret(result.wrong, node));
     return undefined;
   }

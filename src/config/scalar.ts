@@ -3,8 +3,10 @@ import { formatChecks } from './formats.ts';
 import { isSlip, nearest } from './nearest.ts';
 import { formatDuration, formatSize, parseDuration, parseSize } from './units.ts';
 
-/** A value read from text, or what is wrong with the text. */
-export type ScalarResult = { readonly value: string | number | boolean } | { readonly wrong: string };
+/** A value read from text, with what to note about how it is written; or what is wrong with the text. */
+export type ScalarResult =
+  | { readonly value: string | number | boolean | null; readonly note?: string }
+  | { readonly wrong: string };
 
 /** Reads one scalar's text by its key's schema; quoted or not makes no difference. */
 export function readScalar(schema: FieldSchema, text: string): ScalarResult {
@@ -12,9 +14,9 @@ export function readScalar(schema: FieldSchema, text: string): ScalarResult {
     case 'flag':
       return readFlag(schema, text);
     case 'integer':
-      return bounded(schema, readNumber(text, /^[+-]?\d[\d_]*$/, 'a whole number'), String);
+      return readInteger(schema, text);
     case 'number':
-      return bounded(schema, readNumber(text, /^[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?$/, 'a number'), String);
+      return readDecimal(schema, text);
     case 'duration':
       return bounded(schema, parseDuration(text), formatDuration);
     case 'size':
@@ -31,28 +33,58 @@ function readText(schema: FieldSchema, text: string): ScalarResult {
   return wrong === null ? { value: text } : { wrong };
 }
 
-/** Words of YAML 1.1 and of shells that mean a truth value elsewhere. */
-const otherFlags: ReadonlyMap<string, string> = new Map([
-  ['yes', 'true'],
-  ['on', 'true'],
-  ['1', 'true'],
-  ['no', 'false'],
-  ['off', 'false'],
-  ['0', 'false'],
+/** Words of YAML 1.1 that mean a truth value; Trino Gateway reads them, and whole numbers, where 0 alone is false. */
+const otherFlags: ReadonlyMap<string, boolean> = new Map([
+  ['yes', true],
+  ['on', true],
+  ['no', false],
+  ['off', false],
 ]);
+
+function otherFlag(word: string): boolean | undefined {
+  return /^[+-]?\d+$/.test(word) ? Number(word) !== 0 : otherFlags.get(word);
+}
 
 function readFlag(schema: FieldSchema, text: string): ScalarResult {
   const word = text.toLowerCase();
   if (word === 'true' || word === 'false') return { value: word === 'true' };
   const value = Object.hasOwn(schema.words ?? {}, word) ? schema.words?.[word] : undefined;
   if (value !== undefined) return { value };
-  const replacement = otherFlags.get(word);
-  return { wrong: `must be true or false, not "${text}"${replacement === undefined ? '' : `; write ${replacement}`}` };
+  const meant = otherFlag(word);
+  if (meant !== undefined) return { value: meant, note: `is read as ${meant}, as in Trino Gateway; write ${meant}` };
+  return { wrong: `must be true or false, not "${text}"` };
 }
 
 function readNumber(text: string, form: RegExp, noun: string): { readonly value: number } | { readonly wrong: string } {
   const value = form.test(text) ? Number(text.replaceAll('_', '')) : Number.NaN;
   return Number.isFinite(value) ? { value } : { wrong: `must be ${noun}, not "${text}"` };
+}
+
+function readInteger(schema: FieldSchema, text: string): ScalarResult {
+  const isFraction = /^[+-]?\d+\.\d+$/.test(text);
+  const digits = isFraction ? String(Math.trunc(Number(text))) : text;
+  const result = bounded(schema, readNumber(digits, /^[+-]?\d[\d_]*$/, 'a whole number'), String);
+  if (!isFraction || 'wrong' in result) return result;
+  return { ...result, note: `is read as ${digits}, as in Trino Gateway; write ${digits}` };
+}
+
+/** Numbers that are none, as Java writes them. */
+const unusualNumbers: ReadonlyMap<string, number> = new Map([
+  ['NaN', Number.NaN],
+  ...['Infinity', 'INF', '+INF'].map((text) => [text, Number.POSITIVE_INFINITY] as const),
+  ...['-Infinity', '-INF'].map((text) => [text, Number.NEGATIVE_INFINITY] as const),
+]);
+
+function readDecimal(schema: FieldSchema, text: string): ScalarResult {
+  const unusual = schema.isBound === true ? unusualNumbers.get(text) : undefined;
+  if (unusual !== undefined) {
+    const meaning = Number.isNaN(unusual)
+      ? 'is compared with nothing, as in Trino Gateway: the metric must only be there; leave it out, or write a number'
+      : 'is no bound that a metric reaches; leave it out, or write a number';
+    return { value: unusual, note: meaning };
+  }
+  const form = /^[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+  return bounded(schema, readNumber(text, form, 'a number'), String);
 }
 
 function bounded(
@@ -76,6 +108,13 @@ function readChoice(schema: FieldSchema, text: string): ScalarResult {
   if (values.includes(text)) return { value: text };
   // YAML 1.1, which Helm reads and writes, takes an unquoted off for false.
   if (text === 'false' && values.includes('off')) return { value: 'off' };
+  const ordinal = /^\d{1,3}$/.test(text) ? schema.ordinals?.[Number(text)] : undefined;
+  if (ordinal !== undefined) {
+    return { value: ordinal, note: `is read as ${ordinal}, as in Trino Gateway; write ${ordinal}` };
+  }
+  if (schema.others !== undefined) {
+    return { value: null, note: `is none of ${values.join(', ')}, and so without effect: ${schema.others}` };
+  }
   const near = nearest(text, values);
   const hint = near !== null && isSlip(text, near) ? `; did you mean ${near}?` : '';
   return { wrong: `must be one of ${values.join(', ')}, not "${text}"${hint}` };

@@ -13,7 +13,7 @@ const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
   ['/oauth2', 'other'],
 ];
 
-/** A pattern that matches a path as a whole, such as an RE2JS. */
+/** A pattern that matches a path as a whole, such as a WholeMatch. */
 export interface PathPattern {
   matches(path: string): boolean;
 }

@@ -23,6 +23,9 @@ function installations(): string[] {
 
 const folder = folderOf(['initdb', 'postgres'], installations());
 
+/** Folder of the programs of PostgreSQL; null where they are not installed. */
+export const postgresqlFolder = (): string | null => folder;
+
 /** Whether PostgreSQL is installed; throws with CI=true when it is not. */
 export const hasPostgresql = (): boolean =>
   requireComponent('PostgreSQL', folder !== null, 'install the package postgresql');

@@ -22,6 +22,8 @@ import type { Session, SessionOrigin, Sessions } from './sessions.ts';
 
 /** The configured ways of recognising callers; null where one is not configured. */
 export interface AuthenticationParts {
+  /** Whether every call passes with all roles; without it, and without any way, none does. */
+  readonly isOpen: boolean;
   readonly names: ProductNames;
   readonly sessions: Sessions;
   readonly presets: PresetUsers;
@@ -58,7 +60,7 @@ export class Authentication {
 
   /** True when nothing is configured: everybody may do everything. */
   get isOpen(): boolean {
-    return this.loginType === 'none';
+    return this.parts.isOpen;
   }
 
   /** For `/readyz?verbose`. */
@@ -75,6 +77,10 @@ export class Authentication {
       kubernetes && 'kubernetes',
       certificates && 'client certificates',
     ].filter((way) => way !== null);
+    if (ways.length === 0) {
+      const message = 'closed: no way of recognising callers is configured, so that no call passes';
+      return { name: 'authentication', ok: false, message };
+    }
     return { name: 'authentication', ok: true, message: ways.join(', ') };
   }
 

@@ -127,6 +127,10 @@ export async function loginRoutes(app: FastifyInstance, { authentication, logger
         const origin: SessionOrigin = { kind: 'kubernetes', token: sealedTokens.seal(password, name) };
         return succeed(reply, { token: await begin(request, reply, name, origin, reviewed.expires) });
       }
+      if (authentication.loginType === 'none') {
+        const fix = 'Nobody can log in: "authentication" in the configuration holds neither form nor oauth.';
+        throw new GatewayError('EG_IMPOSSIBLE', fix);
+      }
       throw new GatewayError('EG_IMPOSSIBLE', 'Users log in at the OpenID provider here: POST /sso.');
     },
   );

@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client';
 import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { loadLdapFile } from '../../config/ldapFile.ts';
+import { isOpenAccess } from '../../config/openAccess.ts';
 import { problemLine } from '../../config/problem.ts';
 import type { TrustPeer } from '../../gateway/headers/trustedProxies.ts';
 import type { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
@@ -107,6 +108,7 @@ export async function openAuthentication(
   );
   const kubernetes = await kubernetesAccess(authentication, dependencies, record);
   const result = new Authentication({
+    isOpen: isOpenAccess({ authentication }),
     names,
     sessions,
     presets,

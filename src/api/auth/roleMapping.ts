@@ -1,4 +1,4 @@
-import { RE2JS } from 're2js';
+import { WholeMatch } from '../../model/javaRegex/wholeMatch.ts';
 import { type Role, roles } from './caller.ts';
 
 /** The configured expressions; null where the configuration has no `authorization` at all. */
@@ -19,7 +19,7 @@ export function roleMapping(expressions: RoleExpressions | null): (privileges: s
   }
   const patterns = roles.flatMap((role) => {
     const text = expressions[role.toLowerCase() as Lowercase<Role>];
-    return text === null ? [] : [[role, RE2JS.compile(text)] as const];
+    return text === null ? [] : [[role, new WholeMatch(text)] as const];
   });
   return (privileges) => new Set(patterns.filter(([, pattern]) => pattern.matches(privileges)).map(([role]) => role));
 }

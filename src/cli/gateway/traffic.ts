@@ -1,4 +1,3 @@
-import { RE2JS } from 're2js';
 import { ownCookies } from '../../api/auth/cookies.ts';
 import { keySource } from '../../api/auth/openAuthentication.ts';
 import { sessionKeys } from '../../api/auth/sessionKeys.ts';
@@ -16,6 +15,7 @@ import type { Tracing } from '../../gateway/tracing/requestTrace.ts';
 import { EXCHANGE_TIMEOUT_MS } from '../../gateway/user/tokenExchange.ts';
 import { userAndQueryAnalyzer } from '../../gateway/user/userAndQueryAnalyzer.ts';
 import { UserExtractor } from '../../gateway/user/userExtractor.ts';
+import { WholeMatch } from '../../model/javaRegex/wholeMatch.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import {
   dataPlaneSettings,
@@ -133,7 +133,7 @@ export function openDataPlane(
     },
     {
       additionalStatementPaths: config.additionalStatementPaths,
-      extraWhitelistPaths: config.extraWhitelistPaths.map((pattern) => RE2JS.compile(pattern)),
+      extraWhitelistPaths: config.extraWhitelistPaths.map((pattern) => new WholeMatch(pattern)),
       trustPeer,
       certificateHeader: config.server.clientCertificateHeader,
       certificates,

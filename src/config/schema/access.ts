@@ -7,8 +7,9 @@ export const authentication = optionalSection(
   {
     defaultType: choice(['form', 'oauth', 'none'], {
       description:
-        'Way of logging in; needs the group of that name. Where form and oauth are configured, form is offered. `none`: no login, every call is allowed; `authentication: none` says the same.',
+        'Way of logging in; users log in by what there is, by form where form and oauth are configured. `authentication: none`, without a group of keys, lets every call pass.',
       default: null,
+      others: 'users log in by what there is',
     }),
     session: section(
       {
@@ -234,9 +235,9 @@ export const clientCertificateJwtAuthentication = optionalSection(
 /** `authorization` (docs/authentication.md#roles). */
 export const authorization = optionalSection(
   {
-    admin: text({ description: 'Privileges that give the role ADMIN.', default: null, format: 'regex' }),
-    user: text({ description: 'Privileges that give the role USER.', default: null, format: 'regex' }),
-    api: text({ description: 'Privileges that give the role API.', default: null, format: 'regex' }),
+    admin: text({ description: 'Privileges that give the role ADMIN.', default: null, format: 'javaRegex' }),
+    user: text({ description: 'Privileges that give the role USER.', default: null, format: 'javaRegex' }),
+    api: text({ description: 'Privileges that give the role API.', default: null, format: 'javaRegex' }),
     ldapConfigPath: text({ description: 'YAML file of the LDAP server for groups.', default: null, format: 'path' }),
     webappReadRole: choice(['ADMIN', 'USER'], {
       description:

@@ -21,9 +21,9 @@ export const dataStore = section(
       live: true,
     }),
     queryHistoryHoursRetention: integer({
-      description: 'Hours after which rows of the history are deleted.',
+      description: 'Hours after which rows of the history are deleted, within two hours; 0 or less: all of them then.',
       default: 4,
-      minimum: 1,
+      minimum: -1_000_000,
       maximum: 1_000_000,
       live: true,
     }),

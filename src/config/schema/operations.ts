@@ -1,6 +1,6 @@
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { ROUTING_RULE } from '../../kinds/routingRule/spec.ts';
-import { DEFAULT_MONITOR_TYPE, monitorTypes } from '../../model/monitorType.ts';
+import { DEFAULT_MONITOR_TYPE, monitorTypes, numberedMonitorTypes } from '../../model/monitorType.ts';
 import {
   choice,
   decimal,
@@ -364,12 +364,12 @@ export const monitor = section(
       format: 'name',
       live: true,
     }),
-    metricMinimumValues: mapOf(decimal({ description: 'Least value, inclusive.' }), {
+    metricMinimumValues: mapOf(decimal({ description: 'Least value, inclusive.', isBound: true }), {
       description: 'Least values of metrics of a healthy cluster, inclusive (METRICS checks).',
       default: { [ofProduct('metadata_name_DiscoveryNodeManager_ActiveNodeCount')]: 1 },
       live: true,
     }),
-    metricMaximumValues: mapOf(decimal({ description: 'Greatest value, inclusive.' }), {
+    metricMaximumValues: mapOf(decimal({ description: 'Greatest value, inclusive.', isBound: true }), {
       description: 'Greatest values of metrics of a healthy cluster, inclusive (METRICS checks).',
       default: {},
       live: true,
@@ -390,6 +390,7 @@ export const clusterStatsConfiguration = section(
     monitorType: choice(monitorTypes, {
       description: 'How health is found out.',
       default: DEFAULT_MONITOR_TYPE,
+      ordinals: numberedMonitorTypes,
       live: true,
     }),
   },

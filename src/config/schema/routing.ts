@@ -10,9 +10,9 @@ const strategyList = Object.entries(strategies)
 export const routing = section(
   {
     defaultRoutingGroup: text({
-      description: 'Routing group of requests for which no group is determined.',
+      description: 'Routing group of requests for which no group is determined; empty: they are refused.',
       default: 'adhoc',
-      format: 'name',
+      format: 'nameOrNothing',
       live: true,
     }),
     asyncTimeout: duration({
@@ -124,6 +124,7 @@ export const routingRules = section(
     rulesType: choice(['FILE', 'EXTERNAL'], {
       description: `Where the rules come from: a file (and ${ROUTING_RULE} resources), or an external service.`,
       default: 'FILE',
+      ordinals: ['FILE', 'EXTERNAL'],
     }),
     rulesConfigPath: text({
       description: 'The rules file, where rulesType is FILE.',
@@ -288,7 +289,7 @@ export const requestAnalyzerConfig = section(
 
 /** Paths and cookies of proxied requests (docs/routing.md#which-requests-are-proxied). */
 export const proxiedPaths = {
-  extraWhitelistPaths: listOf(text({ description: 'Regular expression.', format: 'regex' }), {
+  extraWhitelistPaths: listOf(text({ description: 'Regular expression.', format: 'javaRegex' }), {
     description: 'Regular expressions of further paths that are proxied; they match the whole path.',
     default: [],
   }),
