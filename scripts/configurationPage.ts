@@ -33,7 +33,9 @@ routing:
   cannot be read is a mistake. Files are read together with the configuration; a change of theirs alone is not seen.
 - **Durations** are a number and \`ns\`, \`us\`, \`ms\`, \`s\`, \`m\`, \`h\` or \`d\` (\`30s\`, \`1.5h\`); **sizes** a number and \`B\`, \`kB\`, \`MB\`
   or \`GB\`, in steps of 1024. Numbers and truth values may be quoted or not.
-- **Regular expressions** are matched in linear time (RE2): no look-around, no back references.
+- **Regular expressions** are matched in linear time. Those of \`authorization\` and \`extraWhitelistPaths\` are Java's, with look-around (\`^(?!/admin).*$\`), and must
+  match the whole text; back references, atomic groups and possessive quantifiers with a choice, and more than 4,000 steps when repetitions are written
+  out are refused. Those of \`queryHistory.redact\` are RE2's, without look-around.
 - **Changes** of the file are seen while the gateway runs, also in a mounted ConfigMap. Keys marked *live* are taken at
   once; other changed keys are named in the log and need a restart; a file with mistakes is logged and changes nothing.
 - Relative paths start at the working directory.

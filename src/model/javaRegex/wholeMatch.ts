@@ -48,11 +48,23 @@ export class WholeMatch {
 
   /** Whether the whole text matches. */
   matches(text: string): boolean {
-    const points = Uint32Array.from(text, (character) => character.codePointAt(0) as number);
+    const points = codePointsOf(text);
     const tables: Uint8Array[] = [];
     for (const look of this.#looks) tables.push(look.places(points, tables));
     return this.#program.matchesWhole(points, tables);
   }
+}
+
+function codePointsOf(text: string): Uint32Array {
+  const points = new Uint32Array(text.length);
+  let count = 0;
+  for (let index = 0; index < text.length; index += 1) {
+    const point = text.codePointAt(index) as number;
+    if (point > 0xffff) index += 1;
+    points[count] = point;
+    count += 1;
+  }
+  return points.subarray(0, count);
 }
 
 /** Says why an expression cannot be matched here, as a predicate; null when it can. */
