@@ -201,6 +201,14 @@ export class LeasedSlots implements SlotLedger {
     return counter === undefined ? 0 : counter.inUse + counter.usedElsewhere;
   }
 
+  /** Whether all slots of a counter that this replica has are in use, so that each that is free again counts. */
+  get isScarce(): boolean {
+    for (const { inUse, allowed, waiting } of this.#counters.values()) {
+      if (waiting > 0 || (inUse > 0 && inUse >= allowed)) return true;
+    }
+    return false;
+  }
+
   /** Counts slots of a query that runs in any case, whether there is room or not; tokens are none. */
   adopt(demands: readonly SlotDemand[]): TakenSlots {
     const now = this.#dependencies.clock.monotonic();

@@ -41,6 +41,7 @@ export class RunningSlots {
   #mark: number | null = null;
   #nextSweep = 0;
   #isSuperseded: (queryId: string) => boolean = () => false;
+  #onForeignEnd: () => void = () => {};
 
   constructor(dependencies: RunningSlotsDependencies) {
     this.#dependencies = dependencies;
@@ -67,6 +68,11 @@ export class RunningSlots {
     this.#isSuperseded = isSuperseded;
   }
 
+  /** Calls the listener when a query ends here whose slots another replica may hold: `say` is to be called. */
+  onForeignEnd(listener: () => void): void {
+    this.#onForeignEnd = listener;
+  }
+
   /** Holds slots until the query ends. */
   bind(queryId: string, cluster: string, taken: readonly TakenSlots[]): void {
     const entry = this.#running.get(queryId);
@@ -88,19 +94,25 @@ export class RunningSlots {
   noteEnd(queryId: string, cluster: string): void {
     const running = this.#running.get(queryId);
     if (running === undefined) {
-      if (this.#isShared && this.#ended.size < MAX_ENDED) this.#ended.add(queryId);
+      if (!this.#isShared || this.#ended.size >= MAX_ENDED) return;
+      this.#ended.add(queryId);
+      this.#onForeignEnd();
     } else if (running.cluster === cluster) this.#end(queryId);
+  }
+
+  /** Says which queries ended here. Rejects while the database is unavailable: `exchange` says it again. */
+  async say(): Promise<void> {
+    if (this.#ended.size === 0) return;
+    const ended = [...this.#ended];
+    await this.#dependencies.endedQueries.put(ended);
+    for (const queryId of ended) this.#ended.delete(queryId);
   }
 
   /** Says which queries ended here, and hears which ended elsewhere. Never rejects. */
   async exchange(): Promise<void> {
     const { endedQueries, clock, logger } = this.#dependencies;
     try {
-      if (this.#ended.size > 0) {
-        const ended = [...this.#ended];
-        await endedQueries.put(ended);
-        for (const queryId of ended) this.#ended.delete(queryId);
-      }
+      await this.say();
       if (this.#running.size === 0) {
         this.#mark = null;
         return;

@@ -8,12 +8,16 @@ import type { RunningSlots } from './runningSlots.ts';
 export interface SlotBeatsDependencies {
   readonly replica: string;
   readonly ledger: LeasedSlots;
-  readonly running: Pick<RunningSlots, 'isWatching' | 'exchange'>;
+  readonly running: Pick<RunningSlots, 'isWatching' | 'exchange' | 'say' | 'onForeignEnd'>;
   readonly repository: Pick<SlotRepository, 'exchange' | 'waitingElsewhere'>;
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly logger: Logger;
 }
 
+/** Time from the end of a query whose slots another replica may hold until that is said; of several at once. */
+const SAY_MS = 40;
+/** Time between two questions which queries ended elsewhere, while slots are scarce here. */
+const HEAR_MS = 100;
 /** Time to the next try after the database failed. */
 const FAILED_MS = 500;
 
@@ -24,12 +28,19 @@ export class SlotBeats {
   #timerAt = Number.POSITIVE_INFINITY;
   #beating: Promise<void> | null = null;
   #nextQuestion = 0;
+  /** When ends are to be said next; null: there are none. */
+  #sayAt: number | null = null;
   #isStopped = false;
   #isFailing = false;
 
   constructor(dependencies: SlotBeatsDependencies) {
     this.#dependencies = dependencies;
     dependencies.ledger.onDue(() => this.wake());
+    dependencies.running.onForeignEnd(() => {
+      if (this.#sayAt !== null) return;
+      this.#sayAt = dependencies.clock.monotonic() + SAY_MS;
+      this.wake();
+    });
   }
 
   /** Whether the last beat failed: nobody can get more slots. */
@@ -45,6 +56,7 @@ export class SlotBeats {
     const soonest = Math.min(
       ledger.dueIn ?? Number.POSITIVE_INFINITY,
       mayHear ? this.#questionIn() : Number.POSITIVE_INFINITY,
+      this.#sayAt === null ? Number.POSITIVE_INFINITY : this.#in(this.#sayAt),
     );
     if (soonest === Number.POSITIVE_INFINITY) return;
     const delay = this.#isFailing ? Math.max(FAILED_MS, soonest) : soonest;
@@ -67,7 +79,11 @@ export class SlotBeats {
   }
 
   #questionIn(): number {
-    return Math.max(0, this.#nextQuestion - this.#dependencies.clock.monotonic());
+    return this.#in(this.#nextQuestion);
+  }
+
+  #in(at: number): number {
+    return Math.max(0, at - this.#dependencies.clock.monotonic());
   }
 
   #run(): void {
@@ -82,8 +98,12 @@ export class SlotBeats {
   async #beat(): Promise<void> {
     const { replica, ledger, running, repository, logger } = this.#dependencies;
     try {
+      if (this.#sayAt !== null && this.#in(this.#sayAt) === 0) {
+        this.#sayAt = null;
+        await running.say();
+      }
       if (this.#questionIn() === 0) {
-        this.#nextQuestion = this.#dependencies.clock.monotonic() + SHORT_BEAT_MS;
+        this.#nextQuestion = this.#dependencies.clock.monotonic() + (ledger.isScarce ? HEAR_MS : SHORT_BEAT_MS);
         if (running.isWatching) await running.exchange();
         if (ledger.holdsUnused) ledger.noteWaitingElsewhere(await repository.waitingElsewhere(replica));
       }

@@ -8,7 +8,7 @@ import { type CountingCluster, startCountingCluster } from '../../support/counti
 import { mariadb, postgresql, type TestDatabase } from '../../support/databases.ts';
 import { closeAll, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
-import { runQuery, submit } from '../../support/statementClient.ts';
+import { follow, pathOf, runQuery, submit } from '../../support/statementClient.ts';
 
 for (const database of [postgresql, mariadb]) {
   describe.skipIf(!database.available())(`limits over two replicas on ${database.name}`, () => {
@@ -96,7 +96,16 @@ for (const database of [postgresql, mariadb]) {
       const client = async (url: string) => {
         for (let query = 0; query < 40; ) if ((await runQuery(url, 'SELECT 1')).error === undefined) query += 1;
       };
-      await Promise.all(urls.flatMap((url) => [client(url), client(url)]));
+      // Its queries end at another replica than the one that holds their slots.
+      const crossing = async (url: string, other: string) => {
+        for (let query = 0; query < 40; ) {
+          let page = await submit(url, 'SELECT 1');
+          while (page.nextUri !== undefined) page = await follow(`${other}${pathOf(page.nextUri)}`);
+          if (page.error === undefined) query += 1;
+        }
+      };
+      const [one, two] = urls as [string, string];
+      await Promise.all([client(one), client(two), crossing(one, two), crossing(two, one)]);
       const gaps = cluster.gaps.slice(first);
       const p99 = percentile(
         gaps.map(({ ms }) => ms),
