@@ -42,12 +42,13 @@ describe.skipIf(!available || !canBuildGo || !hasPostgresql())('limits and the q
 
   beforeAll(async () => {
     distribution = await installDistribution();
+    // Before anything is started, which a failure would leave behind.
+    programs = await installMorePrograms();
     folder = await mkdtemp(join(tmpdir(), 'engine-queue-'));
     await mkdir(join(folder, 'resources'));
-    [trinos, database, programs] = await Promise.all([
+    [trinos, database] = await Promise.all([
       Promise.all([startTrino('trino-a', distribution), startTrino('trino-b', distribution)]),
       startPostgresql(),
-      installMorePrograms(),
     ]);
     const dataStore = await database.createDatabase();
     const config = {
