@@ -19,7 +19,7 @@ import { startLimitedGateways } from './limitedGateway.ts';
 
 const WAITING = 10_000;
 const WARM_UP = 2_000;
-const ROUNDS = 7;
+const ROUNDS = 5;
 const SECONDS = 4;
 /** Clients that ask at a time, each held for a second: 2,000 requests a second. */
 const HELD_AT_ONCE = 2_000;
