@@ -40,6 +40,8 @@ function admissionWith(count: number) {
   const logger = pino({ level: 'silent' });
   const ledger = new LeasedSlots({ replica: 'one', clock: systemClock, random: Math.random });
   const running = new RunningSlots({
+    replica: 'r',
+    slotQueries: { put: async () => {}, remove: async (_, ids) => ids.length, ofReplica: async () => [] },
     table,
     endedQueries: { put: async () => {}, since: async () => ({ queryIds: [], mark: 0 }) },
     runningQueries: { lastSeen: async () => new Map() },

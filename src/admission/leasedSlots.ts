@@ -1,5 +1,5 @@
 import type { Clock, Random } from '../model/clock.ts';
-import type { CounterChange, LockedCounter, TokenBucket } from '../store/store.ts';
+import type { CounterChange, LockedCounter, SlotRow, TokenBucket } from '../store/store.ts';
 import type { RateLimit, SlotAnswer, SlotDemand, SlotLedger, TakenSlots } from './slotLedger.ts';
 import { shareOf } from './slotShares.ts';
 
@@ -11,7 +11,7 @@ export interface LeasedSlotsDependencies {
   readonly random: Random;
 }
 
-/** After this time without a beat other replicas may use the slots of this one, by the database's clock. */
+/** After this time without a beat other replicas may take the queries of this one over, by the database's clock. */
 export const LEASE_MS = 15_000;
 /** So much earlier this replica stops taking slots: covers clocks that run at different paces. */
 const LEASE_MARGIN_MS = 3_000;
@@ -116,6 +116,8 @@ export class LeasedSlots implements SlotLedger {
   #earliest = Number.POSITIVE_INFINITY;
   #onDue: () => void = () => {};
   #isRetired = false;
+  /** Whether a beat did not meet a row that an earlier one had written. */
+  #lacksRow = false;
   /** When idle counters were given back last, as there were too many. */
   #forgot = Number.NEGATIVE_INFINITY;
 
@@ -211,8 +213,17 @@ export class LeasedSlots implements SlotLedger {
 
   /** Counts slots of a query that runs in any case, whether there is room or not; tokens are none. */
   adopt(demands: readonly SlotDemand[]): TakenSlots {
+    return this.#adopt(demands, false);
+  }
+
+  /** The same for a query that the database counts for this replica already, however many counters there are. */
+  inherit(demands: readonly SlotDemand[]): TakenSlots {
+    return this.#adopt(demands, true);
+  }
+
+  #adopt(demands: readonly SlotDemand[], isCounted: boolean): TakenSlots {
     const now = this.#dependencies.clock.monotonic();
-    const counters = demands.flatMap((demand) => (demand.rate ? [] : (this.#addCounter(demand, now) ?? [])));
+    const counters = demands.flatMap((demand) => (demand.rate ? [] : (this.#addCounter(demand, now, isCounted) ?? [])));
     for (const counter of counters) {
       counter.inUse += 1;
       counter.lastUsed = now;
@@ -220,6 +231,13 @@ export class LeasedSlots implements SlotLedger {
       this.#soon(counter, LEAST_BEAT_MS);
     }
     return new Taken(counters, (all) => this.#giveBack(all));
+  }
+
+  /** Whether others may have taken this replica for dead, and its queries over, since this was asked last. */
+  takeLostRow(): boolean {
+    const lacksRow = this.#lacksRow;
+    this.#lacksRow = false;
+    return lacksRow;
   }
 
   /** Whether this replica has slots that others may wait for without its knowledge. */
@@ -296,8 +314,9 @@ export class LeasedSlots implements SlotLedger {
     const rows = locked?.rows ?? [];
     const { replica, clock, random } = this.#dependencies;
     const { key, inUse, limit } = counter;
-    const others = rows.filter((row) => row.replica !== replica && row.expires > now);
-    const expired = rows.filter((row) => row.replica !== replica && row.expires <= now).map((row) => row.replica);
+    if (counter.leaseUntil !== Number.NEGATIVE_INFINITY && !rows.some((row) => row.replica === replica))
+      this.#lacksRow = true;
+    const others = rows.filter((row) => row.replica !== replica).map((row) => (row.expires > now ? row : inFull(row)));
     const waitingElsewhere = others.reduce((sum, row) => sum + row.waiting, 0);
     const usedElsewhere = others.reduce((sum, row) => sum + row.inUse, 0);
     const monotonic = clock.monotonic();
@@ -307,7 +326,7 @@ export class LeasedSlots implements SlotLedger {
       const { rate } = counter;
       const bucket = rate === null ? null : stored(rate, putBack(counter, filled(rate, locked?.bucket ?? null, now)));
       counter.tokens = 0;
-      return { key, own: null, expired, bucket, isUnused: others.length === 0 && bucket === null };
+      return { key, own: null, expired: [], bucket, isUnused: others.length === 0 && bucket === null };
     }
     // Those that wait although there is room here lack slots of another counter. They give it up by chance, and for a time:
     // two replicas, each with what the other one needs, would otherwise hold it for ever, or swap for ever.
@@ -318,7 +337,9 @@ export class LeasedSlots implements SlotLedger {
     const claims = !givesUp && (waitingElsewhere === 0 || monotonic >= counter.claimAfter);
     const waiting = !claims ? 0 : blocked ? Math.min(room, counter.waiting) : counter.waiting;
     if (counter.rate !== null) {
-      return this.#draw(counter, counter.rate, { now, others: others.length, expired, waitingElsewhere, locked });
+      const live = others.filter((row) => row.expires > now);
+      const expired = others.filter((row) => row.expires <= now).map((row) => row.replica);
+      return this.#draw(counter, counter.rate, { now, others: live.length, expired, waitingElsewhere, locked });
     }
     const demands = [...others, { replica, inUse, waiting }];
     const share = this.#isRetired ? 0 : shareOf(replica, limit, demands, turnOf(key, now));
@@ -329,7 +350,13 @@ export class LeasedSlots implements SlotLedger {
     // From here on, whatever becomes of the transaction, as others may count on it.
     counter.allowed = Math.min(counter.allowed, allowed);
     counter.pending = { granted, allowed, drawn: 0, waitingElsewhere, usedElsewhere };
-    return { key, own: { granted, inUse, waiting, expires: now + LEASE_MS }, expired, bucket: null, isUnused: false };
+    return {
+      key,
+      own: { granted, inUse, waiting, expires: now + LEASE_MS },
+      expired: [],
+      bucket: null,
+      isUnused: false,
+    };
   }
 
   /** Puts back the tokens that this replica has, and draws what it needs. */
@@ -448,10 +475,10 @@ export class LeasedSlots implements SlotLedger {
     return counter;
   }
 
-  #addCounter(demand: SlotDemand, now: number): Counter | undefined {
+  #addCounter(demand: SlotDemand, now: number, isCounted = false): Counter | undefined {
     const entry = this.#counterOf(demand);
     if (entry !== null) return entry;
-    if (this.#counters.size >= MAX_COUNTERS) {
+    if (this.#counters.size >= MAX_COUNTERS && !isCounted) {
       this.#forgetIdle(now);
       return undefined;
     }
@@ -521,6 +548,11 @@ export class LeasedSlots implements SlotLedger {
     this.#earliest = counter.due;
     this.#onDue();
   }
+}
+
+/** A row whose time is over, as others count it until it is taken over: queries may use all that it was granted. */
+function inFull(row: SlotRow): SlotRow {
+  return { ...row, inUse: row.granted, waiting: 0 };
 }
 
 /** Whether a slot, or a token, can be taken now. */

@@ -10,7 +10,7 @@ const WIDTH = 256;
 /** Ids of one answer; more come with the next one. */
 const MAX_ENDED = 10_000;
 /** Rows may be committed so much later than their time says. */
-const LATE_MS = 2_000;
+export const LATE_MS = 2_000;
 
 /** `eg_ended_queries`: ends of queries whose slots another replica holds. */
 export class KnexEndedQueryRepository implements EndedQueryRepository {

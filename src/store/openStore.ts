@@ -20,6 +20,7 @@ import { KnexQueuedQueryRepository } from './queuedQueryRepository.ts';
 import { KnexResourceRepository } from './resourceRepository.ts';
 import { KnexRunningQueryRepository } from './runningQueryRepository.ts';
 import { type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
+import { KnexSlotQueryRepository } from './slotQueryRepository.ts';
 import { KnexSlotRepository } from './slotRepository.ts';
 import type { Dialect, QueryRecord, Store } from './store.ts';
 import { KnexTransactionRepository } from './transactionRepository.ts';
@@ -49,6 +50,7 @@ export class KnexStore implements Store {
   readonly transactions: KnexTransactionRepository;
   readonly runningQueries: KnexRunningQueryRepository;
   readonly slots: KnexSlotRepository;
+  readonly slotQueries: KnexSlotQueryRepository;
   readonly endedQueries: KnexEndedQueryRepository;
   readonly queuedQueries: KnexQueuedQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
@@ -73,6 +75,7 @@ export class KnexStore implements Store {
     this.transactions = new KnexTransactionRepository(database);
     this.runningQueries = new KnexRunningQueryRepository(database);
     this.slots = new KnexSlotRepository(database);
+    this.slotQueries = new KnexSlotQueryRepository(database);
     this.endedQueries = new KnexEndedQueryRepository(database);
     this.queuedQueries = new KnexQueuedQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);

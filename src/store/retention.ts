@@ -15,6 +15,8 @@ const QUERY_OWNER_AGE = 7 * DAY;
 const TRANSACTION_AGE = 7 * DAY;
 /** Queries that waited: as long as the ids of their clusters' queries are kept. */
 const QUEUED_QUERY_AGE = 7 * DAY;
+/** Queries that use slots, where limits are gone and nobody counts them: longer than any query runs. */
+const SLOT_QUERY_AGE = 7 * DAY;
 /** Tombstones: far longer than a projection can be late. */
 const TOMBSTONE_AGE = DAY;
 
@@ -29,6 +31,7 @@ export interface RetentionOptions {
     | 'transactions'
     | 'runningQueries'
     | 'slots'
+    | 'slotQueries'
     | 'endedQueries'
     | 'observations'
     | 'queuedQueries'
@@ -56,6 +59,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_transactions', (fence) => store.transactions.deleteBefore(now - TRANSACTION_AGE, fence)],
     ['eg_running_queries', (fence) => store.runningQueries.deleteBefore(now - HOUR, fence)],
     ['eg_slots', (fence) => store.slots.deleteBefore(now - HOUR, fence)],
+    ['eg_slot_queries', (fence) => store.slotQueries.deleteBefore(now - SLOT_QUERY_AGE, fence)],
     ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
     ['eg_observations', (fence) => store.observations.deleteExpired(fence)],
     // Those that no replica dropped, as all of them ended: they have credentials, encrypted.

@@ -84,4 +84,23 @@ export const migrations: readonly Migration[] = [
       addIndex({ table: 'eg_observations', name: 'eg_observations_expires_idx', columns: 'expires' }),
     ],
   },
+  {
+    version: 3,
+    name: 'which queries use slots, for the replica that goes on when theirs ends',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_slot_queries',
+          ['query_id', 'cluster', 'replica', 'limit_keys', 'noted'],
+          ({
+            types,
+          }) => `query_id varchar(256) primary key, cluster varchar(256) not null, replica varchar(64) not null,
+            limit_keys ${types.longText} not null, noted bigint not null`,
+        ),
+      ),
+      addIndex({ table: 'eg_slot_queries', name: 'eg_slot_queries_replica_idx', columns: 'replica' }),
+      addIndex({ table: 'eg_slot_queries', name: 'eg_slot_queries_noted_idx', columns: 'noted' }),
+    ],
+  },
 ];

@@ -25,7 +25,7 @@ interface Row {
 }
 
 /** The replica of the row that stands for the counter itself: locked before the others are read, and it has the bucket. */
-const LOCK = '';
+export const LOCK = '';
 /** Counters of one answer. */
 const MAX_WAITING = 1_000;
 /** How long a counter is kept that nobody asks for, and nobody gave up: its replicas died. */
@@ -43,7 +43,7 @@ export class KnexSlotRepository implements SlotRepository {
     // In one order everywhere, so that two transactions do not wait for each other.
     const sorted = [...new Set(keys)].sort();
     return this.database.transaction(async (trx) => {
-      await this.lock(trx, sorted);
+      await lockCounters(trx, sorted);
       const rows = (await trx('eg_slots')
         .whereIn('limit_key', sorted)
         .select('*', trx.raw(`${this.database.dialect.clockMs} as now`))) as Row[];
@@ -67,12 +67,12 @@ export class KnexSlotRepository implements SlotRepository {
   deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     return deleteInBatches(this.database, 'eg_slots', 'expires', before, fence);
   }
+}
 
-  /** Writes the rows that stand for the counters: this locks them, also those that were not there. */
-  private async lock(trx: Knex.Transaction, keys: readonly string[]): Promise<void> {
-    const rows = keys.map((key) => ({ limit_key: key, replica: LOCK, granted: 0, in_use: 0, waiting: 0, expires: 0 }));
-    await trx('eg_slots').insert(rows).onConflict(['limit_key', 'replica']).merge(['waiting']);
-  }
+/** Writes the rows that stand for counters: this locks them, also those that were not there. @param keys sorted; at most 200 */
+export async function lockCounters(trx: Knex.Transaction, keys: readonly string[]): Promise<void> {
+  const rows = keys.map((key) => ({ limit_key: key, replica: LOCK, granted: 0, in_use: 0, waiting: 0, expires: 0 }));
+  await trx('eg_slots').insert(rows).onConflict(['limit_key', 'replica']).merge(['waiting']);
 }
 
 function countersOf(rows: readonly Row[]): ReadonlyMap<string, LockedCounter> {

@@ -445,7 +445,7 @@ export interface SlotRow {
   readonly inUse: number;
   /** Submissions that waited there for the counter, at its last beat. */
   readonly waiting: number;
-  /** Milliseconds since 1970, by the database's clock: after that others may use its slots. */
+  /** Milliseconds since 1970, by the database's clock: after that others may take its queries over. */
   readonly expires: number;
 }
 
@@ -459,7 +459,7 @@ export interface TokenBucket {
 
 /** A counter whose rows are locked. */
 export interface LockedCounter {
-  /** Of all replicas, also those whose time is over. */
+  /** Of all replicas, also those whose time is over: what they were granted counts until their queries are taken over. */
   readonly rows: readonly SlotRow[];
   /** Null: none was stored yet. */
   readonly bucket: TokenBucket | null;
@@ -470,7 +470,7 @@ export interface CounterChange {
   readonly key: string;
   /** The own row; null: it is deleted. */
   readonly own: Omit<SlotRow, 'replica'> | null;
-  /** Replicas whose rows are deleted. */
+  /** Replicas whose rows are deleted: of a bucket, those whose time is over. */
   readonly expired: readonly string[];
   /** With the time at which it is full, so that its row can go; null: there is none. */
   readonly bucket: (TokenBucket & { readonly expires: number }) | null;
@@ -495,6 +495,72 @@ export interface SlotRepository {
   /** Counters that others than this replica wait for; of very many, some. */
   waitingElsewhere(replica: string): Promise<readonly string[]>;
   /** Deletes rows whose time was over before this: counters that nobody used since their replicas died. */
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
+}
+
+/** A query that a cluster runs, and the counters whose slots it uses. */
+export interface SlotQuery {
+  /** At most 256 characters. */
+  readonly queryId: string;
+  /** Registry name. */
+  readonly cluster: string;
+  /** ASCII without white space; none for a query that no limit counts. */
+  readonly keys: readonly string[];
+}
+
+/** What a replica left that did not renew its rows in time. */
+export interface DeadReplica {
+  /** Its slots: granted ones may be in use by queries that were not noted. */
+  readonly slots: readonly { readonly key: string; readonly granted: number }[];
+  /** Its queries that are not known to be over. */
+  readonly queries: readonly SlotQuery[];
+  /** Those that are: it had slots for them still. */
+  readonly over: readonly SlotQuery[];
+  /**
+   * How many queries clients follow that began when it was at work and that no replica has noted, by cluster: these may be its
+   * own.
+   */
+  readonly followed: ReadonlyMap<string, number>;
+}
+
+/** What becomes of that, by counter; counters that are missing have none. */
+export interface Takeover {
+  /** Slots that the heir has in use from now on. */
+  readonly inherited: ReadonlyMap<string, number>;
+  /** Slots that go on to be granted to the dead replica. */
+  readonly left: ReadonlyMap<string, number>;
+}
+
+/** How a dead replica is taken over. */
+export interface TakeoverOptions {
+  readonly dead: string;
+  readonly heir: string;
+  /** Its rows must have been over for so long, milliseconds. */
+  readonly graceMs: number;
+  /** From now on the heir's rows last so long, milliseconds. */
+  readonly leaseMs: number;
+  /** May be called again, when the transaction is repeated. */
+  readonly decide: (dead: DeadReplica) => Takeover;
+}
+
+/** `eg_slot_queries`: queries that use slots, each of the replica that counts it. */
+export interface SlotQueryRepository {
+  /** Notes queries of a replica; those that are there stay as they are. */
+  put(replica: string, queries: readonly SlotQuery[]): Promise<void>;
+  /** Deletes queries of a replica; answers how many of them it had. */
+  remove(replica: string, queryIds: readonly string[]): Promise<number>;
+  ofReplica(replica: string): Promise<readonly SlotQuery[]>;
+  /** Replicas other than this one all of whose slots have been over for a time (milliseconds), and those without slots that have queries. */
+  dead(replica: string, graceMs: number): Promise<readonly string[]>;
+  /**
+   * Gives what a dead replica left to another one, in one transaction with locks on all of its counters: one replica alone
+   * gets it.
+   * @returns the queries that the heir counts now, and the mark of `EndedQueryRepository` from which on their ends are to be
+   *   heard; null where the replica is alive
+   */
+  takeOver(options: TakeoverOptions): Promise<{ readonly queries: readonly SlotQuery[]; readonly mark: number } | null>;
+  /** Ends the time of a replica's slots, so that others take its queries over at once. */
+  leave(replica: string, graceMs: number): Promise<void>;
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
@@ -568,6 +634,7 @@ export interface Store {
   readonly transactions: TransactionRepository;
   readonly runningQueries: RunningQueryRepository;
   readonly slots: SlotRepository;
+  readonly slotQueries: SlotQueryRepository;
   readonly endedQueries: EndedQueryRepository;
   readonly queuedQueries: QueuedQueryRepository;
   readonly leader: LeaderRepository;

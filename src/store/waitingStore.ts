@@ -62,6 +62,7 @@ class StoreToCome {
       transactions: part('transactions'),
       runningQueries: part('runningQueries'),
       slots: part('slots'),
+      slotQueries: part('slotQueries'),
       endedQueries: part('endedQueries'),
       queuedQueries: part('queuedQueries'),
       leader: part('leader'),

@@ -4,6 +4,7 @@ import type { Admission } from '../../gateway/admission/admission.ts';
 import { AdmissionChain } from '../../gateway/admission/admissionChain.ts';
 import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
 import { ClusterWait } from '../../gateway/admission/clusterWait.ts';
+import { DeadReplicas } from '../../gateway/admission/deadReplicas.ts';
 import { HoldingRoom } from '../../gateway/admission/holdingRoom.ts';
 import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
 import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
@@ -39,14 +40,35 @@ export function openAdmission(
 ): AdmissionParts {
   const { current, names, replica, logger, metrics, clock, random, onClose } = context;
   const ledger = new LeasedSlots({ replica, clock, random });
+  const { endedQueries, slotQueries } = store;
   const running = new RunningSlots({
+    replica,
     table,
-    endedQueries: store.endedQueries,
+    endedQueries,
     runningQueries: store.runningQueries,
+    slotQueries,
     clock,
     logger,
   });
-  const beats = new SlotBeats({ replica, ledger, running, repository: store.slots, clock, logger });
+  const deadReplicas = new DeadReplicas({
+    replica,
+    repository: slotQueries,
+    running,
+    ledger,
+    demandOf: (key) => limits.demandOf(key),
+    clock,
+    logger,
+  });
+  const beats = new SlotBeats({
+    replica,
+    ledger,
+    running,
+    deadReplicas,
+    repository: store.slots,
+    slotQueries,
+    clock,
+    logger,
+  });
   const limits = new LimitedAdmission({
     names,
     table,
@@ -93,7 +115,7 @@ export function openAdmission(
     runningQueries: {
       noteActivity(queryId, cluster, isNew) {
         runningQueries.noteActivity(queryId, cluster, isNew);
-        running.noteActivity(queryId);
+        running.noteActivity(queryId, cluster, isNew === true);
       },
       noteEnd(queryId, cluster) {
         runningQueries.noteEnd(queryId, cluster);

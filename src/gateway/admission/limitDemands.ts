@@ -102,9 +102,12 @@ export function clusterDemand(cluster: {
   readonly maxRunningQueries?: number | undefined;
 }): SlotDemand | null {
   const { name, maxRunningQueries } = cluster;
-  return maxRunningQueries === undefined
-    ? null
-    : { key: `cluster:${nameText(name)}`, limit: maxRunningQueries, rate: null };
+  return maxRunningQueries === undefined ? null : { key: clusterKey(name), limit: maxRunningQueries, rate: null };
+}
+
+/** The counter of a cluster. */
+export function clusterKey(name: string): string {
+  return `cluster:${nameText(name)}`;
 }
 
 /** Demands of limits that have one counter: known before anybody asks. */

@@ -55,6 +55,8 @@ export class LimitedAdmission implements Admission {
   #policy: AdmissionPolicy = noPolicy;
   /** Of clusters that have a limit, by name. */
   #clusters: ReadonlyMap<string, SlotDemand> = new Map();
+  /** Demands that many submissions have: of clusters, groups, and limits with one counter. */
+  #shared: ReadonlyMap<string, SlotDemand> = new Map();
   #isLimited = false;
 
   constructor(dependencies: LimitedAdmissionDependencies) {
@@ -241,16 +243,19 @@ export class LimitedAdmission implements Admission {
     const { ledger, running } = this.#dependencies;
     running.share(this.#isLimited);
     const shared = new Map([...limited.values(), ...sharedDemands(admission)].map((demand) => [demand.key, demand]));
-    ledger.revise((key) => shared.get(key) ?? this.#demandOfValue(admission, key));
+    this.#shared = shared;
+    ledger.revise((key) => this.demandOf(key));
     for (const demand of shared.values()) ledger.keep(demand);
   }
 
-  /** The present demand of a counter of one user or source. */
-  #demandOfValue(policy: AdmissionPolicy, key: string): Pick<SlotDemand, 'limit' | 'rate'> | null {
-    const limit = limitOfKey(policy, key);
+  /** The present demand of a counter; null where no limit has it. */
+  demandOf(key: string): SlotDemand | null {
+    const demand = this.#shared.get(key);
+    if (demand !== undefined) return demand;
+    const limit = limitOfKey(this.#policy, key);
     if (limit === null || limit.per === 'all') return null;
-    if (key.startsWith('rate:')) return limit.rate === null ? null : { limit: limit.rate.burst, rate: limit.rate };
-    return limit.maxRunning === null ? null : { limit: limit.maxRunning, rate: null };
+    if (key.startsWith('rate:')) return limit.rate === null ? null : { key, limit: limit.rate.burst, rate: limit.rate };
+    return limit.maxRunning === null ? null : { key, limit: limit.maxRunning, rate: null };
   }
 }
 

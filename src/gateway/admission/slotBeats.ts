@@ -1,15 +1,21 @@
 import type { Logger } from 'pino';
 import { type LeasedSlots, SHORT_BEAT_MS } from '../../admission/leasedSlots.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { SlotRepository } from '../../store/store.ts';
+import type { SlotQueryRepository, SlotRepository } from '../../store/store.ts';
+import { type DeadReplicas, GRACE_MS } from './deadReplicas.ts';
 import type { RunningSlots } from './runningSlots.ts';
 
 /** What beats work with. */
 export interface SlotBeatsDependencies {
   readonly replica: string;
   readonly ledger: LeasedSlots;
-  readonly running: Pick<RunningSlots, 'isWatching' | 'exchange' | 'say' | 'onForeignEnd'>;
+  readonly running: Pick<
+    RunningSlots,
+    'isWatching' | 'exchange' | 'say' | 'handOver' | 'reconcile' | 'onGone' | 'onForeignEnd'
+  >;
+  readonly deadReplicas: DeadReplicas;
   readonly repository: Pick<SlotRepository, 'exchange' | 'waitingElsewhere'>;
+  readonly slotQueries: Pick<SlotQueryRepository, 'leave'>;
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly logger: Logger;
 }
@@ -18,6 +24,8 @@ export interface SlotBeatsDependencies {
 const SAY_MS = 40;
 /** Time between two questions which queries ended elsewhere, while slots are scarce here. */
 const HEAR_MS = 100;
+/** How soon the row of a query that is over is deleted, upon which its slots are free: rows of several at once. */
+const GONE_MS = 20;
 /** Time to the next try after the database failed. */
 const FAILED_MS = 500;
 
@@ -32,6 +40,8 @@ export class SlotBeats {
   #sayAt: number | null = null;
   #isStopped = false;
   #isFailing = false;
+  /** Whether another replica may count queries of this one, or this one may have to count more than it knows. */
+  #isUncertain = false;
 
   constructor(dependencies: SlotBeatsDependencies) {
     this.#dependencies = dependencies;
@@ -39,6 +49,10 @@ export class SlotBeats {
     dependencies.running.onForeignEnd(() => {
       if (this.#sayAt !== null) return;
       this.#sayAt = dependencies.clock.monotonic() + SAY_MS;
+      this.wake();
+    });
+    dependencies.running.onGone(() => {
+      this.#nextQuestion = Math.min(this.#nextQuestion, dependencies.clock.monotonic() + GONE_MS);
       this.wake();
     });
   }
@@ -51,10 +65,11 @@ export class SlotBeats {
   /** Has the next beat run when it is due: something changed. */
   wake(): void {
     if (this.#isStopped || this.#beating !== null) return;
-    const { ledger, running } = this.#dependencies;
+    const { ledger, running, deadReplicas } = this.#dependencies;
     const mayHear = ledger.holdsUnused || running.isWatching;
     const soonest = Math.min(
       ledger.dueIn ?? Number.POSITIVE_INFINITY,
+      deadReplicas.dueIn,
       mayHear ? this.#questionIn() : Number.POSITIVE_INFINITY,
       this.#sayAt === null ? Number.POSITIVE_INFINITY : this.#in(this.#sayAt),
     );
@@ -69,13 +84,24 @@ export class SlotBeats {
     this.#timer = setTimeout(() => this.#run(), delay).unref();
   }
 
-  /** Gives back what is unused, in a last beat; what queries use ends with the lease of this replica, as they go on. */
+  /** Gives back what is unused, in a last beat, and has another replica count the queries that go on. */
   async stop(): Promise<void> {
+    const { replica, ledger, running, slotQueries, logger } = this.#dependencies;
     this.#isStopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     await this.#beating;
-    this.#dependencies.ledger.retire();
-    if (!this.#isFailing) await this.#beat();
+    ledger.retire();
+    if (this.#isFailing) return;
+    await this.#beat();
+    try {
+      await running.handOver();
+      await slotQueries.leave(replica, GRACE_MS);
+    } catch (error) {
+      logger.warn(
+        { err: error },
+        'queries are handed over late: other replicas take them when the lease of this one is over',
+      );
+    }
   }
 
   #questionIn(): number {
@@ -96,8 +122,10 @@ export class SlotBeats {
   }
 
   async #beat(): Promise<void> {
-    const { replica, ledger, running, repository, logger } = this.#dependencies;
+    const { replica, ledger, running, deadReplicas, repository, logger } = this.#dependencies;
     try {
+      if (this.#isUncertain || deadReplicas.wasPaused) await running.reconcile(deadReplicas.take);
+      this.#isUncertain = false;
       if (this.#sayAt !== null && this.#in(this.#sayAt) === 0) {
         this.#sayAt = null;
         await running.say();
@@ -106,6 +134,11 @@ export class SlotBeats {
         this.#nextQuestion = this.#dependencies.clock.monotonic() + (ledger.isScarce ? HEAR_MS : SHORT_BEAT_MS);
         if (running.isWatching) await running.exchange();
         if (ledger.holdsUnused) ledger.noteWaitingElsewhere(await repository.waitingElsewhere(replica));
+      }
+      if (deadReplicas.dueIn === 0) {
+        // What no beat is about: queries without slots, and ends that other replicas wait for.
+        if (!running.isWatching) await running.exchange();
+        await deadReplicas.look();
       }
       for (let beat = ledger.begin(); beat !== null; beat = ledger.begin()) {
         const { keys, decide, commit, fail } = beat;
@@ -116,6 +149,7 @@ export class SlotBeats {
           throw error;
         }
         commit();
+        if (ledger.takeLostRow()) this.#isUncertain = true;
       }
       if (this.#isFailing) logger.info('slots of limits are shared with other replicas again');
       this.#isFailing = false;
@@ -123,6 +157,8 @@ export class SlotBeats {
       const reason = error instanceof Error ? error.message : String(error);
       if (!this.#isFailing) logger.warn({ reason }, 'slots of limits are not shared with other replicas for now');
       this.#isFailing = true;
+      this.#isUncertain = true;
+      deadReplicas.noteFailure();
     }
   }
 }

@@ -157,8 +157,8 @@ export class RunningQueries {
     for (const [queryId, running] of this.#running) {
       const { cluster, started, lastSeen, stored } = running;
       if (lastSeen < now - ABANDONED_AFTER_MS) {
+        // Its row stays: clients may ask other replicas, and who reads it looks at its time.
         this.#running.delete(queryId);
-        if (stored !== null) this.#ended.add(queryId);
       } else if (rows.length >= MAX_ROWS && !all) break;
       else if (stored === null ? all || this.#isOld(running) : lastSeen - stored >= RENEW_AFTER_MS) {
         rows.push({ queryId, cluster, started, lastSeen });

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LeasedSlots } from '../../../src/admission/leasedSlots.ts';
+import { takeOver } from '../../../src/admission/takeover.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
@@ -99,6 +100,83 @@ for (const database of databases) {
       expect(await store.endedQueries.deleteBefore(Date.now() + 60_000)).toBe(2);
       await store.runningQueries.put([{ queryId: 'q', cluster: 'a', started: 1, lastSeen: 2 }]);
       expect(await store.runningQueries.lastSeen(['q', 'other'])).toEqual(new Map([['q', 2]]));
+    });
+
+    it('gives what a dead replica left to one heir: noted queries, and slots that others may use', async () => {
+      const [store, second, third] = stores as [KnexStore, KnexStore, KnexStore];
+      const slots = (expires: number, granted = 0) => ({ granted, inUse: 0, waiting: 0, expires });
+      const change = { expired: [], bucket: null, isUnused: false };
+      const ids = (queries: readonly { readonly queryId: string }[]) => queries.map(({ queryId }) => queryId).sort();
+      const now = Date.now();
+      await store.slots.exchange('heir', ['group:x'], () => [
+        { key: 'group:x', own: { ...slots(now + 60_000, 3), inUse: 2 }, ...change },
+      ]);
+      await store.slots.exchange('dead', ['cluster:x', 'cluster:y', 'group:x'], () => [
+        { key: 'cluster:x', own: slots(now - 9_000, 5), ...change },
+        { key: 'cluster:y', own: slots(now - 8_000, 5), ...change },
+        { key: 'group:x', own: slots(now - 7_000, 5), ...change },
+      ]);
+      const query = (queryId: string, ...keys: string[]) => ({ queryId, cluster: 'x', keys });
+      await store.slotQueries.put('dead', [
+        query('q1', 'cluster:x', 'group:x'),
+        query('q2', 'cluster:x'),
+        query('q3', 'group:x'),
+        query('q4'),
+      ]);
+      await store.slotQueries.put('heir', [query('q1', 'cluster:y'), query('q0', 'group:x')]);
+      await store.endedQueries.put(['q3']);
+      const row = { cluster: 'x', started: now - 8_000, lastSeen: now };
+      // One that is noted, one that nobody noted, one that began long ago, and one that is over.
+      await store.runningQueries.put([
+        { ...row, queryId: 'q1' },
+        { ...row, queryId: 'q9' },
+        { ...row, queryId: 'q8', started: now - 100_000 },
+        { ...row, queryId: 'q3' },
+      ]);
+      expect(await store.slotQueries.dead('heir', 5_000)).toEqual(['dead']);
+      expect(await store.slotQueries.dead('heir', 30_000)).toEqual([]);
+      const options = (heir: string) => ({
+        dead: 'dead',
+        heir,
+        graceMs: 5_000,
+        leaseMs: 15_000,
+        decide: (left: Parameters<typeof takeOver>[0]) =>
+          takeOver(left, (cluster, key) => key === `cluster:${cluster}` || key.startsWith('group:')),
+      });
+      expect(await store.slotQueries.takeOver({ ...options('heir'), graceMs: 30_000 })).toBeNull();
+      const estates = await Promise.all([
+        store.slotQueries.takeOver(options('heir')),
+        second.slotQueries.takeOver(options('other')),
+        third.slotQueries.takeOver(options('third')),
+      ]);
+      expect(ids(estates.flatMap((estate) => estate?.queries ?? []))).toEqual(['q1', 'q2', 'q4']);
+      expect(estates.filter((estate) => estate !== null && estate.queries.length > 0)).toHaveLength(1);
+      const [heir] = ['heir', 'other', 'third'].filter((_, index) => (estates[index]?.queries.length ?? 0) > 0);
+      const expected = ['q1', 'q2', 'q4', ...(heir === 'heir' ? ['q0'] : [])].sort();
+      expect(ids(await store.slotQueries.ofReplica(heir as string))).toEqual(expected);
+      const rows = new Map<string, Record<string, readonly number[]>>();
+      await store.slots.exchange('look', ['cluster:x', 'cluster:y', 'group:x'], (_, counters) => {
+        for (const [key, counter] of counters) {
+          rows.set(
+            key,
+            Object.fromEntries(counter.rows.map(({ replica, granted, inUse }) => [replica, [granted, inUse]])),
+          );
+        }
+        return [];
+      });
+      // q9 may use slots of what it runs on, and of any group, as far as the dead replica had some.
+      expect(rows.get('cluster:x')).toEqual({ dead: [1, 1], [heir as string]: [2, 2] });
+      expect(rows.get('cluster:y')).toEqual({});
+      const ofGroup = heir === 'heir' ? { heir: [4, 3] } : { heir: [3, 2], [heir as string]: [1, 1] };
+      expect(rows.get('group:x')).toEqual({ dead: [1, 1], ...ofGroup });
+      await store.runningQueries.remove(['q9']);
+      expect(await store.slotQueries.takeOver(options('heir'))).toMatchObject({ queries: [] });
+      expect(await store.slotQueries.dead('heir', 5_000)).toEqual([]);
+      expect(await store.slotQueries.remove('another', ['q1', 'q2'])).toBe(0);
+      expect(await store.slotQueries.remove(heir as string, ['q1', 'q2', 'q7'])).toBe(2);
+      await store.slotQueries.leave('heir', 5_000);
+      expect(await store.slotQueries.dead('another', 5_000)).toEqual(['heir']);
+      expect(await store.slotQueries.deleteBefore(Date.now() + 60_000)).toBeGreaterThan(0);
     });
   });
 }

@@ -53,6 +53,8 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
   const elsewhere: string[] = [];
   const stored: string[] = [];
   const running = new RunningSlots({
+    replica: 'r',
+    slotQueries: { put: async () => {}, remove: async (_, ids) => ids.length, ofReplica: async () => [] },
     table,
     endedQueries: {
       put: async (ids) => void stored.push(...ids),
