@@ -9,6 +9,8 @@ export class CountingAdmission implements Admission {
   places: number;
   readonly #atMost: number;
   readonly #hold: number;
+  /** Submissions that were moved first before they wait. */
+  readonly #isFirst = new Set<AdmissionRequest>();
 
   /**
    * @param places how many are admitted at once
@@ -26,8 +28,21 @@ export class CountingAdmission implements Admission {
       this.places--;
       return { answer: 'now' };
     }
+    const place = {
+      why: () => 'the test says so',
+      position: () => {
+        const index = this.waiting.findIndex((one) => one.request === request);
+        return index < 0 ? null : { position: index + 1, waiting: this.waiting.length };
+      },
+      moveFirst: () => {
+        const index = this.waiting.findIndex((one) => one.request === request);
+        if (index >= 0) this.waiting.unshift(...this.waiting.splice(index, 1));
+        else this.#isFirst.add(request);
+      },
+    };
     return {
       answer: 'wait',
+      place,
       atMost: this.#atMost,
       hold: this.#hold,
       late: { reason: 'queue_timeout', message: `The query waited for ${this.#atMost} ms`, queryId: null },
@@ -36,6 +51,7 @@ export class CountingAdmission implements Admission {
         const waiting = { request, admit: resolve };
         this.waiting.push(waiting);
         this.waiting.sort((one, other) => (other.request.waitedMs ?? 0) - (one.request.waitedMs ?? 0));
+        if (this.#isFirst.has(request)) place.moveFirst();
         signal.addEventListener('abort', () => {
           const index = this.waiting.indexOf(waiting);
           if (index >= 0) this.waiting.splice(index, 1);

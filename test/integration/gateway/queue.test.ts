@@ -345,13 +345,13 @@ async function followToEnd(first: QueryResults): Promise<QueryResults> {
 }
 
 describe('two replicas', () => {
-  async function pair() {
+  async function pair(there = new CountingAdmission(1_000)) {
     const one = await gatewayWith();
     const other = await startGateway({
       store,
       clusters: [clusterAt('a', one.engine.url)],
       queue: { repository: store.queuedQueries, key: key(), replica: `replica${++replicas}` },
-      admission: new CountingAdmission(1_000),
+      admission: there,
     });
     return { ...one, other, at: (uri = '') => `${other.url}${pathOf(uri)}` };
   }
@@ -375,6 +375,27 @@ describe('two replicas', () => {
     expect(await cancel(at(first.nextUri))).toBe(204);
     await until(() => admission.waiting.length === 0, 'the place is given up');
     await expect.poll(() => store.queuedQueries.get(first.id)).toBeNull();
+  });
+
+  test('a query that was moved first stays so where its replica dies', async () => {
+    const there = new CountingAdmission();
+    const { gateway, admission, other, engine, at } = await pair(there);
+    const [first, second] = [await submit(gateway.url, 'SELECT 1'), await submit(gateway.url, 'SELECT 2')];
+    expect(await store.queuedQueries.moveFirst(second.id)).toBe(true);
+    const [, moved] = admission.waiting;
+    await until(() => admission.waiting[0] === moved, 'the move');
+    await store.queuedQueries.renew(`replica${replicas - 1}`, -1);
+    for (const query of [first, second]) {
+      await follow(`${at(query.nextUri)}?maxWait=1ms`);
+      await until(
+        async () => (await store.queuedQueries.get(query.id))?.replica === `replica${replicas}`,
+        'the other one',
+      );
+    }
+    await until(() => there.waiting.length === 2, 'both wait there');
+    there.next();
+    expect((await followToEnd(await follow(`${other.url}${pathOf(second.nextUri ?? '')}`))).error).toBeUndefined();
+    expect(engine.queries.map(({ text }) => text)).toEqual(['SELECT 2']);
   });
 
   test('an administrator takes a query out: its client learns it', async () => {
