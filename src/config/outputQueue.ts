@@ -1,7 +1,8 @@
 import { writeSync } from 'node:fs';
 
-/** Time between two tries to write what a reader does not take. */
-const RETRY_MS = 20;
+/** Time until what a reader did not take is tried again; doubled up to the longest while it takes nothing. Milliseconds. */
+const SHORTEST_PAUSE_MS = 1;
+const LONGEST_PAUSE_MS = 20;
 /** How long `flush` waits for a reader that takes nothing. */
 const PATIENCE_MS = 10_000;
 
@@ -30,6 +31,7 @@ export class OutputQueue {
   #bytes = 0;
   #lost = 0;
   #timer: NodeJS.Timeout | null = null;
+  #pauseMs = SHORTEST_PAUSE_MS;
 
   constructor(options: OutputQueueOptions) {
     this.#options = options;
@@ -40,18 +42,15 @@ export class OutputQueue {
     const bytes = Buffer.from(lines);
     if (this.#bytes + bytes.length > this.#options.maxWaiting) this.#lost += countOf(bytes);
     else this.#push(bytes);
-    // While the reader takes nothing, the timer tries.
-    if (this.#timer === null) this.#write();
+    this.#write();
   }
 
   /** Writes all that waits, as long as the reader takes something every few seconds. */
   flush(): void {
     let patience = PATIENCE_MS;
-    let before = this.#bytes;
     while (!this.#tryWrite() && patience > 0) {
-      patience = this.#bytes < before ? PATIENCE_MS : patience - RETRY_MS;
-      before = this.#bytes;
-      Atomics.wait(pause, 0, 0, RETRY_MS);
+      patience = this.#pauseMs === SHORTEST_PAUSE_MS ? PATIENCE_MS : patience - this.#pauseMs;
+      Atomics.wait(pause, 0, 0, this.#pauseMs);
     }
   }
 
@@ -61,14 +60,25 @@ export class OutputQueue {
   }
 
   #write(): void {
-    this.#timer = null;
-    if (this.#tryWrite()) return;
+    if (this.#tryWrite() || this.#timer !== null) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#write();
+    }, this.#pauseMs);
     // What waits keeps no process alive: it is written at its end.
-    this.#timer = setTimeout(() => this.#write(), RETRY_MS).unref();
+    this.#timer.unref();
   }
 
-  /** Writes what the reader takes at once; false when something is left. */
+  /** Writes what the reader takes at once, and sets the pause until the next try; false when something is left. */
   #tryWrite(): boolean {
+    const before = this.#bytes;
+    const isDone = this.#writeTaken();
+    const isTaken = isDone || this.#bytes < before;
+    this.#pauseMs = isTaken ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2);
+    return isDone;
+  }
+
+  #writeTaken(): boolean {
     const { descriptor, lossLine } = this.#options;
     for (;;) {
       const [first] = this.#waiting;
