@@ -10,9 +10,10 @@ import { PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
 import { operatorMetrics } from '../../../src/operator/reconcile/metrics.ts';
 import { VersionConflict } from '../../../src/operator/sources/source.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
-import { openStore } from '../../../src/store/openStore.ts';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
+import { makeAnotherLead } from '../../support/leaderRow.ts';
 import {
   clusterKey,
   type OperatorRig,
@@ -32,7 +33,7 @@ const until = (check: () => void | Promise<void>): Promise<void> =>
 
 let server: TestDatabase;
 let settings: { jdbcUrl: string };
-let store: Store;
+let store: KnexStore;
 let directory: string;
 const rigs: OperatorRig[] = [];
 
@@ -322,9 +323,7 @@ test('a leader that was paused past its time is refused by the fence', async () 
   const one = await start({ leaderTtlMs: 60_000 });
   await until(async () => expect(await rowNames()).toEqual(['a']));
   const fence = one.leadership.fence!;
-  await store.leader.release(fence);
-  const other = await store.leader.acquire('other', 60_000);
-  expect(other?.epoch).toBeGreaterThan(fence.epoch);
+  await makeAnotherLead(store);
   const [a] = await store.resources.all();
   expect(await store.resources.project({ ...a!, resourceVersion: `${a!.resourceVersion}0` }, null, fence)).toBe(
     'fenced',

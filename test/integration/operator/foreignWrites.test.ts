@@ -9,10 +9,11 @@ import { PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
 import type { ForeignWrite } from '../../../src/operator/reconcile/foreignWrites.ts';
 import { operatorMetrics } from '../../../src/operator/reconcile/metrics.ts';
 import type { ResourceSource } from '../../../src/operator/sources/source.ts';
-import { openStore } from '../../../src/store/openStore.ts';
+import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
 import { otherProgram } from '../../support/foreignRows.ts';
+import { makeAnotherLead } from '../../support/leaderRow.ts';
 import {
   clusterKey,
   type OperatorRig,
@@ -45,7 +46,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
   describe.skipIf(!available())('what another gateway writes', () => {
     let server: TestDatabase;
     let settings: Awaited<ReturnType<TestDatabase['create']>>;
-    let store: Store;
+    let store: KnexStore;
     let directory: string;
     let other: ReturnType<typeof otherProgram>;
     let metrics: Registry;
@@ -345,8 +346,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         // It would take the lease as soon as it is free.
         await follower.stop();
         const fence = leader.leadership.fence!;
-        await store.leader.release(fence);
-        expect(await store.leader.acquire('another', 600_000)).not.toBeNull();
+        await makeAnotherLead(store);
         await other([setActive('a', true)]);
         expect(await store.resources.derivedRow(clusterKey('a'), fence)).toBe('fenced');
         const row = (await store.backends.all())[0]!;
