@@ -88,7 +88,8 @@ class TreeBuilder {
   }
 
   #repetition({ of, minimum, maximum, mode, offset }: Repetition): MatchNode {
-    const node = this.#node(of);
+    const isLineBreak = of.kind === 'boundary' && of.letter === 'R';
+    const node = isLineBreak ? wholeLineBreak : this.#node(of);
     if (mode !== 'possessive') return { kind: 'repeat', of: node, minimum, maximum };
     if (node.kind !== 'one') {
       const fix = 'is possessive for more than one character, which cannot be matched in linear time';
@@ -159,11 +160,19 @@ function possessive(of: MatchNode, minimum: number, maximum: number): MatchNode 
 
 const one = (codePoint: number): MatchNode => ({ kind: 'one', test: (point) => point === codePoint });
 
+const lineFeed = one(10);
+const pair: MatchNode = { kind: 'sequence', parts: [one(13), lineFeed] };
+const singleLineBreak: MatchNode = { kind: 'one', test: (point) => endsLine(point) || point === 11 || point === 12 };
+
 /** `\R` */
-const lineBreak: MatchNode = {
+const lineBreak: MatchNode = { kind: 'choice', branches: [pair, singleLineBreak] };
+
+/** `\R` that is repeated: Java does not part a carriage return from its line feed then. */
+const wholeLineBreak: MatchNode = {
   kind: 'choice',
   branches: [
-    { kind: 'sequence', parts: [one(13), one(10)] },
-    { kind: 'one', test: (point) => endsLine(point) || point === 11 || point === 12 },
+    pair,
+    { kind: 'sequence', parts: [one(13), { kind: 'look', isAhead: true, isPositive: false, body: lineFeed }] },
+    { kind: 'one', test: (point) => point !== 13 && (endsLine(point) || point === 11 || point === 12) },
   ],
 };
