@@ -5,6 +5,7 @@ import type { AdmissionRequest } from '../../src/gateway/admission/admission.ts'
 import { AdmissionMetrics } from '../../src/gateway/admission/admissionMetrics.ts';
 import { HoldingRoom } from '../../src/gateway/admission/holdingRoom.ts';
 import { LimitedAdmission } from '../../src/gateway/admission/limitedAdmission.ts';
+import { QueueCounts } from '../../src/gateway/admission/queueCounts.ts';
 import { RunningSlots } from '../../src/gateway/admission/runningSlots.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
@@ -53,6 +54,7 @@ function admissionWith(count: number) {
     table,
     ledger,
     running,
+    queueCounts: new QueueCounts(ledger),
     room: new HoldingRoom(false, () => systemClock.monotonic()),
     metrics: new AdmissionMetrics(new Registry(), ledger),
     clock: systemClock,

@@ -211,6 +211,11 @@ export class LeasedSlots implements SlotLedger {
     return false;
   }
 
+  /** Submissions that wait for a counter at other replicas, as of the last beat. */
+  waitingElsewhere(key: string): number {
+    return this.#counters.get(key)?.waitingElsewhere ?? 0;
+  }
+
   /** Counts slots of a query that runs in any case, whether there is room or not; tokens are none. */
   adopt(demands: readonly SlotDemand[]): TakenSlots {
     return this.#adopt(demands, false);

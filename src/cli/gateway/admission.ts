@@ -7,6 +7,7 @@ import { ClusterWait } from '../../gateway/admission/clusterWait.ts';
 import { DeadReplicas } from '../../gateway/admission/deadReplicas.ts';
 import { HoldingRoom } from '../../gateway/admission/holdingRoom.ts';
 import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
+import { QueueCounts } from '../../gateway/admission/queueCounts.ts';
 import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
 import { RunningSlots } from '../../gateway/admission/runningSlots.ts';
 import { SlotBeats } from '../../gateway/admission/slotBeats.ts';
@@ -69,11 +70,13 @@ export function openAdmission(
     clock,
     logger,
   });
+  const queueCounts = new QueueCounts(ledger);
   const limits = new LimitedAdmission({
     names,
     table,
     ledger,
     running,
+    queueCounts,
     room: new HoldingRoom(kept !== null, () => clock.monotonic()),
     metrics: new AdmissionMetrics(metrics, ledger),
     clock,
@@ -91,7 +94,11 @@ export function openAdmission(
     clearInterval(refreshing);
     return beats.stop();
   });
-  const clusterWait = new ClusterWait({ table, defaultGroup: () => current().routing.defaultRoutingGroup });
+  const clusterWait = new ClusterWait({
+    table,
+    queueCounts,
+    defaultGroup: () => current().routing.defaultRoutingGroup,
+  });
   const queue = new QueueMetrics({ registry: metrics, table, clock });
   const chain = queue.measured(new AdmissionChain([clusterWait, limits], () => clock.monotonic()));
   return {

@@ -29,7 +29,7 @@ export class AdmissionMetrics {
       collect: () => {
         slots.reset();
         for (const { key, inUse, granted, waiting } of ledger.states()) {
-          if (key.startsWith('rate:')) continue;
+          if (key.startsWith('rate:') || key.startsWith('queue:')) continue;
           const limit = limitLabel(key);
           slots.inc({ limit, state: 'in_use' }, inUse);
           slots.inc({ limit, state: 'granted' }, granted);

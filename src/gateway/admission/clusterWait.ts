@@ -6,10 +6,13 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { TableListener } from '../../routing/tableHolder.ts';
 import { alwaysRoom, isServed } from '../../routing/takers.ts';
 import type { Admission, AdmissionAnswer, AdmissionRequest } from './admission.ts';
+import { groupQueueKey } from './limitDemands.ts';
+import type { QueueCounts } from './queueCounts.ts';
 
 /** What waits for clusters work with. */
 export interface ClusterWaitDependencies {
   readonly table: { readonly current: RoutingTable; onChange(listener: TableListener): () => void };
+  readonly queueCounts: QueueCounts;
   /** `routing.defaultRoutingGroup`, as it is now. */
   readonly defaultGroup: () => string;
 }
@@ -43,8 +46,7 @@ export class ClusterWait implements Admission {
     const policy = waitingPolicy(current, decision);
     if (policy === null || this.#isServed(current, decision)) return now;
     const { maxQueued, maxWaitMs, holdMs } = policy.queue;
-    const place = this.#waiting.get(keyOf(decision));
-    if (place !== undefined && waitedMs === 0 && place.goOn.size >= maxQueued) {
+    if (waitedMs === 0 && this.#dependencies.queueCounts.waiting(groupQueueKey(policy.name)) >= maxQueued) {
       return { answer: 'refuse', refusal: queueFull(policy) };
     }
     return {
@@ -63,7 +65,7 @@ export class ClusterWait implements Admission {
   }
 
   #wait(decision: GroupDecision, signal: AbortSignal): Promise<null> {
-    const { table } = this.#dependencies;
+    const { table, queueCounts } = this.#dependencies;
     // The table may have changed since, before anybody listened.
     if (signal.aborted || this.#mayGoOn(table.current, decision)) return Promise.resolve(null);
     const key = keyOf(decision);
@@ -73,11 +75,12 @@ export class ClusterWait implements Admission {
     return new Promise((resolve) => {
       const goOn = () => {
         signal.removeEventListener('abort', goOn);
-        place.goOn.delete(goOn);
+        if (place.goOn.delete(goOn)) queueCounts.count(groupQueueKey(decision.group), -1);
         if (place.goOn.size === 0 && this.#waiting.get(key) === place) this.#forget(key);
         resolve(null);
       };
       place.goOn.add(goOn);
+      queueCounts.count(groupQueueKey(decision.group), 1);
       signal.addEventListener('abort', goOn);
     });
   }

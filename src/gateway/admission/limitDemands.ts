@@ -14,7 +14,7 @@ export interface Demands {
   readonly queues: readonly QueueBound[];
 }
 
-/** How many submissions may wait by one counter of a limit, at a replica. */
+/** How many submissions may wait by one counter of a limit, on all replicas. */
 export interface QueueBound {
   readonly key: string;
   /** Namespace and name of the limit. */
@@ -108,6 +108,11 @@ export function clusterDemand(cluster: {
 /** The counter of a cluster. */
 export function clusterKey(name: string): string {
   return `cluster:${nameText(name)}`;
+}
+
+/** The counter of what waits for a routing group. */
+export function groupQueueKey(group: string): string {
+  return `queue:group:${nameText(group)}`;
 }
 
 /** Demands of limits that have one counter: known before anybody asks. */

@@ -10,7 +10,16 @@ import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
 import { findTakers } from '../../routing/takers.ts';
 import type { Admission, AdmissionAnswer, AdmissionRequest, QuerySlots, QueuePosition } from './admission.ts';
 import type { AdmissionMetrics } from './admissionMetrics.ts';
-import { clusterDemand, type Demands, LimitDemands, limitOfKey, noDemands, sharedDemands } from './limitDemands.ts';
+import {
+  clusterDemand,
+  type Demands,
+  groupQueueKey,
+  LimitDemands,
+  limitOfKey,
+  noDemands,
+  sharedDemands,
+} from './limitDemands.ts';
+import type { QueueCounts } from './queueCounts.ts';
 import type { RunningSlots } from './runningSlots.ts';
 import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
 
@@ -21,6 +30,7 @@ export interface LimitedAdmissionDependencies {
   readonly ledger: LeasedSlots;
   readonly running: RunningSlots;
   readonly room: WaitingRoom;
+  readonly queueCounts: QueueCounts;
   readonly metrics: AdmissionMetrics;
   readonly clock: Clock;
   /** Whether the database is unavailable. */
@@ -49,8 +59,6 @@ export class LimitedAdmission implements Admission {
   readonly #sourceHeader: string;
   /** How many wait here for each counter. */
   readonly #waiting = new Map<string, number>();
-  /** How many wait here, by group and by counter of a limit that bounds them. */
-  readonly #queued = new Map<string, number>();
   #version = -1;
   #policy: AdmissionPolicy = noPolicy;
   /** Of clusters that have a limit, by name. */
@@ -196,23 +204,21 @@ export class LimitedAdmission implements Admission {
 
   /** Counts a submission among those that wait. @param by 1 or -1 */
   countQueued(group: string, { queues }: Demands, by: 1 | -1): void {
-    for (const key of [groupQueueKey(group), ...queues.map((queue) => queue.key)]) {
-      const count = (this.#queued.get(key) ?? 0) + by;
-      if (count === 0) this.#queued.delete(key);
-      else this.#queued.set(key, count);
-    }
+    const { queueCounts } = this.#dependencies;
+    queueCounts.count(groupQueueKey(group), by);
+    for (const { key } of queues) queueCounts.count(key, by);
   }
 
   /** Why no more may wait; null: there is room. */
   #fullQueue(group: string, { maxQueued }: QueuePolicy, { queues }: Demands): Refusal | null {
-    const waiting = (key: string): number => this.#queued.get(key) ?? 0;
-    if (waiting(groupQueueKey(group)) >= maxQueued) {
-      return queueFull(`wait for routing group ${group} at this gateway do, ${maxQueued} (queue.maxQueued)`, null);
+    const { queueCounts } = this.#dependencies;
+    if (queueCounts.waiting(groupQueueKey(group)) >= maxQueued) {
+      return queueFull(`wait for routing group ${group} do, ${maxQueued} (queue.maxQueued)`, null);
     }
-    const full = queues.find(({ key, maxQueued: most }) => waiting(key) >= most);
+    const full = queues.find(({ key, maxQueued: most }) => queueCounts.waiting(key) >= most);
     if (full === undefined) return null;
     const message = this.#policy.limits.find(({ key }) => key === full.limit)?.message ?? null;
-    return queueFull(`wait under limit ${full.limit} at this gateway do, ${full.maxQueued} (maxQueued)`, message);
+    return queueFull(`wait under limit ${full.limit} do, ${full.maxQueued} (maxQueued)`, message);
   }
 
   /** Counts those that wait for counters. @param by 1 or -1 */
@@ -510,10 +516,6 @@ function ordinal(place: number): string {
 function queueFull(rest: string, message: string | null): Refusal {
   const text = `As many queries as may ${rest}; send the query again later.`;
   return { reason: 'queue_full', message: message === null ? text : `${text} ${message}`, queryId: null };
-}
-
-function groupQueueKey(group: string): string {
-  return `group:${group}`;
 }
 
 function decodedText(text: string): string {

@@ -191,9 +191,11 @@ export class RunningSlots {
       const { queryIds, mark } = await endedQueries.since(this.#mark);
       this.#mark = mark;
       for (const queryId of queryIds) this.#end(queryId);
-      if (clock.monotonic() < this.#nextSweep) return;
-      this.#nextSweep = clock.monotonic() + SWEEP_INTERVAL_MS;
-      await this.#sweep();
+      if (clock.monotonic() >= this.#nextSweep) {
+        this.#nextSweep = clock.monotonic() + SWEEP_INTERVAL_MS;
+        await this.#sweep();
+      }
+      await this.#forgetGone();
     } catch (error) {
       logger.debug({ reason: error instanceof Error ? error.message : String(error) }, 'ends of queries wait');
     }

@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { ClusterWait } from '../../../src/gateway/admission/clusterWait.ts';
+import { QueueCounts } from '../../../src/gateway/admission/queueCounts.ts';
 import { QueueMetrics } from '../../../src/gateway/admission/queueMetrics.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { QueuePolicy } from '../../../src/routing/admissionPolicy.ts';
@@ -10,6 +11,9 @@ import { sampleRequest } from '../../support/ruleAttempt.ts';
 import { decided } from '../../support/ruleDecision.ts';
 import { runQuery, submit } from '../../support/statementClient.ts';
 import { TransactionClient } from '../../support/transactionClient.ts';
+
+/** There is no other replica. */
+const lonely = { setWaiting: () => {}, waitingElsewhere: () => 0 };
 
 afterEach(closeAll);
 
@@ -35,7 +39,9 @@ async function gatewayWith(queue: Partial<QueuePolicy> = {}, fallbacks: readonly
     },
     admission: (table, registry) => {
       const metrics = new QueueMetrics({ registry, table, clock: systemClock });
-      return metrics.measured(new ClusterWait({ table, defaultGroup: () => 'adhoc' }));
+      return metrics.measured(
+        new ClusterWait({ table, queueCounts: new QueueCounts(lonely), defaultGroup: () => 'adhoc' }),
+      );
     },
   });
   gateway.setHealthy('adhoc-1');

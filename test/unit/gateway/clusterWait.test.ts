@@ -8,6 +8,7 @@ import type {
 } from '../../../src/gateway/admission/admission.ts';
 import { AdmissionChain } from '../../../src/gateway/admission/admissionChain.ts';
 import { ClusterWait } from '../../../src/gateway/admission/clusterWait.ts';
+import { QueueCounts } from '../../../src/gateway/admission/queueCounts.ts';
 import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
 import type { Refusal } from '../../../src/routing/refusal.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
@@ -15,6 +16,9 @@ import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
 import { groupPolicy, groupsOf } from '../../support/groupPolicy.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
+
+/** There is no other replica. */
+const lonely = { setWaiting: () => {}, waitingElsewhere: () => 0 };
 
 const request = (more: Partial<GroupDecision> = {}): AdmissionRequest => ({
   decision: {
@@ -43,7 +47,7 @@ function sleeping(policy = groupPolicy('night', spare)) {
     admission: { groups: groupsOf(policy), limits: [] },
   });
   setStatus('a1', 'HEALTHY');
-  const wait = new ClusterWait({ table, defaultGroup: () => 'adhoc' });
+  const wait = new ClusterWait({ table, queueCounts: new QueueCounts(lonely), defaultGroup: () => 'adhoc' });
   return { table, wait, setStatus };
 }
 
