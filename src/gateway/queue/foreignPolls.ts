@@ -16,7 +16,7 @@ const KNOWN_MS = 2_000;
 /** Queries that are watched at a time; requests for more are answered at once. */
 const MAX_WATCHED = 20_000;
 /** Age of the time of the last request in the database. */
-const TOUCH_AFTER_MS = 60_000;
+const TOUCH_AFTER_MS = 15_000;
 
 /** What requests for queries of other replicas are served with. */
 export interface ForeignPollsDependencies {

@@ -39,6 +39,8 @@ const PUT_TIMEOUT_MS = 5_000;
 export const REPLICA_TTL_MS = 15_000;
 /** Time without a request of its client after which a query is dropped, as engines do. */
 const ABANDONED_AFTER_MS = 300_000;
+/** Time without a request of its client after which a query is not sent on before there is one: its client may be gone. */
+const ASLEEP_AFTER_MS = 30_000;
 /** Age of the time of the last request in the database. */
 const TOUCH_AFTER_MS = 60_000;
 /** How long the answer of a cluster is kept for a client that asks for it again. */
@@ -104,6 +106,8 @@ interface HeldQuery {
   /** When the database had the last request noted. */
   touchedAt: number;
   stage: 'waiting' | 'submitting' | 'ended';
+  /** It waits for its client to ask for it, not for its turn. */
+  isAsleep: boolean;
   /** Its client has cancelled it while it was being submitted. */
   isCancelled: boolean;
   putBacks: number;
@@ -349,8 +353,10 @@ export class WaitingRoom {
     const now = clock.monotonic();
     const silent: string[] = [];
     const touched: HeldQuery[] = [];
+    const asleep: string[] = [];
     for (const query of this.#queries.values()) {
       if (query.stage !== 'waiting') continue;
+      if (query.isAsleep) asleep.push(query.id);
       if (query.polls.size > 0) query.polledAt = now;
       if (now >= query.deadline) void this.#end(query, 'waiting', { ...query.late, queryId: query.id });
       else if (now - query.polledAt >= ABANDONED_AFTER_MS) silent.push(query.id);
@@ -367,6 +373,7 @@ export class WaitingRoom {
         logger.info({ queryId: id }, 'a waiting query is dropped: nobody has asked for it for 5 minutes');
         this.drop(id, null);
       }
+      if (asleep.length > 0) await this.#wakeAsked(asleep);
     } catch (error) {
       logger.debug({ err: error }, 'waiting queries could not be looked after');
     }
@@ -445,6 +452,7 @@ export class WaitingRoom {
       polledAt: now,
       touchedAt: now,
       stage: 'waiting',
+      isAsleep: false,
       isCancelled: false,
       putBacks: 0,
       outcome: null,
@@ -462,6 +470,11 @@ export class WaitingRoom {
       query.polledAt = clock.monotonic();
       answers.waiting(late, query.id, lateToken, query.polledAt - query.since, query.state);
     });
+    if (query.isAsleep) {
+      this.#wake(query).catch((error: unknown) =>
+        this.#dependencies.logger.debug({ err: error, queryId: query.id }, 'a query that sleeps is woken later'),
+      );
+    }
   }
 
   /** Asks for admission, in the place that the query has. */
@@ -490,8 +503,9 @@ export class WaitingRoom {
     turn.then(
       (refusal) => {
         if (signal.aborted || query.stage !== 'waiting') return;
-        if (refusal === null) this.#submit(query);
-        else void this.#end(query, 'waiting', refusal);
+        if (refusal !== null) void this.#end(query, 'waiting', refusal);
+        else if (this.#isAsleep(query)) void this.#sleep(query);
+        else this.#submit(query);
       },
       (error: unknown) => {
         if (signal.aborted) return;
@@ -500,6 +514,53 @@ export class WaitingRoom {
         void this.#end(query, 'waiting', { reason: 'queue_lost', message, queryId: query.id });
       },
     );
+  }
+
+  /** Whether the client of a query has not asked here for it lately. */
+  #isAsleep({ polls, polledAt }: HeldQuery): boolean {
+    return polls.size === 0 && this.#dependencies.clock.monotonic() - polledAt >= ASLEEP_AFTER_MS;
+  }
+
+  /**
+   * It is the turn of a query whose client may be gone: others go first. It asks for admission again, with its place, when
+   * its client asks for it, here or at another replica.
+   */
+  async #sleep(query: HeldQuery): Promise<void> {
+    query.slots?.release();
+    query.slots = null;
+    query.isAsleep = true;
+    await this.#wakeAsked([query.id]);
+  }
+
+  /** Wakes queries whose clients have asked any replica for them. */
+  async #wakeAsked(ids: readonly string[]): Promise<void> {
+    const { repository, logger } = this.#dependencies;
+    try {
+      const silent = new Set(await repository.unpolled(ids, ASLEEP_AFTER_MS));
+      for (const id of ids) {
+        const query = this.#queries.get(id);
+        if (query !== undefined && !silent.has(id)) await this.#wake(query);
+      }
+    } catch (error) {
+      logger.debug({ err: error }, 'clients of waiting queries are looked for later');
+    }
+  }
+
+  /** The client of a query asks for it again. Rejects while the database is unavailable; then it goes on to sleep. */
+  async #wake(query: HeldQuery): Promise<void> {
+    const { repository, replica, clock } = this.#dependencies;
+    if (!query.isAsleep) return;
+    query.isAsleep = false;
+    query.polledAt = clock.monotonic();
+    try {
+      const stored = this.#opened(query.id, await repository.request(query.id, replica));
+      if (query.stage !== 'waiting') return;
+      if (stored === null) this.#release(query);
+      else this.#admit(query, stored);
+    } catch (error) {
+      query.isAsleep = true;
+      throw error;
+    }
   }
 
   #submit(query: HeldQuery): void {
