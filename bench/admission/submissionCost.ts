@@ -55,6 +55,7 @@ function admissionWith(count: number) {
     ledger,
     running,
     queueCounts: new QueueCounts(ledger),
+    counts: { noteRefused: () => undefined },
     room: new HoldingRoom(false, () => systemClock.monotonic()),
     metrics: new AdmissionMetrics(new Registry(), ledger),
     clock: systemClock,

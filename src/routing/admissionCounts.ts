@@ -1,7 +1,7 @@
 /** How much of a routing group or a query limit is used, on all replicas together. */
 export interface AdmissionCount {
-  /** Queries that run. */
-  readonly running: number;
+  /** Queries that run; null where no limit counts them. */
+  readonly running: number | null;
   /** Submissions that wait. */
   readonly waiting: number;
   /** Submissions refused since the counter began; of a limit that only observes, those that it would have refused. */

@@ -11,6 +11,7 @@ import { storeError } from './failures.ts';
 import { KnexQueryHistoryRepository } from './historyRepository.ts';
 import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { KnexLeaderRepository } from './leaderRepository.ts';
+import { KnexLimitCountRepository } from './limitCountRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
 import { KnexObservationRepository } from './observationRepository.ts';
 import { openResourceGroups } from './openResourceGroups.ts';
@@ -52,6 +53,7 @@ export class KnexStore implements Store {
   readonly slots: KnexSlotRepository;
   readonly slotQueries: KnexSlotQueryRepository;
   readonly endedQueries: KnexEndedQueryRepository;
+  readonly limitCounts: KnexLimitCountRepository;
   readonly queuedQueries: KnexQueuedQueryRepository;
   readonly endedSessions: KnexEndedSessionRepository;
   readonly leader: KnexLeaderRepository;
@@ -77,6 +79,7 @@ export class KnexStore implements Store {
     this.slots = new KnexSlotRepository(database);
     this.slotQueries = new KnexSlotQueryRepository(database);
     this.endedQueries = new KnexEndedQueryRepository(database);
+    this.limitCounts = new KnexLimitCountRepository(database);
     this.queuedQueries = new KnexQueuedQueryRepository(database);
     this.endedSessions = new KnexEndedSessionRepository(database);
     this.leader = new KnexLeaderRepository(database);

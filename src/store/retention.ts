@@ -17,6 +17,8 @@ const TRANSACTION_AGE = 7 * DAY;
 const QUEUED_QUERY_AGE = 7 * DAY;
 /** Queries that use slots, where limits are gone and nobody counts them: longer than any query runs. */
 const SLOT_QUERY_AGE = 7 * DAY;
+/** Refusals of a limit that has refused none since. */
+const REFUSAL_AGE = 30 * DAY;
 /** Tombstones: far longer than a projection can be late. */
 const TOMBSTONE_AGE = DAY;
 
@@ -33,6 +35,7 @@ export interface RetentionOptions {
     | 'slots'
     | 'slotQueries'
     | 'endedQueries'
+    | 'limitCounts'
     | 'observations'
     | 'queuedQueries'
     | 'resources'
@@ -61,6 +64,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_slots', (fence) => store.slots.deleteBefore(now - HOUR, fence)],
     ['eg_slot_queries', (fence) => store.slotQueries.deleteBefore(now - SLOT_QUERY_AGE, fence)],
     ['eg_ended_queries', (fence) => store.endedQueries.deleteBefore(now - HOUR, fence)],
+    ['eg_refusals', (fence) => store.limitCounts.deleteBefore(now - REFUSAL_AGE, fence)],
     ['eg_observations', (fence) => store.observations.deleteExpired(fence)],
     // Those that no replica dropped, as all of them ended: they have credentials, encrypted.
     ['eg_queued_queries', () => store.queuedQueries.deleteAbandoned(HOUR)],

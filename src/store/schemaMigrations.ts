@@ -103,4 +103,19 @@ export const migrations: readonly Migration[] = [
       addIndex({ table: 'eg_slot_queries', name: 'eg_slot_queries_noted_idx', columns: 'noted' }),
     ],
   },
+  {
+    version: 4,
+    name: 'how many submissions limits refused',
+    compatibleFrom: 1,
+    parts: [
+      addTable(
+        table(
+          'eg_refusals',
+          ['name', 'refused', 'counted'],
+          () => 'name varchar(256) primary key, refused bigint not null, counted bigint not null',
+        ),
+      ),
+      addIndex({ table: 'eg_refusals', name: 'eg_refusals_counted_idx', columns: 'counted' }),
+    ],
+  },
 ];

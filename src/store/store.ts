@@ -299,6 +299,25 @@ export interface RunningQueryRepository {
   deleteBefore(before: number, fence?: Fence | null): Promise<number>;
 }
 
+/** How much of a counter is in use on all replicas. */
+export interface CounterUse {
+  readonly key: string;
+  readonly inUse: number;
+  readonly waiting: number;
+}
+
+/** How much of limits is used, and what they refused. */
+export interface LimitCountRepository {
+  /** Counters of which something is in use, or that something waits for; at most 20,000. */
+  inUse(): Promise<readonly CounterUse[]>;
+  /** Submissions refused, by the name that they were counted under. */
+  refusals(): Promise<ReadonlyMap<string, number>>;
+  /** @param counts how many more were refused, by name: at most 256 characters of ASCII */
+  addRefusals(counts: ReadonlyMap<string, number>): Promise<void>;
+  /** Forgets names under which none was refused since a time of the database's clock. @returns how many rows were deleted */
+  deleteBefore(before: number, fence?: Fence | null): Promise<number>;
+}
+
 /** `eg_ended_queries`: ends of queries whose slots another replica holds. */
 export interface EndedQueryRepository {
   /** Adds ids, each at most 256 characters; those that are there stay. */
@@ -636,6 +655,7 @@ export interface Store {
   readonly slots: SlotRepository;
   readonly slotQueries: SlotQueryRepository;
   readonly endedQueries: EndedQueryRepository;
+  readonly limitCounts: LimitCountRepository;
   readonly queuedQueries: QueuedQueryRepository;
   readonly leader: LeaderRepository;
   readonly observations: ObservationRepository;

@@ -64,6 +64,7 @@ class StoreToCome {
       slots: part('slots'),
       slotQueries: part('slotQueries'),
       endedQueries: part('endedQueries'),
+      limitCounts: part('limitCounts'),
       queuedQueries: part('queuedQueries'),
       leader: part('leader'),
       observations: part('observations'),

@@ -81,6 +81,8 @@ describe.skipIf(!controlPlaneAvailable)('clusters on demand', () => {
       queued: 2,
       clusters: { registered: 1, active: 1, healthy: 0 },
     });
+    const usage = () => rig.kubectl(['get', 'rtg/night', '-o', 'jsonpath={.status.waiting} {.status.refused}']);
+    await expect.poll(usage).toBe('2 0');
     const before = adhoc.queries.length;
 
     const night = closing(await startSimulatedEngine({ name: 'night', port, record: true }));

@@ -3,6 +3,7 @@ import type { WaitingQueriesCount } from '../../api/scalingRoutes.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { AdmissionChain } from '../../gateway/admission/admissionChain.ts';
 import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
+import { measureDifference } from '../../gateway/admission/clusterDifference.ts';
 import { ClusterWait } from '../../gateway/admission/clusterWait.ts';
 import { DeadReplicas } from '../../gateway/admission/deadReplicas.ts';
 import { HoldingRoom } from '../../gateway/admission/holdingRoom.ts';
@@ -35,13 +36,14 @@ export interface AdmissionParts {
  */
 export function openAdmission(
   context: GatewayContext,
-  { table }: Pick<Control, 'table'>,
+  { table, counts }: Pick<Control, 'table' | 'counts'>,
   { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
   kept: QueueOptions | null,
 ): AdmissionParts {
   const { current, names, replica, logger, metrics, clock, random, onClose } = context;
   const ledger = new LeasedSlots({ replica, clock, random });
   const { endedQueries, slotQueries } = store;
+  measureDifference(metrics, table, ledger);
   const running = new RunningSlots({
     replica,
     table,
@@ -77,6 +79,7 @@ export function openAdmission(
     ledger,
     running,
     queueCounts,
+    counts,
     room: new HoldingRoom(kept !== null, () => clock.monotonic()),
     metrics: new AdmissionMetrics(metrics, ledger),
     clock,
@@ -97,6 +100,7 @@ export function openAdmission(
   const clusterWait = new ClusterWait({
     table,
     queueCounts,
+    counts,
     defaultGroup: () => current().routing.defaultRoutingGroup,
   });
   const queue = new QueueMetrics({ registry: metrics, table, clock });

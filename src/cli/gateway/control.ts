@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
+import { SharedCounts } from '../../gateway/admission/sharedCounts.ts';
 import { ruleFailureCounter } from '../../gateway/metrics/ruleMetrics.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import { createOperator, type Operator } from '../../operator/operator.ts';
@@ -15,6 +16,8 @@ import type { GatewayContext } from './context.ts';
 
 /** What maintains the routing table. */
 export interface Control {
+  /** How much of limits is used. */
+  readonly counts: SharedCounts;
   readonly table: RoutingTableHolder;
   readonly operator: Operator;
   readonly routingRules: RoutingRules;
@@ -27,6 +30,8 @@ export interface Control {
 export async function openControl(context: GatewayContext, store: Store): Promise<Control> {
   const { config, current, names, metrics, clock, random, logger, onClose } = context;
   const table = new RoutingTableHolder();
+  const counts = new SharedCounts({ table, repository: store.limitCounts, logger });
+  onClose(() => counts.stop());
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
     live: () => ruleCompilerOptions(current()),
@@ -69,6 +74,7 @@ export async function openControl(context: GatewayContext, store: Store): Promis
     table,
     compiler,
     rulesFile: () => rulesFile?.current ?? null,
+    admissionCounts: counts,
     instance: `${hostname()}-${randomUUID()}`,
     clock,
     random,
@@ -89,6 +95,7 @@ export async function openControl(context: GatewayContext, store: Store): Promis
     apiWrites: () => current().resources.apiWrites,
   });
   return {
+    counts,
     table,
     operator,
     routingRules,
@@ -96,6 +103,7 @@ export async function openControl(context: GatewayContext, store: Store): Promis
     async start() {
       await rulesFile?.start();
       await operator.start();
+      counts.start();
     },
   };
 }

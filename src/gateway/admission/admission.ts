@@ -73,6 +73,8 @@ export interface AdmissionWait {
   readonly whenUnkept?: () => Refusal | null;
   /** What the client gets when that is over. */
   readonly late: Refusal;
+  /** Called when it is refused with that. Must not throw. */
+  readonly noteLate?: () => void;
   /**
    * Begins the wait; called once.
    * @param signal aborts when the wait is given up: the client went away, the time is over, or the gateway stops. What the

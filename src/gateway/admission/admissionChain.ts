@@ -144,11 +144,15 @@ class LaterSlots implements QuerySlots {
 }
 
 /** Begins a wait that ends by its own time too: its caller knows only that of the wait before. */
-async function beginWithin({ atMost, late, begin }: AdmissionWait, signal: AbortSignal): Promise<Refusal | null> {
+async function beginWithin(
+  { atMost, late, noteLate, begin }: AdmissionWait,
+  signal: AbortSignal,
+): Promise<Refusal | null> {
   const giveUp = new AbortController();
   const { promise, resolve } = Promise.withResolvers<Refusal>();
   const timer = setTimeout(() => {
     giveUp.abort();
+    noteLate?.();
     resolve(late);
   }, atMost);
   try {

@@ -6,13 +6,15 @@ import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { TableListener } from '../../routing/tableHolder.ts';
 import { alwaysRoom, isServed } from '../../routing/takers.ts';
 import type { Admission, AdmissionAnswer, AdmissionRequest } from './admission.ts';
-import { groupQueueKey } from './limitDemands.ts';
+import { groupKey, groupQueueKey } from './limitDemands.ts';
 import type { QueueCounts } from './queueCounts.ts';
+import type { SharedCounts } from './sharedCounts.ts';
 
 /** What waits for clusters work with. */
 export interface ClusterWaitDependencies {
   readonly table: { readonly current: RoutingTable; onChange(listener: TableListener): () => void };
   readonly queueCounts: QueueCounts;
+  readonly counts: Pick<SharedCounts, 'noteRefused'>;
   /** `routing.defaultRoutingGroup`, as it is now. */
   readonly defaultGroup: () => string;
 }
@@ -47,6 +49,7 @@ export class ClusterWait implements Admission {
     if (policy === null || this.#isServed(current, decision)) return now;
     const { maxQueued, maxWaitMs, holdMs } = policy.queue;
     if (waitedMs === 0 && this.#dependencies.queueCounts.waiting(groupQueueKey(policy.name)) >= maxQueued) {
+      this.#noteRefused(policy);
       return { answer: 'refuse', refusal: queueFull(policy) };
     }
     return {
@@ -60,8 +63,13 @@ export class ClusterWait implements Admission {
         moveFirst: () => undefined,
       },
       late: tooLate(policy),
+      noteLate: () => this.#noteRefused(policy),
       begin: (signal) => this.#wait(decision, signal),
     };
+  }
+
+  #noteRefused({ name }: GroupPolicy): void {
+    this.#dependencies.counts.noteRefused([groupKey(name)]);
   }
 
   #wait(decision: GroupDecision, signal: AbortSignal): Promise<null> {

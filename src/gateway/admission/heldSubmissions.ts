@@ -34,6 +34,9 @@ interface Holding {
   readonly isOver: () => void;
 }
 
+/** How a submission waits, as far as its request is held. */
+type HeldWait = Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'begin'>;
+
 /**
  * A submission that is held. It lets go of its request as soon as that is over, and of all that hangs on it: the turn that it
  * waits for, which keeps this object, may come hours after somebody took it over.
@@ -49,7 +52,7 @@ class Held {
   }
 
   /** @param atMost milliseconds after which it is refused with `late`, unless somebody takes it over before */
-  waitFor(turn: Promise<Refusal | null>, atMost: number, late: Refusal): void {
+  waitFor(turn: Promise<Refusal | null>, { atMost, late, noteLate }: Omit<HeldWait, 'begin'>): void {
     const holding = this.#holding;
     if (holding === null) return;
     const { response, handOver } = holding;
@@ -57,7 +60,10 @@ class Held {
     const isTakenFirst = handOver !== null && handOver.after < atMost;
     this.#timer = isTakenFirst
       ? setTimeout(() => this.#give(handOver), handOver.after)
-      : setTimeout(() => this.#refuse(late), atMost);
+      : setTimeout(() => {
+          noteLate?.();
+          this.#refuse(late);
+        }, atMost);
     response.on('close', this.#leave);
     follow(turn, this);
   }
@@ -135,7 +141,7 @@ export class HeldSubmissions {
    */
   hold(
     response: EventEmitter,
-    { atMost, late, begin }: Pick<AdmissionWait, 'atMost' | 'late' | 'begin'>,
+    { begin, ...wait }: HeldWait,
     handOver: HandOver | null = null,
   ): Promise<Refusal | null> {
     if (this.#waiting.size >= this.#limit) return Promise.resolve(tooMany);
@@ -145,7 +151,7 @@ export class HeldSubmissions {
     this.#waiting.add(entry);
     // Neither the time nor the client's end can come between the answer and what is done upon it: they are events, and
     // this is a microtask. So nobody is admitted and given up at once.
-    entry.waitFor(begin(giveUp.signal), atMost, late);
+    entry.waitFor(begin(giveUp.signal), wait);
     return promise;
   }
 

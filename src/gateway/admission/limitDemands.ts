@@ -84,7 +84,7 @@ function matches({ match }: LimitPolicy, group: string, user: string, source: st
 
 function groupDemand(policy: GroupPolicy | undefined): SlotDemand | null {
   if (policy === undefined || policy.maxRunning === null) return null;
-  return { key: `group:${nameText(policy.name)}`, limit: policy.maxRunning, rate: null };
+  return { key: groupKey(policy.name), limit: policy.maxRunning, rate: null };
 }
 
 /** What a limit counts queries by. @param value of the user or source after a colon; empty where all have one counter */
@@ -110,9 +110,28 @@ export function clusterKey(name: string): string {
   return `cluster:${nameText(name)}`;
 }
 
+/** The counter of a routing group. */
+export function groupKey(group: string): string {
+  return `group:${nameText(group)}`;
+}
+
 /** The counter of what waits for a routing group. */
 export function groupQueueKey(group: string): string {
   return `queue:group:${nameText(group)}`;
+}
+
+/** A counter of a limit, or how those of all its users or sources begin. @param key namespace and name of the limit */
+export function limitKey(key: string, counter: 'limit' | 'rate' | 'queue' = 'limit'): string {
+  return `${counter}:${nameText(key)}`;
+}
+
+/** A counter without the user or source: the same for all counters of a limit. */
+export function nameOfKey(key: string): string {
+  // Names have no colons; that of a group which waits has two parts.
+  return key
+    .split(':')
+    .slice(0, key.startsWith('queue:group:') ? 3 : 2)
+    .join(':');
 }
 
 /** Demands of limits that have one counter: known before anybody asks. */

@@ -13,14 +13,17 @@ import type { AdmissionMetrics } from './admissionMetrics.ts';
 import {
   clusterDemand,
   type Demands,
+  groupKey,
   groupQueueKey,
   LimitDemands,
+  limitKey,
   limitOfKey,
   noDemands,
   sharedDemands,
 } from './limitDemands.ts';
 import type { QueueCounts } from './queueCounts.ts';
 import type { RunningSlots } from './runningSlots.ts';
+import type { SharedCounts } from './sharedCounts.ts';
 import type { WaitingRoom, WaitingSubmission } from './waitingRoom.ts';
 
 /** What limits are applied with. */
@@ -31,6 +34,7 @@ export interface LimitedAdmissionDependencies {
   readonly running: RunningSlots;
   readonly room: WaitingRoom;
   readonly queueCounts: QueueCounts;
+  readonly counts: Pick<SharedCounts, 'noteRefused'>;
   readonly metrics: AdmissionMetrics;
   readonly clock: Clock;
   /** Whether the database is unavailable. */
@@ -74,7 +78,7 @@ export class LimitedAdmission implements Admission {
   }
 
   admit(request: AdmissionRequest): AdmissionAnswer {
-    const { table, metrics, room } = this.#dependencies;
+    const { table, metrics, counts, room } = this.#dependencies;
     const { current } = table;
     if (current.version !== this.#version) this.#learn(current);
     if (!this.#isLimited) return now;
@@ -94,10 +98,11 @@ export class LimitedAdmission implements Admission {
     if (full !== null) {
       slots.release();
       metrics.refused();
-      return { answer: 'refuse', refusal: full };
+      counts.noteRefused(full.keys);
+      return { answer: 'refuse', refusal: full.refusal };
     }
     slots.beginWait(queue, queue.fairBy === 'user' ? user : source);
-    return { answer: 'wait', slots, ...room.wait(slots) };
+    return { answer: 'wait', slots, noteLate: () => slots.noteRefused(), ...room.wait(slots) };
   }
 
   countBound({ decision }: AdmissionRequest): QuerySlots | null {
@@ -209,16 +214,31 @@ export class LimitedAdmission implements Admission {
     for (const { key } of queues) queueCounts.count(key, by);
   }
 
-  /** Why no more may wait; null: there is room. */
-  #fullQueue(group: string, { maxQueued }: QueuePolicy, { queues }: Demands): Refusal | null {
+  /** Why no more may wait, and what refuses it; null: there is room. */
+  #fullQueue(
+    group: string,
+    { maxQueued }: QueuePolicy,
+    { queues }: Demands,
+  ): { readonly refusal: Refusal; readonly keys: readonly string[] } | null {
     const { queueCounts } = this.#dependencies;
     if (queueCounts.waiting(groupQueueKey(group)) >= maxQueued) {
-      return queueFull(`wait for routing group ${group} do, ${maxQueued} (queue.maxQueued)`, null);
+      const refusal = queueFull(`wait for routing group ${group} do, ${maxQueued} (queue.maxQueued)`, null);
+      return { refusal, keys: [groupKey(group)] };
     }
     const full = queues.find(({ key, maxQueued: most }) => queueCounts.waiting(key) >= most);
     if (full === undefined) return null;
     const message = this.#policy.limits.find(({ key }) => key === full.limit)?.message ?? null;
-    return queueFull(`wait under limit ${full.limit} do, ${full.maxQueued} (maxQueued)`, message);
+    const refusal = queueFull(`wait under limit ${full.limit} do, ${full.maxQueued} (maxQueued)`, message);
+    return { refusal, keys: [groupKey(group), limitKey(full.limit)] };
+  }
+
+  /** Counts a submission that was refused, or would have been. @param keys counters of its group and of limits */
+  noteRefused(keys: readonly string[]): void {
+    const named = keys.flatMap((key) => {
+      const limit = limitOfKey(this.#policy, key);
+      return limit === null ? (key.startsWith('group:') ? [key] : []) : [limitKey(limit.key)];
+    });
+    this.#dependencies.counts.noteRefused(named);
   }
 
   /** Counts those that wait for counters. @param by 1 or -1 */
@@ -308,6 +328,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     const { observed } = this.#demands;
     const exhausted = observed.filter((demand) => ledger.isExhausted(demand));
     for (const { key } of exhausted) metrics.wouldWait(key);
+    if (exhausted.length > 0) this.#admission.noteRefused(exhausted.map(({ key }) => key));
     for (const demand of observed) if (demand.rate != null) ledger.take([demand]);
     this.#observed = ledger.adopt(observed);
   }
@@ -367,11 +388,17 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     return 'admitted';
   }
 
+  /** Counts that it was refused, by its group and the limits that it waited for. */
+  noteRefused(): void {
+    this.#admission.noteRefused([groupKey(this.group), ...this.#full]);
+  }
+
   takeAnyway(): boolean {
     const { ledger, metrics, isDatabaseAway, settings } = this.#admission.parts;
     const waited = this.#endWait();
     if (!isDatabaseAway() || settings().onDatabaseUnavailable === 'refuse') {
       metrics.refused();
+      this.noteRefused();
       return false;
     }
     metrics.admittedAnyway();

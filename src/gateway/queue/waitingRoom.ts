@@ -78,7 +78,7 @@ export interface WaitingRoomDependencies {
 
 /** The turn that a submission waits for, which has begun. */
 export interface BegunWait {
-  readonly wait: Pick<AdmissionWait, 'atMost' | 'late' | 'place'>;
+  readonly wait: Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'place'>;
   /** Settles as `AdmissionWait.begin` does. */
   readonly turn: Promise<Refusal | null>;
   readonly giveUp: AbortController;
@@ -102,6 +102,8 @@ interface HeldQuery {
   movedAt: number | null;
   deadline: number;
   late: Refusal;
+  /** Notes that it was refused with that. */
+  noteLate: (() => void) | undefined;
   polledAt: number;
   /** When the database had the last request noted. */
   touchedAt: number;
@@ -358,8 +360,10 @@ export class WaitingRoom {
       if (query.stage !== 'waiting') continue;
       if (query.isAsleep) asleep.push(query.id);
       if (query.polls.size > 0) query.polledAt = now;
-      if (now >= query.deadline) void this.#end(query, 'waiting', { ...query.late, queryId: query.id });
-      else if (now - query.polledAt >= ABANDONED_AFTER_MS) silent.push(query.id);
+      if (now >= query.deadline) {
+        query.noteLate?.();
+        void this.#end(query, 'waiting', { ...query.late, queryId: query.id });
+      } else if (now - query.polledAt >= ABANDONED_AFTER_MS) silent.push(query.id);
       else if (query.polledAt - query.touchedAt >= TOUCH_AFTER_MS) touched.push(query);
     }
     try {
@@ -434,7 +438,7 @@ export class WaitingRoom {
     id: string,
     since: number,
     giveUp: AbortController,
-    wait: Pick<BegunWait['wait'], 'atMost' | 'late'>,
+    wait: Pick<BegunWait['wait'], 'atMost' | 'late' | 'noteLate'>,
     state: QueuedState,
   ): HeldQuery {
     const now = this.#dependencies.clock.monotonic();
@@ -449,6 +453,7 @@ export class WaitingRoom {
       movedAt: null,
       deadline: since + wait.atMost,
       late: wait.late,
+      noteLate: wait.noteLate,
       polledAt: now,
       touchedAt: now,
       stage: 'waiting',
@@ -492,6 +497,7 @@ export class WaitingRoom {
       query.giveUp = new AbortController();
       query.deadline = query.since + answer.atMost;
       query.late = answer.late;
+      query.noteLate = answer.noteLate;
       this.#follow(query, answer.begin(query.giveUp.signal));
     }
   }

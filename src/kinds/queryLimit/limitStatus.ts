@@ -1,5 +1,6 @@
 import { declarationStatus } from '../declarationStatus.ts';
 import type { StatusDraft, StatusView } from '../status.ts';
+import { usageFields } from '../usage.ts';
 import type { LimitOutcome } from './limitOutcome.ts';
 
 /** The status of a query limit. Pure. */
@@ -8,5 +9,5 @@ export function limitStatus(
   { stored, counts }: Pick<StatusView, 'stored' | 'counts'>,
 ): StatusDraft {
   const { policy } = outcome;
-  return declarationStatus(outcome, stored, { ...(policy === null ? null : counts.limit(policy.key)) });
+  return declarationStatus(outcome, stored, usageFields(policy === null ? null : counts.limit(policy.key)));
 }

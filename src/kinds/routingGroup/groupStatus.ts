@@ -1,5 +1,6 @@
 import { declarationStatus } from '../declarationStatus.ts';
 import type { StatusDraft, StatusView } from '../status.ts';
+import { usageFields } from '../usage.ts';
 import type { GroupOutcome } from './groupOutcome.ts';
 
 /** The status of a routing group. Pure. */
@@ -8,5 +9,6 @@ export function groupStatus(
   { stored, counts }: Pick<StatusView, 'stored' | 'counts'>,
 ): StatusDraft {
   const { policy, registryName, clusters } = outcome;
-  return declarationStatus(outcome, stored, { clusters, ...(policy === null ? null : counts.group(registryName)) });
+  const usage = usageFields(policy === null ? null : counts.group(registryName));
+  return declarationStatus(outcome, stored, { clusters, ...usage });
 }

@@ -13,6 +13,7 @@ import { runQuery, submit } from '../../support/statementClient.ts';
 import { TransactionClient } from '../../support/transactionClient.ts';
 
 /** There is no other replica. */
+const uncounted = { noteRefused: () => undefined };
 const lonely = { setWaiting: () => {}, waitingElsewhere: () => 0 };
 
 afterEach(closeAll);
@@ -40,7 +41,12 @@ async function gatewayWith(queue: Partial<QueuePolicy> = {}, fallbacks: readonly
     admission: (table, registry) => {
       const metrics = new QueueMetrics({ registry, table, clock: systemClock });
       return metrics.measured(
-        new ClusterWait({ table, queueCounts: new QueueCounts(lonely), defaultGroup: () => 'adhoc' }),
+        new ClusterWait({
+          table,
+          queueCounts: new QueueCounts(lonely),
+          counts: uncounted,
+          defaultGroup: () => 'adhoc',
+        }),
       );
     },
   });

@@ -94,6 +94,38 @@ for (const database of [postgresql, mariadb]) {
       return urls;
     }
 
+    test('how much runs, waits and was refused shows at every replica, for groups and limits', async () => {
+      const cluster = await startLongCluster();
+      const people = {
+        apiVersion: 'enginegateway.dev/v1',
+        kind: 'QueryLimit',
+        metadata: { name: 'people', namespace: 'team' },
+        spec: { match: { users: ['ann'] }, per: 'user', maxRunning: 1, maxQueued: 1 },
+      };
+      const urls = (await start(cluster, 5, [people])) as [string, string];
+      const ann = { user: 'ann' };
+      const first = await submit(urls[0], 'SELECT 1', ann);
+      const second = runQuery(urls[1], 'SELECT 2 -- at once', ann);
+      await until(() => cluster.running.size === 1, 'the first query to run');
+      const used = async (url: string, path: string) => {
+        const { running, waiting, refused } = (await (await fetch(`${url}${path}`)).json()) as Record<string, unknown>;
+        return { running, waiting, refused };
+      };
+      for (const url of urls) {
+        await expect.poll(() => used(url, '/api/limits/team/people')).toEqual({ running: 1, waiting: 1, refused: 0 });
+      }
+      // It knows of the one that waits at the other replica.
+      expect((await submit(urls[0], 'SELECT 3', ann)).error?.errorName).toBe('QUERY_QUEUE_FULL');
+      for (const url of urls) {
+        await expect.poll(() => used(url, '/api/limits/team/people')).toEqual({ running: 1, waiting: 1, refused: 1 });
+        // Its limit is the cluster's: the group has none that counts what runs.
+        expect(await used(url, '/api/groups/adhoc')).toEqual({ running: null, waiting: 1, refused: 1 });
+      }
+      cluster.running.clear();
+      for (let page = first; page.nextUri !== undefined; ) page = await follow(page.nextUri);
+      expect((await second).error).toBeUndefined();
+    });
+
     test('no more queries run than the limit, under load from 200 clients', async () => {
       const cluster = await startCountingCluster(() => 30);
       const urls = await start(cluster, 20);

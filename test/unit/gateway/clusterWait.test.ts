@@ -18,6 +18,7 @@ import { groupPolicy, groupsOf } from '../../support/groupPolicy.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
 
 /** There is no other replica. */
+const uncounted = { noteRefused: () => undefined };
 const lonely = { setWaiting: () => {}, waitingElsewhere: () => 0 };
 
 const request = (more: Partial<GroupDecision> = {}): AdmissionRequest => ({
@@ -47,7 +48,12 @@ function sleeping(policy = groupPolicy('night', spare)) {
     admission: { groups: groupsOf(policy), limits: [] },
   });
   setStatus('a1', 'HEALTHY');
-  const wait = new ClusterWait({ table, queueCounts: new QueueCounts(lonely), defaultGroup: () => 'adhoc' });
+  const wait = new ClusterWait({
+    table,
+    queueCounts: new QueueCounts(lonely),
+    counts: uncounted,
+    defaultGroup: () => 'adhoc',
+  });
   return { table, wait, setStatus };
 }
 

@@ -15,22 +15,8 @@ import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
 import type { LockedCounter } from '../../../src/store/store.ts';
 import { groupPolicy, groupsOf } from '../../support/groupPolicy.ts';
+import { limit } from '../../support/limitPolicy.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
-
-function limit(more: Partial<LimitPolicy>): LimitPolicy {
-  return {
-    key: 'default/people',
-    match: { users: null, groups: null, sources: null, routingGroups: null },
-    per: 'all',
-    maxRunning: null,
-    maxQueued: null,
-    rate: null,
-    weight: 1,
-    mode: 'enforce',
-    message: null,
-    ...more,
-  };
-}
 
 interface World {
   readonly limits?: readonly LimitPolicy[];
@@ -53,6 +39,7 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
   const seen = new Map<string, number>();
   const elsewhere: string[] = [];
   const stored: string[] = [];
+  const refused: string[][] = [];
   const running = new RunningSlots({
     replica: 'r',
     slotQueries: { put: async () => {}, remove: async (_, ids) => ids.length, ofReplica: async () => [] },
@@ -72,6 +59,7 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
     ledger,
     running,
     queueCounts: new QueueCounts(ledger),
+    counts: { noteRefused: (keys) => void refused.push([...new Set(keys)]) },
     room: new HoldingRoom(isKeeping, () => clock.monotonic()),
     metrics: new AdmissionMetrics(registry, ledger),
     clock,
@@ -132,6 +120,7 @@ function world({ limits = [], groups = [], clusters, onDatabaseUnavailable = 're
     elsewhere,
     seen,
     stored,
+    refused,
   };
 }
 
@@ -182,7 +171,7 @@ describe('limits', () => {
   });
 
   test('bound how many wait, for a group and by one counter of a limit; a place is free when somebody leaves', async () => {
-    const { admit, slotsOf, waits } = world({
+    const { admit, slotsOf, waits, refused } = world({
       limits: [limit({ per: 'user', maxRunning: 1, maxQueued: 1, message: 'Ask in #data-platform.' })],
       groups: [groupPolicy('adhoc', { queue: { maxQueued: 2 } })],
     });
@@ -198,9 +187,23 @@ describe('limits', () => {
     expect(refusalOf(admit('carol'))).toContain(
       'As many queries as may wait for routing group adhoc do, 2 (queue.maxQueued)',
     );
+    expect(refused).toEqual([['group:adhoc', 'limit:default/people'], ['group:adhoc']]);
     leaves.abort();
     alices.slots?.release();
     waits(admit('carol'));
+  });
+
+  test('count one that waited too long as refused, by its group and the limits that were full', async () => {
+    const { admit, slotsOf, waits, refused } = world({
+      limits: [limit({ per: 'user', maxRunning: 1 }), limit({ key: 'default/others', maxRunning: 5 })],
+      isKeeping: true,
+    });
+    await slotsOf(admit());
+    const late = waits(admit());
+    void late.begin(new AbortController().signal);
+    expect(refused).toEqual([]);
+    late.noteLate?.();
+    expect(refused).toEqual([['group:adhoc', 'limit:default/people']]);
   });
 
   test('those that wait at other replicas count as well, as of the last beat', async () => {
@@ -226,7 +229,9 @@ describe('limits', () => {
   });
 
   test('of mode observe refuse nobody: what would have waited is counted', async () => {
-    const { admit, slotsOf, metric, ledger, beat } = world({ limits: [limit({ mode: 'observe', maxRunning: 1 })] });
+    const { admit, slotsOf, metric, ledger, beat, refused } = world({
+      limits: [limit({ mode: 'observe', maxRunning: 1 })],
+    });
     const all: QuerySlots[] = [];
     for (let query = 0; query < 3; query++) {
       const answer = admit();
@@ -237,6 +242,7 @@ describe('limits', () => {
     expect(await metric('engine_gateway_limit_observed_total')).toEqual([
       { labels: { limit: 'limit:default/people' }, value: 2 },
     ]);
+    expect(refused).toEqual([['limit:default/people'], ['limit:default/people']]);
     expect(ledger.inUse('limit:default/people')).toBe(3);
     for (const slots of all) slots.release();
     expect(ledger.inUse('limit:default/people')).toBe(0);

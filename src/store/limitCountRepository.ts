@@ -1,0 +1,57 @@
+import type { Database } from './database.ts';
+import { deleteInBatches } from './deletion.ts';
+import { LOCK } from './slotRepository.ts';
+import type { CounterUse, Fence, LimitCountRepository } from './store.ts';
+
+/** Counters in use of one answer. */
+const MAX_COUNTERS = 20_000;
+
+/** Sums over the replicas in `eg_slots`, and `eg_refusals` (docs/database.md#tables). */
+export class KnexLimitCountRepository implements LimitCountRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  inUse(): Promise<readonly CounterUse[]> {
+    return this.database.run(async (knex) => {
+      const rows = (await knex('eg_slots')
+        .whereNot('replica', LOCK)
+        .where((either) => either.where('in_use', '>', 0).orWhere('waiting', '>', 0))
+        .groupBy('limit_key')
+        .select('limit_key')
+        .sum({ in_use: 'in_use', waiting: 'waiting' })
+        .limit(MAX_COUNTERS)) as { limit_key: string; in_use: number | string; waiting: number | string }[];
+      return rows.map((row) => ({ key: row.limit_key, inUse: Number(row.in_use), waiting: Number(row.waiting) }));
+    });
+  }
+
+  refusals(): Promise<ReadonlyMap<string, number>> {
+    return this.database.run(async (knex) => {
+      const rows = (await knex('eg_refusals').select('name', 'refused').limit(MAX_COUNTERS)) as {
+        name: string;
+        refused: number | string;
+      }[];
+      return new Map(rows.map(({ name, refused }) => [name, Number(refused)]));
+    });
+  }
+
+  addRefusals(counts: ReadonlyMap<string, number>): Promise<void> {
+    const { clockMs } = this.database.dialect;
+    // In one order everywhere, so that two transactions do not wait for each other.
+    const sorted = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
+    return this.database.transaction(async (trx) => {
+      for (const [name, count] of sorted) {
+        await trx('eg_refusals').insert({ name, refused: 0, counted: 0 }).onConflict('name').ignore();
+        await trx('eg_refusals')
+          .where({ name })
+          .update({ refused: trx.raw('refused + ?', [count]), counted: trx.raw(clockMs) });
+      }
+    });
+  }
+
+  deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
+    return deleteInBatches(this.database, 'eg_refusals', 'counted', before, fence);
+  }
+}
