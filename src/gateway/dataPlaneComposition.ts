@@ -217,6 +217,7 @@ export function composeDataPlane(
     answers,
     metrics,
     recorder,
+    clock,
   });
 
   const { stickiness, transactions, ownership } = owners;

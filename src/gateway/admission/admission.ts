@@ -12,6 +12,8 @@ export interface AdmissionRequest {
   readonly headers: RawHeaders;
   /** Milliseconds that it has waited already, at this replica or another one: its place among those that wait; left out for 0. */
   readonly waitedMs?: number;
+  /** Clusters that failed it, by name with the reason: they are no choice. Left out for none. */
+  readonly excluded?: ReadonlyMap<string, string> | null;
 }
 
 /** What a submission has taken of limits; of most there is none. */

@@ -188,14 +188,14 @@ export class LimitedAdmission implements Admission {
    * @returns null where no cluster of the decision has a limit, or none can take it at all; else the demands of those that could,
    *   of which one with room is the first
    */
-  clustersOf({ decision }: AdmissionRequest): readonly SlotDemand[] | null {
+  clustersOf({ decision, excluded = null }: AdmissionRequest): readonly SlotDemand[] | null {
     if (this.#clusters.size === 0) return null;
     const { table, settings } = this.#dependencies;
     const { candidates } = findTakers({
       table: table.current,
       decision,
       defaultGroup: settings().defaultRoutingGroup,
-      excluded: null,
+      excluded,
       hasRoom: (cluster) => this.hasRoom(cluster),
     });
     const demands: SlotDemand[] = [];

@@ -5,6 +5,7 @@ import { isPlausible } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { PickRequest } from '../../routing/strategies/strategy.ts';
+import type { QuerySlots } from '../admission/admission.ts';
 import type { RelayFault } from '../bodies/bodyRelay.ts';
 import type { ForwardedCheck } from '../headers/forwardedCheck.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
@@ -30,16 +31,29 @@ export interface SubmissionDependencies extends ExchangeDependencies {
   readonly recorder: Pick<QueryRecorder, 'logEnd'>;
 }
 
+/**
+ * Lets a submission wait that found its cluster full, and starts or refuses it then. It has given its slots back.
+ * @param excluded clusters that failed it; null for none
+ */
+export type WaitAgain = (exchange: SubmissionExchange, excluded: ReadonlyMap<string, string> | null) => void;
+
+/** How often one submission waits again at most: what admits it finds it a cluster with room. */
+const MAX_WAITS = 3;
+
 /** A submission: repeated on another cluster while that is safe, its query id learned before the client sees it. */
 export class SubmissionExchange extends Exchange<SubmissionDependencies> implements UnreleasedAnswer {
-  readonly #submission: Submission;
+  #submission: Submission;
   readonly #outgoing: OutgoingRequest;
+  readonly #waitAgain: WaitAgain | null;
   #decision: GroupDecision;
   /** The one cluster that can take it; null for any that the decision allows. */
   #bound: ClusterEntry | null;
   #target: Target | null = null;
   /** Null until an attempt fails. */
   #retry: SubmissionRetry | null = null;
+  /** Clusters that failed it; null for none. */
+  #excluded: ReadonlyMap<string, string> | null = null;
+  #waits = 0;
   #queryId: string | null = null;
   /** Its part in the cluster's load, where that is counted. */
   #counted: CountedSubmission | null = null;
@@ -50,9 +64,16 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   /** Whether it waits in the queue, and another exchange sends it. */
   #isQueued = false;
 
-  constructor(dependencies: SubmissionDependencies, proxied: ProxiedRequest, submission: Submission) {
+  /** @param waitAgain where it may wait when all clusters that could take it are full; null: it is refused then */
+  constructor(
+    dependencies: SubmissionDependencies,
+    proxied: ProxiedRequest,
+    submission: Submission,
+    waitAgain: WaitAgain | null = null,
+  ) {
     super(dependencies, proxied);
     this.#submission = submission;
+    this.#waitAgain = waitAgain;
     const { body, decision, about, transaction } = submission;
     const began = transaction?.cluster ?? null;
     this.#decision = began === null ? decision : ofTransaction(decision, began);
@@ -64,8 +85,13 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
 
   /** Chooses a cluster and sends the submission there, or refuses it. */
   start(): void {
-    if (this.#bound === null) this.#next(null);
+    if (this.#bound === null) this.#next();
     else this.#sendTo(this.dependencies.targets.only(this.#bound));
+  }
+
+  /** Takes other slots in place of those that it gave back. */
+  useSlots(slots: QuerySlots | null): void {
+    this.#submission = { ...this.#submission, slots };
   }
 
   /** Notes that its client is answered as for a query that waits, which this exchange does not send. */
@@ -74,10 +100,10 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     this.#isQueued = true;
   }
 
-  #next(excluded: ReadonlyMap<string, string> | null): void {
+  #next(): void {
     this.proxied.trace?.step('choice');
     this.#submission.slots?.beginChoice();
-    const target = this.dependencies.targets.choose(this.#decision, this.#sender(), excluded);
+    const target = this.dependencies.targets.choose(this.#decision, this.#sender(), this.#excluded);
     if (target.cluster === null) this.#refuseWithoutTarget(target);
     else this.#sendTo(target);
   }
@@ -90,7 +116,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
     const { cluster, upstream } = target;
     this.#target = target;
     const full = this.#submission.slots?.takeCluster(cluster) ?? null;
-    if (full !== null) this.refuse(full);
+    if (full !== null) this.#endFull(full);
     else if (upstream === null)
       this.onFailure(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
     else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
@@ -98,6 +124,18 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
       this.#counted = this.dependencies.targets.countSubmission(cluster, this.#sender());
       this.send(upstream, this.#outgoingTo(cluster));
     }
+  }
+
+  /** The cluster has no free slot: another query took it since, or those that had one failed. */
+  #endFull(full: Refusal): void {
+    if (this.#waitAgain === null || this.#waits >= MAX_WAITS) {
+      this.refuse(full);
+      return;
+    }
+    this.#waits += 1;
+    this.#target = null;
+    this.#submission.slots?.release();
+    this.#waitAgain(this, this.#excluded);
   }
 
   #outgoingTo(cluster: ClusterEntry): OutgoingRequest {
@@ -145,8 +183,8 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
       return;
     }
     failures.noteRetry(cluster.name);
-    if (step.next === 'same') this.start();
-    else this.#next(step.excluded);
+    if (step.next === 'other') this.#excluded = step.excluded;
+    this.start();
   }
 
   protected override onServerError(reason: string, inARow: number): void {

@@ -1,3 +1,4 @@
+import type { Clock } from '../../model/clock.ts';
 import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
 import { isQueuedId } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
@@ -9,7 +10,7 @@ import type { BodyStart } from '../bodies/body.ts';
 import type { GatewayAnswers } from '../exchanges/gatewayAnswers.ts';
 import type { QueryRecorder } from '../exchanges/queryRecorder.ts';
 import type { Submission } from '../exchanges/submission.ts';
-import { type SubmissionDependencies, SubmissionExchange } from '../exchanges/submissionExchange.ts';
+import { type SubmissionDependencies, SubmissionExchange, type WaitAgain } from '../exchanges/submissionExchange.ts';
 import type { DataPlaneMetrics } from '../metrics/dataPlaneMetrics.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { QueuedKills } from '../queue/queuedKills.ts';
@@ -41,6 +42,7 @@ export interface SubmissionsDependencies {
   readonly answers: Pick<GatewayAnswers, 'refuse'>;
   readonly metrics: Pick<DataPlaneMetrics, 'submission'>;
   readonly recorder: Pick<QueryRecorder, 'logDenied'>;
+  readonly clock: Pick<Clock, 'monotonic'>;
 }
 
 const stopping: Refusal = {
@@ -148,6 +150,26 @@ export class Submissions {
     else this.#wait(proxied, submission, exchange, admitted);
   }
 
+  /** All clusters that could take a submission are full after another failed it: it waits for them, with the place that it had. */
+  #admitAgain(
+    proxied: ProxiedRequest,
+    submission: Submission,
+    exchange: SubmissionExchange,
+    excluded: ReadonlyMap<string, string> | null,
+  ): void {
+    const { admission, clock } = this.#dependencies;
+    const { user, decision } = submission;
+    const waitedMs = Math.max(1, clock.monotonic() - proxied.startedAt);
+    const admitted = admission.admit({ decision, user, headers: proxied.request.rawHeaders, waitedMs, excluded });
+    if (admitted.answer === 'refuse') {
+      exchange.refuse(admitted.refusal);
+      return;
+    }
+    exchange.useSlots(admitted.slots ?? null);
+    if (admitted.answer === 'now') exchange.start();
+    else this.#wait(proxied, { ...submission, slots: null }, exchange, admitted);
+  }
+
   /** Holds a submission until its turn, and lets it wait in the queue when that takes long. */
   #wait(proxied: ProxiedRequest, submission: Submission, exchange: SubmissionExchange, wait: AdmissionWait): void {
     proxied.trace?.step('admission');
@@ -186,6 +208,8 @@ export class Submissions {
   }
 
   #exchange(proxied: ProxiedRequest, submission: Submission): SubmissionExchange {
-    return new SubmissionExchange(this.#dependencies.exchange, proxied, submission);
+    const waitAgain: WaitAgain = (exchange, excluded) =>
+      this.#steps.guarded(proxied, () => this.#admitAgain(proxied, submission, exchange, excluded));
+    return new SubmissionExchange(this.#dependencies.exchange, proxied, submission, waitAgain);
   }
 }
