@@ -90,7 +90,7 @@ export class SubmissionExchange extends Exchange<SubmissionDependencies> impleme
   }
 
   /** Takes other slots in place of those that it gave back. */
-  useSlots(slots: QuerySlots | null): void {
+  takeSlots(slots: QuerySlots | null): void {
     this.#submission = { ...this.#submission, slots };
   }
 

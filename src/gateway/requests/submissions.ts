@@ -165,7 +165,7 @@ export class Submissions {
       exchange.refuse(admitted.refusal);
       return;
     }
-    exchange.useSlots(admitted.slots ?? null);
+    exchange.takeSlots(admitted.slots ?? null);
     if (admitted.answer === 'now') exchange.start();
     else this.#wait(proxied, { ...submission, slots: null }, exchange, admitted);
   }
