@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { Clock } from '../../model/clock.ts';
@@ -38,6 +39,8 @@ interface AdopterContext {
   readonly force: boolean;
   readonly once: true;
 }
+
+const WITHOUT_EFFECT = 'the resource is not accepted as it is; its status has the reason';
 
 const context: AdopterContext = { by: BY, force: false, once: true };
 
@@ -175,14 +178,16 @@ export class ForeignWrites {
     const overruled = fields.filter((field) => field.overruled);
     const adopted: FieldChange[] = [];
     const refusals: Refusal[] = [];
+    const progress = { adopted, refusals, isSuperseded: false };
     try {
       const adoptable = fields.filter((field) => !field.overruled);
-      await this.#adopt(subject, adoptable, { adopted, refusals });
+      await this.#adopt(subject, adoptable, progress);
     } finally {
       // Also where the rest is to be tried again.
       if (adopted.length > 0) this.#report(subject.outcome, 'adopted', adopted, '');
     }
-    if (adopted.length < fields.length || fields.length === 0) await this.#putBack(subject);
+    const isToWrite = adopted.length < fields.length || fields.length === 0 || progress.isSuperseded;
+    if (isToWrite) await this.#putBack(subject);
     for (const { fields: refused, reason } of refusals) this.#report(subject.outcome, 'refused', refused, reason);
     const reason = 'the resource was changed at the same time; make the change again if it is still wanted';
     if (overruled.length > 0) this.#report(subject.outcome, 'overruled', overruled, reason);
@@ -192,9 +197,10 @@ export class ForeignWrites {
   async #adopt(
     { outcome, wanted, derived: { present } }: Subject,
     fields: readonly FieldChange[],
-    { adopted, refusals }: { readonly adopted: FieldChange[]; readonly refusals: Refusal[] },
+    progress: Progress,
   ): Promise<void> {
     if (fields.length === 0 || present === null) return;
+    const { adopted, refusals } = progress;
     const general = this.#generalRefusal(outcome);
     if (general !== null) {
       refusals.push({ fields, reason: general });
@@ -205,9 +211,11 @@ export class ForeignWrites {
     const theirs = registryClusterOf(present);
     const attempt = async (part: readonly FieldChange[], write: () => Promise<unknown>): Promise<void> => {
       if (part.length === 0) return;
-      const reason = (await refusalOf(write)) ?? this.#withoutEffect(outcome.key, theirs, part);
-      if (reason === null) adopted.push(...part);
-      else refusals.push({ fields: part, reason });
+      const refusal = await refusalOf(write);
+      const effect = refusal === null ? this.#effectOf(outcome.key, theirs, part) : 'none';
+      if (effect !== 'none') adopted.push(...part);
+      else refusals.push({ fields: part, reason: refusal ?? WITHOUT_EFFECT });
+      if (effect === 'superseded') progress.isSuperseded = true;
     };
     const invalid = invalidFields(theirs, fields);
     if (invalid !== null) refusals.push(invalid);
@@ -290,14 +298,20 @@ export class ForeignWrites {
     return paused ? 'the resource is paused; remove its annotation enginegateway.dev/paused first' : null;
   }
 
-  /** Why a write that was accepted is not what the resource means now; null when it is. */
-  #withoutEffect(key: ResourceKey, theirs: RegistryCluster, part: readonly FieldChange[]): string | null {
+  /** What became of a write into the resource: in effect, changed by somebody since, or not accepted. */
+  #effectOf(
+    key: ResourceKey,
+    theirs: RegistryCluster,
+    part: readonly FieldChange[],
+  ): 'inEffect' | 'superseded' | 'none' {
     const { kinds, outcome: outcomeOf } = this.#options;
     const outcome = outcomeOf(keyText(key));
     const row = outcome === undefined ? null : rowOfOutcome(kinds, outcome);
     const now = row === null ? null : registryClusterOf(row);
-    if (part.every(({ field }) => now?.[field] === theirs[field])) return null;
-    return 'the resource is not accepted as it is; its status has the reason';
+    if (part.every(({ field }) => now?.[field] === theirs[field])) return 'inEffect';
+    // It was in effect, and somebody has changed the resource since.
+    const isAccepted = outcome !== undefined && isClusterOutcome(outcome) && outcome.acceptance.status === 'True';
+    return isAccepted && !isRewritten(theirs, part) ? 'superseded' : 'none';
   }
 
   /** Has the row say what the resource says, where nobody has written since. */
@@ -346,6 +360,14 @@ export function foreignWriteText({ outcome, fields, reason }: ForeignWrite): str
   return outcome === 'adopted' ? `${what}; taken over into the resource` : `${what}; put back: ${reason}`;
 }
 
+/** How far the taking over of fields has come. */
+interface Progress {
+  readonly adopted: FieldChange[];
+  readonly refusals: Refusal[];
+  /** Whether somebody has changed the resource since: the row says what was taken over, no more what the resource does. */
+  isSuperseded: boolean;
+}
+
 /** Runs a write; answers why it was refused, null when it was not. Rejects where trying again may help. */
 async function refusalOf(write: () => Promise<unknown>): Promise<string | null> {
   try {
@@ -360,6 +382,12 @@ async function refusalOf(write: () => Promise<unknown>): Promise<string | null> 
 /** Whether a write was refused as the resource was changed at the same time. */
 function isConflict(error: unknown): boolean {
   return error instanceof GatewayError && error.cause instanceof VersionConflict;
+}
+
+/** Whether a cluster has any of these fields in another form than the one that is stored. */
+function isRewritten(theirs: RegistryCluster, part: readonly FieldChange[]): boolean {
+  const checked = parseRegistryCluster(theirs);
+  return !checked.ok || part.some(({ field }) => checked.value[field] !== theirs[field]);
 }
 
 /** Fields whose values no cluster may have. */

@@ -199,6 +199,22 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
         ]);
       });
 
+      test('that was taken over and is followed by a write of REST at once counts as taken over', async () => {
+        const rig = await started();
+        await declared(rig, 'a');
+        vi.spyOn(rig.source, 'apply').mockImplementationOnce(async (...write) => {
+          const written = await rig.source.apply(...write);
+          await rig.registry.update(cluster('a', { routingGroup: 'last' }), by);
+          return written;
+        });
+        await other([update('a', 'etl', 'http://a:8080')]);
+        await until(() => expect(settled).not.toEqual([]));
+        await until(async () => expect(await rows()).toEqual(['a last http://a:8080 true']));
+        expect(settled).toMatchObject([{ outcome: 'adopted', fields: [{ field: 'routingGroup', row: 'etl' }] }]);
+        expect(rig.registry.get('a')).toEqual(cluster('a', { routingGroup: 'last' }));
+        expect(drift(rig, 'a')).toBeUndefined();
+      });
+
       test('is put back where resources.foreignWrites is refuse; the condition stays until the resource is changed', async () => {
         const options = { controller: { foreignWrites: () => 'refuse' as const } };
         const rig = await started(options);
