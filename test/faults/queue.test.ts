@@ -22,7 +22,7 @@ const USERS = 20;
 /** What may run at a time: at each of two clusters, in their group, of each user. */
 const LIMITS = { cluster: 20, group: 32, user: 5 };
 const KILL_EVERY_MS = 10_000;
-const KILLS = 3;
+const KILLS = Number(process.env.QUEUE_KILLS ?? 3);
 /** One query of so many runs longer than the lease of a dead replica: they have most of the slots. */
 const LONG_EVERY = 8;
 const LONG_MS = 25_000;
