@@ -26,7 +26,7 @@ export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
   return problems;
 }
 
-/** Characters of a secret that signs: as many as an HMAC of SHA-256 has bytes (RFC 7518 §3.2). */
+/** Characters of a secret that signs or encrypts: as many as an HMAC of SHA-256 has bytes (RFC 7518 §3.2). */
 const LEAST_SECRET = 32;
 
 const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
@@ -42,6 +42,7 @@ const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
   checkStatementPaths,
   checkPrefix,
   checkCookies,
+  checkAdmission,
   checkAuthentication,
 ];
 
@@ -253,6 +254,12 @@ function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Rep
       'must be given, as gatewayCookieConfiguration.enabled is true',
       'gatewayCookieConfiguration.enabled',
     );
+  }
+}
+
+function checkAdmission({ admission: { secret } }: GatewayConfig, report: Report): void {
+  if (secret !== null && secret.length < LEAST_SECRET) {
+    report('admission.secret', `must have at least ${LEAST_SECRET} characters`);
   }
 }
 

@@ -4,7 +4,8 @@ import { stringify } from 'yaml';
 
 /** Configuration of replicas that keep queries that wait: they share a secret. Everybody may call. */
 export const sharedSecret = {
-  authentication: { defaultType: 'none', session: { secret: 'a secret of the replicas of a test' } },
+  authentication: 'none',
+  admission: { secret: 'a secret of the replicas of a test' },
 } as const;
 
 /** A resource as it is declared. */

@@ -66,19 +66,21 @@ export interface DataPlaneDependencies {
 
 /** What the log says where queries that wait cannot be kept. */
 const HOLD_ONLY =
-  'queries that have to wait for a limit are held for queue.hold and then refused, as the replicas share no secret that encrypts them in the database: set authentication.session.secret (docs/limits.md, The queue)';
+  'queries that have to wait for a limit are held for queue.hold and then refused, as the replicas share no secret that encrypts them in the database: set admission.secret, or authentication.session.secret (docs/limits.md, The queue)';
 
 /**
- * What keeps queries that wait. Replicas share the key of sessions; without one, only a database that no other replica
+ * What keeps queries that wait. Replicas share a secret, or the key of sessions; without one, only a database that no other replica
  * can use (SQLite) keeps them, as long as this process runs. Null: none are kept.
  */
 export async function openQueue(
   { config, replica, logger }: GatewayContext,
   { queuedQueries, dialect }: Storage['store'],
 ): Promise<QueueOptions | null> {
+  const { secret } = config.admission;
+  if (secret !== null) return { repository: queuedQueries, key: new QueueKey(secret), replica };
   const source = keySource(config.authentication);
   if (source === null && dialect !== 'sqlite') {
-    logger.warn({ key: 'authentication.session.secret' }, HOLD_ONLY);
+    logger.warn({ key: 'admission.secret' }, HOLD_ONLY);
     return null;
   }
   const { seal } = await sessionKeys(source);

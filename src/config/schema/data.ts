@@ -106,6 +106,12 @@ export const admission = section(
       default: 'refuse',
       live: true,
     }),
+    secret: text({
+      description:
+        'Secret of at least 32 characters that encrypts queries which wait in the database, the same on all replicas. Unset, the key of [sessions](authentication.md#sessions) is used; needed where there is none, as with `authentication: none`.',
+      default: null,
+      secret: true,
+    }),
   },
   { description: 'Limits on queries that run.' },
 );

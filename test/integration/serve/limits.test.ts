@@ -9,6 +9,7 @@ import { startCountingCluster } from '../../support/countingCluster.ts';
 import { mariadb, postgresql, type TestDatabase } from '../../support/databases.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../../support/gatewayProcess.ts';
+import { sharedSecret } from '../../support/queueing.ts';
 import { follow, pathOf, type QueryResults, runQuery, submit } from '../../support/statementClient.ts';
 
 /** A cluster whose queries run until they are deleted from the set, whatever becomes of the gateway. */
@@ -66,6 +67,7 @@ for (const database of [postgresql, mariadb]) {
       cluster: { readonly url: string },
       maxRunningQueries: number,
       more: readonly object[] = [],
+      config: object = { authentication: 'none' },
     ): Promise<string[]> {
       folder = await mkdtemp(join(tmpdir(), 'limits-'));
       const meta = (kind: string, name: string, spec: object) => ({
@@ -82,9 +84,7 @@ for (const database of [postgresql, mariadb]) {
       await writeFile(join(folder, 'limits.yaml'), resources.map((resource) => stringify(resource)).join('---\n'));
       const dataStore = await server.create();
       replicas = await Promise.all(
-        [0, 1].map(() =>
-          startGateway({ dataStore, authentication: 'none', resources: { source: 'directory', directory: folder } }),
-        ),
+        [0, 1].map(() => startGateway({ ...config, dataStore, resources: { source: 'directory', directory: folder } })),
       );
       const urls = replicas.map(({ url }) => url);
       for (const url of urls) {
@@ -102,7 +102,7 @@ for (const database of [postgresql, mariadb]) {
         metadata: { name: 'people', namespace: 'team' },
         spec: { match: { users: ['ann'] }, per: 'user', maxRunning: 1, maxQueued: 1 },
       };
-      const urls = (await start(cluster, 5, [people])) as [string, string];
+      const urls = (await start(cluster, 5, [people], sharedSecret)) as [string, string];
       const ann = { user: 'ann' };
       const first = await submit(urls[0], 'SELECT 1', ann);
       const second = runQuery(urls[1], 'SELECT 2 -- at once', ann);
@@ -114,8 +114,7 @@ for (const database of [postgresql, mariadb]) {
       for (const url of urls) {
         await expect.poll(() => used(url, '/api/limits/team/people')).toEqual({ running: 1, waiting: 1, refused: 0 });
       }
-      // It knows of the one that waits at the other replica.
-      expect((await submit(urls[0], 'SELECT 3', ann)).error?.errorName).toBe('QUERY_QUEUE_FULL');
+      expect((await submit(urls[1], 'SELECT 3', ann)).error?.errorName).toBe('QUERY_QUEUE_FULL');
       for (const url of urls) {
         await expect.poll(() => used(url, '/api/limits/team/people')).toEqual({ running: 1, waiting: 1, refused: 1 });
         // Its limit is the cluster's: the group has none that counts what runs.
