@@ -1,6 +1,7 @@
 import type { ConditionDraft, ConditionStatus, conditionsAt } from '../model/condition.ts';
 import { nameConflictMessage } from '../model/nameClaims.ts';
 import type { Resource } from '../model/resource.ts';
+import type { ResourceOutcome } from './outcome.ts';
 import type { Stored } from './status.ts';
 
 /** Whether a resource is accepted, and why not. */
@@ -55,4 +56,9 @@ export function stalled(
   condition: ReturnType<typeof conditionsAt>,
 ): readonly ConditionDraft[] {
   return final && status === 'False' ? [condition('Stalled', 'True', reason, message)] : [];
+}
+
+/** Whether a resource is accepted as it is; false for kinds that accept in another way. */
+export function isAccepted(outcome: ResourceOutcome & { readonly acceptance?: Acceptance }): boolean {
+  return outcome.acceptance?.status === 'True';
 }

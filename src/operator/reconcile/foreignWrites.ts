@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { isClusterOutcome } from '../../kinds/engineCluster/clusterOutcome.ts';
+import { isAccepted } from '../../kinds/acceptance.ts';
 import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import type { Clock } from '../../model/clock.ts';
@@ -310,8 +310,7 @@ export class ForeignWrites {
     const now = row === null ? null : registryClusterOf(row);
     if (part.every(({ field }) => now?.[field] === theirs[field])) return 'inEffect';
     // It was in effect, and somebody has changed the resource since.
-    const isAccepted = outcome !== undefined && isClusterOutcome(outcome) && outcome.acceptance.status === 'True';
-    return isAccepted && !isRewritten(theirs, part) ? 'superseded' : 'none';
+    return outcome !== undefined && isAccepted(outcome) && !isRewritten(theirs, part) ? 'superseded' : 'none';
   }
 
   /** Has the row say what the resource says, where nobody has written since. */
